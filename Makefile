@@ -1,0 +1,63 @@
+# Few verbs. `make demo` and `make test` need Python 3.11 or newer, make and git, and nothing else.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-full check bench docs req venv lock
+
+# The first Python that is new enough, and how many tests run at once.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
+JOBS ?= 2
+
+bin := .venv/bin
+ready := .venv/.stamp
+uv = $(shell uv --version >/dev/null 2>&1 && echo uv || echo $(bin)/uv)
+compile = $(uv) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" $(ARGS)
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 20
+
+demo: $(ready) ## two agents meet in a cafe, offline
+	@$(bin)/harken demo
+
+test: $(ready) ## the tests
+	$(bin)/python -m pytest -n $(JOBS) -m "not full"
+
+test-full: $(ready) ## the tests, with the long forms
+	$(bin)/python -m pytest -n $(JOBS) --hypothesis-profile=full
+
+check: $(ready) ## style, types, layers, size
+	$(bin)/ruff check
+	$(bin)/ruff format --check
+	$(bin)/mypy
+	$(bin)/lint-imports --no-logo
+	$(bin)/python tools/size.py
+
+bench: $(ready) ## measure, and write benchmarks/results.md
+	$(bin)/python -m benchmarks
+
+docs: $(ready) ## the documentation, in site/
+	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict
+
+req: $(ready) ## which requirements the tests prove: make req REQ="S0-01..S0-50 S4-53"
+	@$(bin)/python tools/req.py $(REQ)
+
+venv: $(ready) ## .venv, from the lock; the others do this by themselves
+
+lock: $(bin)/.uv ## requirements/*.txt, from pyproject.toml: make lock ARGS=--upgrade
+	$(compile) pyproject.toml -o requirements/base.txt
+	$(compile) pyproject.toml --group dev -c requirements/base.txt -o requirements/dev.txt
+	$(compile) --group bootstrap -o requirements/uv.txt
+
+# The build backend is in the lock, so that installing Harken itself asks no index for anything.
+# Bytecode is compiled here once: `harken` starts fast also where Python may not write it later.
+$(ready): requirements/dev.txt pyproject.toml | $(bin)/.uv
+	$(uv) pip install --quiet --python $(bin)/python --compile-bytecode --require-hashes -r requirements/dev.txt
+	$(uv) pip install --quiet --python $(bin)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(bin)/.uv: | $(bin)/python
+	@uv --version >/dev/null 2>&1 || $(bin)/python -m pip install --quiet --no-input --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(bin)/python:
+	$(or $(PYTHON),$(error Harken needs Python 3.11 or newer: try make PYTHON=python3.12)) -m venv .venv

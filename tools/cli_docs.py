@@ -1,0 +1,224 @@
+"""Write docs/reference/cli.md and python.md from the help texts and docstrings.
+
+`--check` writes nothing, says which page is not up to date, and then ends with exit code 1.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+import harken
+from harken.cli.main import cli
+
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+WIDTH = 88
+
+NOTE = "<!-- Written by tools/cli_docs.py. Change the source and run it again. -->\n"
+
+CLI_HEAD = """# Command line
+
+A SESSION is an id as `harken sessions` lists it, the unique beginning of one, or a file. Agents are
+named by name or id, messages by id (`msg_012`) or number (`12`). `--home` may stand at any level.
+
+Answers and views go to standard output, everything else to standard error. With `--json`, standard
+output is JSON and nothing but JSON. Control characters of a log are written out (`\\x1b`): a
+transcript can do nothing to the terminal that shows it.
+
+| exit code | means |
+|---|---|
+| 0 | done |
+| 1 | it ran and failed: a model call, or a check that found something |
+| 2 | it could not be done: a wrong command line, a file or a disk that cannot be used |
+| 70 | a bug in Harken: please report it |
+| 130 | interrupted with Ctrl-C |
+
+An error is one line on standard error. It says what is wrong, where, and what to do.
+
+| environment variable | means |
+|---|---|
+| `HARKEN_HOME` | where sessions are kept, otherwise `~/.harken`; only its owner can read it |
+| `HARKEN_DEBUG` | if set, a bug shows its traceback |
+"""
+
+PYTHON_HEAD = """# Python
+
+All of `from harken import ...`. A name is imported when it is first used; `import harken` itself
+opens no file, reads no environment and prints nothing. What words such as *session* or *hook* mean
+stands in the [glossary](../glossary.md).
+"""
+
+GROUPS = {
+    "Sessions": ["load_session", "Runtime", "Session", "SessionOptions", "LoggedString"],
+    "Agents": ["Agent", "SmartAgent", "DumbAgent", "Budget", "register", "evict"],
+    "Hooks": ["Hook", "Question", "Ok", "Comment", "Deny", "Rewrite"],
+    "Models": ["ScriptedModel", "FunctionModel", "ReplayModel"],
+    "Tools": ["tool", "Tool", "World"],
+    "Views": ["SessionViewer"],
+    "Errors": ["HarkenError"],
+    "Older names": ["SessionLogger", "MessageString"],
+}
+
+
+def cli_page() -> str:
+    """Return the page with the help of every command."""
+    parts = [NOTE, CLI_HEAD]
+    settings = {**cli.context_settings, "terminal_width": WIDTH}
+    for path, text in helps(cli, click.Context(cli, info_name="harken", **settings)):
+        level = min(1 + len(path.split()), 3)
+        parts.append(f"{'#' * level} `{path}`\n\n```text\n{text}\n```\n")
+    return "\n".join(parts)
+
+
+def helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield each command's path and help, a group before its commands."""
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from helps(below, click.Context(below, info_name=name, parent=context))
+
+
+def python_page() -> str:
+    """Return the page with every public name."""
+    missing = set(harken.__all__) ^ {name for names in GROUPS.values() for name in names}
+    if missing:
+        sys.exit(f"cli_docs: GROUPS and harken.__all__ differ in {', '.join(sorted(missing))}")
+    lines = [NOTE, PYTHON_HEAD]
+    for group, names in GROUPS.items():
+        lines.append(f"## {group}\n")
+        for name in names:
+            lines += entry(name, getattr(harken, name))
+    return "\n".join(lines)
+
+
+def entry(name: str, value: Any) -> Iterator[str]:
+    """Yield what the page says of one public name."""
+    yield f"### `{name}`\n"
+    kind = "class" if inspect.isclass(value) else "def"
+    yield f"```python\n{kind} {signature(name, value)}\n```\n"
+    yield prose(value) + "\n"
+    if not inspect.isclass(value):
+        return
+    if issubclass(value, Exception):
+        module = importlib.import_module(value.__module__)
+        yield f"```text\n{tree_in(inspect.getdoc(module) or '')}\n```\n"
+    rows = [*members(value)]
+    if rows:
+        yield "| member | |\n|---|---|"
+        yield "".join(f"| `{shown}` | {line} |\n" for shown, line in rows)
+
+
+def signature(name: str, value: Callable[..., Any]) -> str:
+    """Write a signature, on several lines where it is long."""
+    if inspect.isclass(value) and issubclass(value, Exception):
+        return name
+    found = inspect.signature(value)
+    arrow = "" if inspect.isclass(value) else f" -> {found.return_annotation}"
+    parts: list[str] = []
+    for parameter in found.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        parts.append(_parameter(parameter))
+    line = f"{name}({', '.join(parts)}){arrow}"
+    if len(line) <= WIDTH:
+        return line
+    return f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){arrow}"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    annotation, default = parameter.annotation, parameter.default
+    if not isinstance(annotation, str):
+        annotation = inspect.formatannotation(annotation)
+    text = f"{parameter.name}: {annotation}"
+    if default is inspect.Parameter.empty:
+        return text
+    return f"{text} = {'...' if '<' in repr(default) else repr(default)}"
+
+
+def prose(value: object) -> str:
+    """Return a docstring without its examples."""
+    text = inspect.getdoc(value) or ""
+    return text.partition("\n>>>")[0].strip()
+
+
+def tree_in(text: str) -> str:
+    """Return the indented drawing in a docstring."""
+    lines = [line for line in text.splitlines() if line.startswith("    ") or not line]
+    return textwrap.dedent("\n".join(lines)).strip()
+
+
+def members(value: type) -> Iterator[tuple[str, str]]:
+    """Yield the public members that a class itself says something about, with one line each."""
+    fields = field_docs(value)
+    for name, member in vars(value).items():
+        if name.startswith("_") or name in fields:
+            continue
+        inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        if isinstance(inner, property | functools.cached_property):
+            yield name, first_line(inner)
+        elif inspect.isfunction(inner):
+            shown = ", ".join(shown_parameters(inner))
+            await_ = "await " if inspect.iscoroutinefunction(inner) else ""
+            yield f"{await_}{name}({shown})", first_line(inner)
+    yield from fields.items()
+
+
+def shown_parameters(function: Callable[..., Any]) -> list[str]:
+    """Return the names of a method's parameters, `=...` where one may be left out."""
+    return [
+        name if parameter.default is inspect.Parameter.empty else f"{name}=..."
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name not in ("self", "cls")
+    ]
+
+
+def first_line(value: object) -> str:
+    """Return the first sentence of a docstring, on one line."""
+    paragraph = prose(value).split("\n\n")[0]
+    return " ".join(paragraph.split()).replace("|", "\\|")
+
+
+def field_docs(value: type) -> dict[str, str]:
+    """Return the strings that stand below a class's annotated names, as Python forgets them."""
+    [node] = ast.parse(textwrap.dedent(inspect.getsource(value))).body
+    assert isinstance(node, ast.ClassDef)
+    found = {}
+    for field, after in zip(node.body, [*node.body[1:], None], strict=True):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            is_doc = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            if is_doc and not field.target.id.startswith("_"):
+                assert isinstance(after, ast.Expr)
+                found[field.target.id] = " ".join(ast.literal_eval(after.value).split())
+    return found
+
+
+def main() -> int:
+    """Write both pages, or check them."""
+    pages = {"cli.md": cli_page(), "python.md": python_page()}
+    old = [name for name, text in pages.items() if _read(REFERENCE / name) != text]
+    if "--check" in sys.argv[1:]:
+        for name in old:
+            print(f"docs/reference/{name} is not up to date: run python tools/cli_docs.py")
+        return int(bool(old))
+    for name in old:
+        (REFERENCE / name).write_text(pages[name], encoding="utf-8")
+    return 0
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
