@@ -1,0 +1,36 @@
+"""Time as a value: clocks are passed in, so that a test or a golden log can fix them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+Clock: TypeAlias = Callable[[], int]
+"""Returns microseconds since 1970 in UTC."""
+
+
+def system_clock() -> int:
+    """Return the time of this machine."""
+    return time.time_ns() // 1000
+
+
+def rfc3339(time_us: int) -> str:
+    """Write microseconds since 1970 as RFC 3339 in UTC.
+
+    >>> rfc3339(0)
+    '1970-01-01T00:00:00.000000Z'
+    """
+    seconds, rest = divmod(time_us, 1_000_000)
+    return f"{_second(seconds)}.{rest:06d}Z"
+
+
+_last: tuple[int, str] = (-1, "")
+
+
+def _second(seconds: int) -> str:
+    """Format a second; the last one is kept, since events come in bursts."""
+    global _last  # noqa: PLW0603 - a cache of one value; a race costs a second formatting
+    if _last[0] != seconds:
+        _last = (seconds, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)))
+    return _last[1]

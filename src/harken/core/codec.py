@@ -1,0 +1,80 @@
+r"""Canonical bytes and hashes: the one place where content becomes identity.
+
+A value is canonical as JSON by RFC 8785: members sorted, no white space, UTF-8, escapes only
+where JSON demands them; a lone surrogate is written as its `\\udxxx` escape. An identity is
+BLAKE3 over a domain line and the canonical bytes, so that a shell can check it:
+
+    printf 'harken.part.v1\\n{"text":"hi","type":"text"}' | b3sum
+
+A changed hash is a change of format (docs/formats/session-log.md, "Identity").
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+from blake3 import blake3
+
+PART = b"harken.part.v1\n"
+MESSAGE = b"harken.message.v1\n"
+CONTEXT = b"harken.context.v1\n"
+TOOLS = b"harken.tools.v1\n"
+REQUEST = b"harken.request.v1\n"
+SPEC = b"harken.spec.v1\n"
+
+
+def _plain(value: object) -> object:
+    """Return a str for a subclass of it, which msgspec does not encode."""
+    if isinstance(value, str):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
+_sorted_encoder = msgspec.json.Encoder(enc_hook=_plain, order="sorted")
+_decoder = msgspec.json.Decoder()
+
+
+def encode(value: object) -> bytes:
+    """Return `value` as one line of JSON, members in their given order. Surrogates survive."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _with_surrogates(msgspec.to_builtins(value, enc_hook=_plain), sort=False)
+
+
+def canonical(value: object) -> bytes:
+    """Return the canonical bytes of a JSON value (RFC 8785 for all but numbers, which parts lack).
+
+    >>> canonical({"b": 1, "a": [True, None]})
+    b'{"a":[true,null],"b":1}'
+    """
+    try:
+        return _sorted_encoder.encode(value)
+    except UnicodeEncodeError:
+        return _with_surrogates(msgspec.to_builtins(value, enc_hook=_plain), sort=True)
+
+
+def decode(data: bytes) -> Any:
+    """Return the JSON value in `data`. Raises ValueError where it is none."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return json.loads(data)  # lone surrogates, which msgspec refuses
+
+
+def digest(domain: bytes, data: bytes) -> bytes:
+    """Return the 32 bytes of BLAKE3 over a domain line and the data."""
+    return blake3(domain + data).digest()
+
+
+def hash_of(domain: bytes, value: object) -> str:
+    """Return the identity of a JSON value in a domain: 64 hex digits."""
+    return blake3(domain + canonical(value)).hexdigest()
+
+
+def _with_surrogates(value: object, *, sort: bool) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, sort_keys=sort, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace")  # only lone surrogates are unencodable

@@ -1,0 +1,57 @@
+"""The ids of a session: `msg_001` for events, `agent_001` for agents.
+
+Message ids share one space over all event types and grow by one; they compare as numbers
+(`msg_1000` follows `msg_999`). Foreign ids (`agent_root`, `"0"`) are read and kept: they have
+no number here, so they never move a counter.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+MessageId = NewType("MessageId", str)
+"""The id of one event of one session, such as `msg_001`."""
+AgentId = NewType("AgentId", str)
+"""The id of one agent of one session, such as `agent_001`."""
+SessionId = NewType("SessionId", str)
+"""The id of one session: the name of its log without the ending."""
+
+USER = AgentId("user")
+"""The person outside: a party without a birth."""
+
+
+def message_id(number: int) -> MessageId:
+    """Return the id of the event with this number.
+
+    >>> message_id(7), message_id(1000)
+    ('msg_007', 'msg_1000')
+    """
+    return MessageId(f"msg_{number:03d}")
+
+
+def agent_id(number: int) -> AgentId:
+    """Return the id of the agent with this number.
+
+    >>> agent_id(2)
+    'agent_002'
+    """
+    return AgentId(f"agent_{number:03d}")
+
+
+def number_of(id_: str, prefix: str) -> int | None:
+    """Return the number of an allocated id, None for a foreign one.
+
+    >>> number_of("msg_012", "msg_"), number_of("agent_root", "agent_"), number_of("0", "msg_")
+    (12, None, None)
+    """
+    digits = id_.removeprefix(prefix)
+    return int(digits) if digits != id_ and digits.isascii() and digits.isdigit() else None
+
+
+def base_of(reference: str) -> MessageId:
+    """Return the message that a reference names: a call is `msg_003` or `msg_003.call_abc`.
+
+    >>> base_of("msg_003.call_abc"), base_of("msg_003")
+    ('msg_003', 'msg_003')
+    """
+    return MessageId(reference.partition(".")[0])

@@ -1,0 +1,338 @@
+"""Parts and messages: what a model reads and writes.
+
+One idea: a message is content plus what varies with its occurrence (call ids, signatures,
+native ids), and the two come apart and together again without loss: `join(*split(m)) == m`.
+Only the content has identity, so equal prompts and tool outputs are one object whatever call
+they answer. In a log a message is flat, with the names of the specification: `role`, `content`
+(text, or a list of parts), `tool_calls`, `tool_call_id`, `name`.
+
+Source: docs/formats/session-log.md, "Messages" and "Identity".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+import msgspec
+
+from harken.core import codec
+
+Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
+Meta: TypeAlias = dict[str, Any]
+"""What varies from one occurrence of a part to the next: signatures, native ids. No identity."""
+
+
+class _Part(
+    msgspec.Struct, tag_field="type", omit_defaults=True, frozen=True, forbid_unknown_fields=True
+):
+    """What all kinds of parts share: they are told apart by `type`."""
+
+
+class TextPart(_Part, tag="text", frozen=True):
+    """Readable text."""
+
+    text: str
+    meta: Meta | None = None
+
+
+class ThinkingPart(_Part, tag="thinking", frozen=True):
+    """What a model thought; its signature or encrypted form is in `meta`."""
+
+    text: str
+    meta: Meta | None = None
+
+
+class ImagePart(_Part, tag="image", frozen=True):
+    """An image: `data` in base64, or a `url`."""
+
+    media_type: str | None = None
+    data: str | None = None
+    url: str | None = None
+    meta: Meta | None = None
+
+
+class OtherPart(_Part, tag="other", frozen=True):
+    """A block that Harken has no kind for: its native kind and its JSON text, kept verbatim."""
+
+    kind: str
+    data: str
+    meta: Meta | None = None
+
+
+class CallPlace(_Part, tag="call", frozen=True):
+    """The place of a tool call among the parts; the call itself is in `tool_calls`."""
+
+    id: str
+
+
+Part: TypeAlias = TextPart | ThinkingPart | ImagePart | OtherPart
+ContentPart: TypeAlias = TextPart | ThinkingPart | ImagePart | OtherPart | CallPlace
+Content: TypeAlias = str | list[ContentPart] | None
+
+
+class FunctionCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The name of a tool and its arguments, verbatim as the model wrote them (JSON text)."""
+
+    name: str
+    arguments: str
+
+
+class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One call of a tool. `type` is `function`, or `custom` for tools that take free text."""
+
+    id: str
+    function: FunctionCall
+    type: str = "function"
+    meta: Meta | msgspec.UnsetType = msgspec.UNSET
+
+
+class ChatMessage(Protocol):
+    """What every message looks like, whether it stands in a log or alone."""
+
+    @property
+    def role(self) -> Role: ...
+    @property
+    def content(self) -> Content: ...
+    @property
+    def tool_calls(self) -> list[ToolCall] | None: ...
+    @property
+    def tool_call_id(self) -> str | None: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def is_error(self) -> bool: ...
+
+
+class Message(msgspec.Struct, omit_defaults=True, frozen=True):
+    """A message that stands alone; in a log it is a `TranscriptEntry` with the same members."""
+
+    role: Role
+    content: Content = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+    is_error: bool = False
+
+
+class Occurrence(msgspec.Struct, omit_defaults=True, frozen=True):
+    """What a message has beside its content."""
+
+    shape: Literal["none", "text", "list", "placed"] = "text"
+    """How the content is written in the flat form: absent, a string, a list of parts with the
+    calls after it, or a list in which every call has its place."""
+    calls: list[dict[str, Any]] = []
+    """For each tool call, in order: its `id`, and its `meta` where it has one."""
+    metas: dict[str, Meta] = {}
+    """Position of a content part (as text) -> its meta."""
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+class PureMessage(msgspec.Struct, frozen=True):
+    """A role and its parts, as JSON values without ids: what a message's hash covers."""
+
+    role: Role
+    parts: list[dict[str, Any]]
+
+
+def text_of(content: Content) -> str:
+    r"""Return the readable text of a content: its text parts, joined by a blank line.
+
+    >>> text_of([ThinkingPart("hm"), TextPart("Hi"), TextPart("Jill")])
+    'Hi\n\nJill'
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n\n".join(part.text for part in content if isinstance(part, TextPart))
+
+
+PART_TYPES: dict[str, type[msgspec.Struct]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (TextPart, ThinkingPart, ImagePart, OtherPart, CallPlace)
+}
+
+
+def known_inside(name: str, value: Any) -> Any:
+    """Return the `content` or `tool_calls` of a message dict, as far as they are known inside.
+
+    A part of an unknown kind becomes an "other" part; unknown members go to `meta`.
+    """
+    if not isinstance(value, list) or name not in {"content", "tool_calls"}:
+        return value
+    if name == "tool_calls":
+        return [known_members(ToolCall, item) for item in value]
+    return [_known_part(item) for item in value]
+
+
+def _known_part(part: Any) -> Any:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(kind, str):
+        return part
+    if kind not in PART_TYPES:
+        return {"type": "other", "kind": kind, "data": codec.encode(part).decode()}
+    return known_members(PART_TYPES[kind], part)
+
+
+def known_members(kind: type[msgspec.Struct], value: Any) -> Any:
+    """Return a dict with the members that `kind` has; others go to its `meta`, if it has one."""
+    if not isinstance(value, dict):
+        return value
+    names = {*kind.__struct_encode_fields__, "type"}
+    kept = {name: inner for name, inner in value.items() if name in names}
+    others = {name: inner for name, inner in value.items() if name not in names}
+    if others and "meta" in names:
+        kept["meta"] = {**others, **(kept.get("meta") or {})}
+    if kind is ToolCall and "function" in kept:
+        kept["function"] = known_members(FunctionCall, kept["function"])
+    return kept
+
+
+def message_from(data: Mapping[str, Any]) -> Message:
+    """Read a message dict (role, content, tool_calls, ...); members of the log are passed over.
+
+    Raises ValueError (msgspec.ValidationError) where a known member has the wrong shape.
+    """
+    known = {
+        name: known_inside(name, data[name])
+        for name in Message.__struct_fields__
+        if data.get(name) is not None
+    }
+    if isinstance(known.get("content"), str):
+        known["content"] = str(known["content"])  # a LoggedString becomes a plain one
+    return msgspec.convert(known, Message, from_attributes=True)
+
+
+def split(message: ChatMessage) -> tuple[PureMessage, Occurrence]:
+    """Take a message apart into its content and its occurrence.
+
+    What means nothing is not kept: an empty list of calls is none, `is_error` counts in results
+    only, and calls that have places come back in the order of their places. Raises ValueError
+    where the places are not those of the calls, each once.
+    """
+    content, calls = message.content, message.tool_calls or []
+    shape: Any = "none" if content is None else "text" if isinstance(content, str) else "list"
+    metas: dict[str, Meta] = {}
+    parts: list[dict[str, Any]] = []
+    if isinstance(content, list) and any(isinstance(item, CallPlace) for item in content):
+        shape, calls = "placed", _in_place(content, calls)
+    for item in _items(content, calls):
+        if not isinstance(item, ToolCall) and item.meta is not None:
+            metas[str(len(parts))] = item.meta
+        parts.append(_pure(item))
+    if message.role == "tool":
+        parts = [{"type": "tool_result", "content": parts, "is_error": message.is_error}]
+    occurrence = Occurrence(
+        shape=shape,
+        calls=[_varying(call) for call in calls],
+        metas=metas,
+        tool_call_id=message.tool_call_id,
+        name=message.name,
+    )
+    return PureMessage(message.role, parts), occurrence
+
+
+def join(pure: PureMessage, occurrence: Occurrence) -> Message:
+    """Put a content and an occurrence together again: the inverse of `split`."""
+    parts, is_error = pure.parts, False
+    if pure.role == "tool":
+        parts, is_error = pure.parts[0]["content"], pure.parts[0]["is_error"]
+    varying = iter(occurrence.calls)
+    calls: list[ToolCall] = []
+    items: list[ContentPart] = []
+    for at, part in enumerate(parts):
+        if part["type"] == "tool_call":
+            calls.append(_call(part, next(varying)))
+            if occurrence.shape == "placed":
+                items.append(CallPlace(calls[-1].id))
+        else:
+            items.append(msgspec.convert({**part, "meta": occurrence.metas.get(str(at))}, Part))
+    content: Content = items
+    if occurrence.shape == "none":
+        content = None
+    elif occurrence.shape == "text":
+        content = cast("TextPart", items[0]).text
+    return Message(
+        role=pure.role,
+        content=content,
+        tool_calls=calls or None,
+        tool_call_id=occurrence.tool_call_id,
+        name=occurrence.name,
+        is_error=is_error,
+    )
+
+
+def part_hash(part: Mapping[str, Any]) -> str:
+    """Return the identity of one part: 64 hex digits."""
+    return codec.hash_of(codec.PART, part)
+
+
+def message_hash(message: ChatMessage) -> str:
+    """Return the identity of a message: its role and the hashes of its parts, 64 hex digits.
+
+    >>> message_hash(Message("user", "hi")) == message_hash(Message("user", [TextPart("hi")]))
+    True
+    """
+    pure, _ = split(message)
+    hashes = [part_hash(part) for part in pure.parts]
+    return codec.hash_of(codec.MESSAGE, {"parts": hashes, "role": pure.role})
+
+
+def extend_context_hash(before: str, message: ChatMessage) -> str:
+    """Return the rolling hash of a context after one more message (`""`: the empty context)."""
+    data = bytes.fromhex(before) + bytes.fromhex(message_hash(message))
+    return codec.digest(codec.CONTEXT, data).hex()
+
+
+def _items(content: Content, calls: list[ToolCall]) -> Iterator[Part | ToolCall]:
+    """Yield parts and calls in order; calls without a place stand after the content."""
+    if isinstance(content, str):
+        yield TextPart(content)
+    waiting = iter(calls)
+    for item in content if isinstance(content, list) else ():
+        yield next(waiting) if isinstance(item, CallPlace) else item
+    yield from waiting
+
+
+def _in_place(content: list[ContentPart], calls: list[ToolCall]) -> list[ToolCall]:
+    """Return the calls in the order of their places."""
+    by_id = {call.id: call for call in calls}
+    places = [item.id for item in content if isinstance(item, CallPlace)]
+    ids = [call.id for call in calls]
+    if sorted(places) != sorted(ids) or len(by_id) < len(ids):
+        raise ValueError(f"the content places calls {places}, the message makes {ids}")
+    return [by_id[place] for place in places]
+
+
+def _pure(item: Part | ToolCall) -> dict[str, Any]:
+    """Return a part as a JSON value with all members of its kind, without ids and meta."""
+    match item:
+        case ToolCall():
+            return {
+                "type": "tool_call",
+                "kind": item.type,
+                "name": item.function.name,
+                "arguments": item.function.arguments,
+            }
+        case ImagePart():
+            return {
+                "type": "image",
+                "media_type": item.media_type,
+                "data": item.data,
+                "url": item.url,
+            }
+        case OtherPart():
+            return {"type": "other", "kind": item.kind, "data": item.data}
+        case ThinkingPart():
+            return {"type": "thinking", "text": item.text}
+        case TextPart():
+            return {"type": "text", "text": item.text}
+
+
+def _varying(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id} if call.meta is msgspec.UNSET else {"id": call.id, "meta": call.meta}
+
+
+def _call(part: Mapping[str, Any], varying: Mapping[str, Any]) -> ToolCall:
+    function = FunctionCall(part["name"], part["arguments"])
+    return ToolCall(varying["id"], function, part["kind"], varying.get("meta", msgspec.UNSET))

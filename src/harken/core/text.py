@@ -1,0 +1,41 @@
+"""`LoggedString`: a string that carries the id of what it says.
+
+While agents run, "this is what Jack said" is known to the call stack and nowhere else. A
+LoggedString carries that knowledge along, so that no method needs a parameter for the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from harken.core.ids import MessageId
+
+
+class LoggedString(str):
+    """A string with the id of the message that it represents.
+
+    `message_id` is the string's own message, or, for a formatted version, the original's.
+    In every other respect it is a `str`; what is derived from it (slices, sums) is a plain one.
+
+    >>> hi = LoggedString("Hi", message_id="msg_015")
+    >>> hi == "Hi", hi.message_id, hi.as_said_by("Jack"), hi.as_said_by("Jack").message_id
+    (True, 'msg_015', '[Jack]: Hi', 'msg_015')
+    """
+
+    __slots__ = ("message_id",)
+
+    message_id: MessageId | None
+
+    def __new__(cls, content: object = "", message_id: str | None = None) -> Self:
+        """Make a string that represents the message with this id (None: nothing logged)."""
+        string = super().__new__(cls, content)
+        string.message_id = None if message_id is None else MessageId(message_id)
+        return string
+
+    def as_said_by(self, name: str) -> LoggedString:
+        """Return the form in which others hear it; it still represents the original."""
+        return LoggedString(f"[{name}]: {self}", self.message_id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep the id in copies and pickles."""
+        return type(self), (str(self), self.message_id)

@@ -1,0 +1,145 @@
+"""Every error that Harken raises on purpose, in one tree.
+
+    HarkenError
+    ├── LogError                    something about one session log
+    │   ├── LogNotFound             no file is there
+    │   ├── NotALog                 the file is no session log: empty, binary, a folder
+    │   ├── LogDamaged              a line inside does not verify (file, line, byte)
+    │   ├── LogTooNew               written by a newer schema
+    │   ├── LogReadOnly             an older dialect: it can be read, not continued
+    │   ├── LogLocked               another process writes it (its pid)
+    │   └── LogWriteError           the disk refused a write or a sync
+    ├── EventRefused                an event that would break an invariant of the log
+    ├── UnknownName                 a name or id that does not exist here (and what does)
+    ├── ConfigError                 a file or option that a person wrote cannot be used
+    ├── ModelError                  a model call failed
+    │   ├── ScriptError             no rule of a scripted model fits, or the script is malformed
+    │   └── ReplayMiss              the recorded session holds no such request
+    └── BudgetExceeded              an agent has used up what it was given
+
+What a *model* does wrong (an unknown tool, bad arguments) is no exception: it becomes a tool
+result that the model reads. A message says what, where and what to do, in one line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+class HarkenError(Exception):
+    """The root of all errors that Harken raises on purpose; its text is one line for a person."""
+
+
+class LogError(HarkenError):
+    """Something about one session log."""
+
+    def __init__(self, file: str | Path, text: str) -> None:
+        super().__init__(f"{file}: {text}")
+        self.file = str(file)
+
+
+class LogNotFound(LogError):
+    """There is no file at this path."""
+
+    def __init__(self, file: str | Path) -> None:
+        super().__init__(file, "no such session log; `harken sessions` lists those that exist")
+
+
+class NotALog(LogError):
+    """The path holds something else than a session log."""
+
+
+class LogDamaged(LogError):
+    """A line inside the log does not verify. `line` counts from 1, `byte` from 0."""
+
+    def __init__(self, file: str | Path, *, line: int, byte: int, reason: str) -> None:
+        super().__init__(
+            file,
+            f"damaged at line {line}, byte {byte}: {reason}; nothing was changed; "
+            f"`harken session verify` lists all damage, "
+            f"`harken session repair` writes what is whole to a new file",
+        )
+        self.line, self.byte, self.reason = line, byte, reason
+
+
+class LogTooNew(LogError):
+    """The log was written by a schema that this version does not know."""
+
+    def __init__(self, file: str | Path, *, found: int, known: int) -> None:
+        super().__init__(
+            file,
+            f"has schema version {found}, this Harken reads up to {known}: upgrade Harken",
+        )
+        self.found, self.known = found, known
+
+
+class LogReadOnly(LogError):
+    """The log is of an older dialect: it can be read, not continued."""
+
+    def __init__(self, file: str | Path, *, dialect: str) -> None:
+        super().__init__(
+            file,
+            f"is of the older dialect {dialect}, which is read but not written; "
+            f"`harken session repair {file} --out NEW` writes it as a current log",
+        )
+        self.dialect = dialect
+
+
+class LogLocked(LogError):
+    """Another writer holds the log. `pid` is None where the holder could not be read."""
+
+    def __init__(self, file: str | Path, *, pid: int | None) -> None:
+        holder = f"process {pid}" if pid else "another process"
+        super().__init__(
+            file, f"is being written by {holder}; end it, or look at the log with `harken view`"
+        )
+        self.pid = pid
+
+
+class LogWriteError(LogError):
+    """A write or sync failed: the event may or may not be on disk; the session takes no more."""
+
+    def __init__(self, file: str | Path, *, reason: str) -> None:
+        super().__init__(
+            file,
+            f"could not be written ({reason}); everything acknowledged before is safe; "
+            f"make room or mend the disk, then resume the session",
+        )
+        self.reason = reason
+
+
+class EventRefused(HarkenError, ValueError):
+    """An event that would break an invariant of the log; nothing was written."""
+
+
+class UnknownName(HarkenError, LookupError):
+    """Something was named that is not there; the text lists what is."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(known)
+        there = ", ".join(self.known[:12]) + (", ..." if len(self.known) > 12 else "")
+        super().__init__(f"there is no {kind} {name!r} here; there is: {there or 'none'}")
+
+
+class ConfigError(HarkenError, ValueError):
+    """A file or option that a person wrote cannot be used."""
+
+
+class ModelError(HarkenError):
+    """A model call failed. The session is intact and can be resumed."""
+
+
+class ScriptError(ModelError):
+    """A scripted model has no rule for what it was asked, or its script is malformed."""
+
+
+class ReplayMiss(ModelError):
+    """The recorded session holds no answer to exactly this request."""
+
+
+class BudgetExceeded(HarkenError):
+    """An agent has used up something that it was given; the text says what and how much."""

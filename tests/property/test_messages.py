@@ -1,0 +1,313 @@
+"""Laws of messages, events and canonical bytes, on whatever Hypothesis can think of.
+
+A string may hold lone surrogates, as a tool's output may. Two that form a pair are left out:
+JSON cannot tell a pair from the character that it stands for.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core import codec
+from harken.core import events as ev
+from harken.core.messages import (
+    CallPlace,
+    Content,
+    FunctionCall,
+    ImagePart,
+    Message,
+    Occurrence,
+    OtherPart,
+    PureMessage,
+    Role,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+    extend_context_hash,
+    join,
+    message_from,
+    message_hash,
+    split,
+)
+
+
+def _has_no_pair(text: str) -> bool:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass") == text
+
+
+TEXT = st.text(st.characters(), max_size=12).filter(_has_no_pair)
+ODD_TEXT = st.text(st.sampled_from('aé\u2028\x00\x1f\x7f"\\😀\ud83d\udc80\uffff'), max_size=6)
+STRING = TEXT | ODD_TEXT.filter(_has_no_pair)
+INTEGER = st.integers(-(10**40), 10**40)
+FLOAT = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def json_values(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        leaves,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(STRING, inner, max_size=4),
+    )
+
+
+WITHOUT_FLOATS = json_values(st.none() | st.booleans() | INTEGER | STRING)
+JSON = json_values(st.none() | st.booleans() | INTEGER | FLOAT | STRING)
+META = st.dictionaries(STRING, JSON, max_size=3)
+MAYBE_META = st.none() | META
+MAYBE = st.none() | STRING
+
+PART = (
+    st.builds(TextPart, STRING, MAYBE_META)
+    | st.builds(ThinkingPart, STRING, MAYBE_META)
+    | st.builds(ImagePart, MAYBE, MAYBE, MAYBE, MAYBE_META)
+    | st.builds(OtherPart, STRING, STRING, MAYBE_META)
+)
+CONTENT: st.SearchStrategy[Content] = st.none() | STRING | st.lists(PART, max_size=4)
+ROLE: st.SearchStrategy[Role] = st.sampled_from(get_args(Role))
+CALL = st.builds(
+    ToolCall,
+    STRING,
+    st.builds(FunctionCall, STRING, STRING),
+    st.sampled_from(["function", "custom"]) | STRING,
+    st.just(msgspec.UNSET) | META,
+)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Message:
+    """Any message whose places, where it has some, are those of its calls, in order."""
+    role = draw(ROLE)
+    content = draw(CONTENT)
+    calls = draw(st.lists(CALL, max_size=3))
+    if isinstance(content, list) and draw(st.booleans()):
+        calls = list({call.id: call for call in calls}.values())
+        for call, at in zip(calls, sorted(draw(_places(len(calls), len(content)))), strict=True):
+            content.insert(at + calls.index(call), CallPlace(call.id))
+    return Message(
+        role=role,
+        content=content,
+        tool_calls=calls or None,
+        tool_call_id=draw(MAYBE),
+        name=draw(MAYBE),
+        is_error=draw(st.booleans()) if role == "tool" else False,
+    )
+
+
+def _places(count: int, stop: int) -> st.SearchStrategy[list[int]]:
+    return st.lists(st.integers(0, stop), min_size=count, max_size=count)
+
+
+MESSAGE = messages()
+ID = st.from_regex(r"msg_[0-9]{3,5}", fullmatch=True)
+IDS = st.lists(ID, max_size=3)
+AGENT = st.from_regex(r"agent_[0-9]{3}", fullmatch=True) | st.sampled_from(["user", "agent_root"])
+CAUSE = st.none() | ID | IDS | st.just("msg_003.call_abc")
+COUNT = st.none() | st.integers(0, 9)
+SPEC = st.none() | META
+SEGMENT = st.builds(ev.Segment, st.none() | ID, st.none() | ID, COUNT, COUNT, st.none() | IDS)
+USAGE = st.builds(ev.Usage, COUNT, COUNT, COUNT, COUNT)
+MONEY = st.none() | st.floats(0, 1e6)
+
+MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
+    ev.SessionStarted: {"session_id": STRING, "schema_version": st.integers(0, 9)},
+    ev.SessionEnded: {"reason": MAYBE},
+    ev.SessionRepaired: {"source": STRING, "lost": st.lists(META, max_size=2)},
+    ev.AgentCreated: {
+        "cause": CAUSE,
+        "name": MAYBE,
+        "language_model": MAYBE,
+        "relation": st.none() | st.sampled_from(["primary", "subagent", "hook"]),
+        "spec": SPEC,
+    },
+    ev.TranscriptEntry: {"substance": st.none() | ID, "cause": CAUSE},
+    ev.PieceOfText: {"content": STRING, "cause": CAUSE},
+    ev.AgentConfigured: {"name": MAYBE, "language_model": MAYBE, "spec": SPEC, "cause": CAUSE},
+    ev.AgentStateSaved: {"state": JSON},
+    ev.AgentMoved: {
+        "place": st.sampled_from(["primary", "subagent", "hook", "gone"]),
+        "parent": st.none() | AGENT,
+        "cause": CAUSE,
+    },
+    ev.InterlocutorsSet: {
+        "speakers": st.lists(AGENT, max_size=3),
+        "listeners": st.lists(AGENT, max_size=3),
+        "cause": CAUSE,
+    },
+    ev.TranscriptEdited: {
+        "segments": st.lists(SEGMENT, max_size=3),
+        "summary": st.none() | ID,
+        "reason": MAYBE,
+        "cause": CAUSE,
+    },
+    ev.ContextLoaded: {
+        "ctx": STRING,
+        "count": st.integers(0, 9),
+        "context_hash": STRING,
+        "stop": st.sampled_from(["compaction", "root"]) | STRING,
+        "cause": CAUSE,
+    },
+    ev.ContextCommitted: {
+        "ctx": STRING,
+        "parent_ctx": MAYBE,
+        "checkpoint": MAYBE,
+        "upto": st.none() | ID,
+    },
+    ev.ToolsDefined: {"tools": st.lists(META, max_size=2), "tools_hash": STRING},
+    ev.LlmRequest: {
+        "context": st.lists(SEGMENT, max_size=3),
+        "count": st.integers(0, 9),
+        "context_hash": STRING,
+        "model": STRING,
+        "parameters": SPEC,
+        "tools": st.none() | ID,
+    },
+    ev.LlmResponse: {
+        "request": ID,
+        "entry": st.none() | ID,
+        "stop_reason": MAYBE,
+        "model": MAYBE,
+        "usage": st.none() | USAGE,
+        "cost_usd": MONEY,
+        "latency_s": MONEY,
+        "error": MAYBE,
+        "partial": MAYBE,
+    },
+    ev.ActionRewritten: {
+        "call": ID | st.just("msg_003.call_abc"),
+        "tool": STRING,
+        "arguments": STRING,
+        "cause": CAUSE,
+    },
+    ev.MemoryOperation: {
+        "memory_type": st.sampled_from(["STM", "LTM"]),
+        "operation": st.sampled_from(["READ", "WRITE", "QUERY"]),
+        "file_path": MAYBE,
+        "query": MAYBE,
+        "result_count": COUNT,
+        "content_preview": MAYBE,
+        "cause": CAUSE,
+    },
+}
+"""For each kind of event, a strategy for each of its own members; an entry is also a message."""
+
+OWN_NAMES = {name for kind in MEMBERS for name in kind.__struct_encode_fields__} | {"event_type"}
+UNKNOWN_NAME = STRING.filter(lambda name: name not in OWN_NAMES)
+UNKNOWN_MEMBERS = st.none() | st.dictionaries(UNKNOWN_NAME, JSON, min_size=1, max_size=2)
+
+
+@st.composite
+def events(draw: st.DrawFn) -> ev.Event:
+    """Any event of any known type, with or without members that nobody knows."""
+    kind = draw(st.sampled_from(list(MEMBERS)))
+    members = {name: draw(values) for name, values in MEMBERS[kind].items()}
+    if kind is ev.TranscriptEntry:
+        message = draw(MESSAGE)
+        members |= {name: getattr(message, name) for name in Message.__struct_fields__}
+    make: Any = kind
+    event: ev.Event = make(
+        message_id=draw(ID | STRING),
+        time=draw(STRING),
+        agent_id=draw(st.none() | AGENT),
+        unknown=draw(UNKNOWN_MEMBERS),
+        **members,
+    )
+    return event
+
+
+def slow_canonical(value: Any) -> bytes:
+    """Say again, independently, what canonical bytes are."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return b"".join(
+        b"\\u%04x" % ord(letter) if 0xD800 <= ord(letter) <= 0xDFFF else letter.encode()
+        for letter in text
+    )
+
+
+@given(MESSAGE)
+def test_join_undoes_split(message: Message) -> None:
+    assert join(*split(message)) == message
+
+
+@given(MESSAGE)
+def test_content_and_occurrence_can_be_stored_as_json(message: Message) -> None:
+    pure, occurrence = split(message)
+    content = msgspec.convert(codec.decode(codec.canonical(pure)), PureMessage)
+    rest = msgspec.convert(codec.decode(codec.encode(occurrence)), Occurrence)
+    assert join(content, rest) == message
+    assert message_hash(join(content, rest)) == message_hash(message)
+
+
+@given(MESSAGE)
+def test_the_identity_of_a_message_is_that_of_its_content_alone(message: Message) -> None:
+    pure, occurrence = split(message)
+    ids = [{"id": str(at)} for at, _ in enumerate(occurrence.calls)]
+    bare = Occurrence(shape=occurrence.shape, calls=ids)
+    assert message_hash(join(pure, bare)) == message_hash(message)
+
+
+@given(MESSAGE)
+def test_an_entry_and_its_message_are_the_same_content(message: Message) -> None:
+    members = {name: getattr(message, name) for name in Message.__struct_fields__}
+    entry = ev.TranscriptEntry(**members)
+    assert split(entry) == split(message)
+    assert message_from(msgspec.to_builtins(message)) == message
+
+
+@given(st.lists(MESSAGE, max_size=4), st.integers(0, 4))
+def test_a_context_hash_goes_on_from_any_point(context: list[Message], stop: int) -> None:
+    def hash_on(before: str, more: list[Message]) -> str:
+        for message in more:
+            before = extend_context_hash(before, message)
+        return before
+
+    assert hash_on(hash_on("", context[:stop]), context[stop:]) == hash_on("", context)
+
+
+def test_there_is_a_strategy_for_every_member_of_every_event() -> None:
+    elsewhere: dict[type[ev.EventBase], set[str]] = {
+        ev.TranscriptEntry: set(Message.__struct_fields__)
+    }
+    assert set(MEMBERS) == set(ev.EVENT_TYPES.values())
+    for kind, members in MEMBERS.items():
+        own = set(kind.__struct_fields__) - set(ev.EventBase.__struct_fields__)
+        assert own == set(members) | elsewhere.get(kind, set())
+
+
+@given(events())
+def test_an_event_comes_back_from_its_line(event: ev.Event) -> None:
+    line = ev.encode_event(event)
+    assert b"\n" not in line
+    assert ev.decode_event(line) == event
+    assert ev.encode_event(ev.decode_event(line)) == line
+
+
+@given(events())
+def test_an_event_comes_back_from_its_dict(event: ev.Event) -> None:
+    assert ev.event_from(ev.event_dict(event)) == event
+    assert codec.decode(ev.encode_event(event)) == ev.event_dict(event)
+
+
+@given(STRING.filter(lambda name: name not in ev.EVENT_TYPES), st.dictionaries(STRING, JSON))
+def test_an_event_of_an_unknown_type_comes_back_as_it_was(
+    kind: str, members: dict[str, Any]
+) -> None:
+    line = codec.encode({**members, "event_type": kind})
+    event = ev.decode_event(line)
+    assert isinstance(event, ev.UnknownEvent)
+    assert ev.encode_event(event) == line
+
+
+@given(WITHOUT_FLOATS)
+def test_canonical_bytes_are_what_the_slow_way_gives(value: Any) -> None:
+    assert codec.canonical(value) == slow_canonical(value)
+
+
+@given(JSON)
+def test_a_value_comes_back_from_its_canonical_bytes(value: Any) -> None:
+    again = codec.decode(codec.canonical(value))
+    assert again == value
+    assert codec.canonical(again) == codec.canonical(value)
