@@ -1,0 +1,206 @@
+"""The file under a log: one writer, one write a line, and a sync that reaches the disk.
+
+Everything that differs between systems is here. On Linux a sync is `fdatasync`, on macOS
+`F_FULLFSYNC` (there a plain fsync stops in the drive's cache). The lock is `flock` on the log
+itself, which a crash releases; the holder's pid stands in a file beside it, for the message only.
+On Windows neither exists: the lock is `msvcrt.locking` on the last possible byte and the sync is
+`fsync`; that path is not tested.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from harken.errors import LogLocked, LogNotFound, LogWriteError, NotALog
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+class Disk(Protocol):
+    """What a log needs of an operating system. Each call may raise OSError.
+
+    Tests pass one that fails; nothing is patched.
+    """
+
+    def write(self, fd: int, data: bytes) -> int:
+        """Write at the end of the file in one call; return how many bytes were taken."""
+        ...
+
+    def sync(self, fd: int) -> None:
+        """Return when everything written to `fd` would survive a power cut."""
+        ...
+
+    def sync_folder(self, folder: Path) -> None:
+        """Return when the names in `folder` would survive a power cut."""
+        ...
+
+
+class RealDisk:
+    """The disk of this machine."""
+
+    def write(self, fd: int, data: bytes) -> int:
+        """Write at the end of the file in one call; return how many bytes were taken."""
+        return os.write(fd, data)
+
+    def sync(self, fd: int) -> None:
+        """Reach the disk: `fdatasync`, on macOS `F_FULLFSYNC`."""
+        if sys.platform == "darwin":
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        elif hasattr(os, "fdatasync"):
+            os.fdatasync(fd)
+        else:
+            os.fsync(fd)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make the names in a folder durable."""
+        if sys.platform == "win32":
+            return  # a folder cannot be opened there; NTFS journals its names
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+class LogFile:
+    """An open log that this process alone writes."""
+
+    def __init__(self, path: Path, *, disk: Disk | None = None, create: bool = False) -> None:
+        """Open and lock a log, making the file (owner only) where `create` says so.
+
+        Raises LogLocked where another writer holds it, LogNotFound, NotALog, LogWriteError.
+        """
+        self.path = path
+        self.disk = disk or RealDisk()
+        self._broken: str | None = None
+        flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
+        try:
+            self.fd = os.open(path, flags, 0o600)
+        except FileNotFoundError:
+            if create:
+                raise LogWriteError(path, reason="its folder does not exist") from None
+            raise LogNotFound(path) from None
+        except IsADirectoryError:
+            raise NotALog(path, "is a folder; name a session log (a .jsonl file)") from None
+        except OSError as error:
+            raise LogWriteError(path, reason=error.strerror or str(error)) from None
+        if not _lock(self.fd):
+            os.close(self.fd)
+            raise LogLocked(path, pid=_read_pid(path))
+        self._pid = os.getpid()
+        with contextlib.suppress(OSError):  # the pid is for a message only
+            _pid_file(path).touch(mode=0o600)
+            _pid_file(path).write_text(str(os.getpid()))
+
+    def append(self, data: bytes) -> None:
+        """Write one or more whole lines in one call.
+
+        Raises LogWriteError; the lines may or may not be in the file then, and every later
+        append is refused, so that nothing can follow a half line. Raises LogLocked in a forked
+        child: it has the lock of its parent, and another end of the same log in mind.
+        """
+        if os.getpid() != self._pid:
+            raise LogLocked(self.path, pid=self._pid)
+        if self._broken is not None:
+            raise LogWriteError(self.path, reason=self._broken)
+        try:
+            written = self.disk.write(self.fd, data)
+        except OSError as error:
+            raise self._break(error.strerror or str(error)) from error
+        if written != len(data):
+            raise self._break(f"only {written} of {len(data)} bytes were taken: is the disk full?")
+
+    def sync(self) -> None:
+        """Return when all that was appended would survive a power cut. Raises LogWriteError."""
+        if self._broken is not None:
+            raise LogWriteError(self.path, reason=self._broken)
+        try:
+            self.disk.sync(self.fd)
+        except OSError as error:
+            raise self._break(f"sync failed: {error.strerror or error}") from error
+
+    def sync_name(self) -> None:
+        """Make the file's own name durable, once after it was made. Raises LogWriteError."""
+        try:
+            self.disk.sync_folder(self.path.parent)
+        except OSError as error:
+            raise self._break(f"sync failed: {error.strerror or error}") from error
+
+    def set_aside(self, end: int, torn: bytes) -> Path:
+        """Move a torn tail to a file beside the log, durably, and cut the log to `end` bytes.
+
+        Returns that file's path. Raises LogWriteError; the log is only cut after the copy is safe.
+        """
+        aside = _free_name(self.path.with_name(f"{self.path.name}.torn-{end}"))
+        try:
+            fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                if self.disk.write(fd, torn) != len(torn):
+                    raise OSError("the disk is full")
+                self.disk.sync(fd)
+            finally:
+                os.close(fd)
+            self.disk.sync_folder(self.path.parent)
+            os.ftruncate(self.fd, end)
+            self.disk.sync(self.fd)
+        except OSError as error:
+            raise self._break(error.strerror or str(error)) from error
+        return aside
+
+    def close(self) -> None:
+        """Release the log. A second call does nothing."""
+        if self.fd < 0:
+            return
+        if os.getpid() == self._pid:
+            with contextlib.suppress(OSError):
+                _pid_file(self.path).unlink()
+        os.close(self.fd)
+        self.fd = -1
+        self._broken = "the session is closed"
+
+    def refuse(self, reason: str) -> None:
+        """Take no more appends, for this reason or an earlier one."""
+        self._broken = self._broken or reason
+
+    def _break(self, reason: str) -> LogWriteError:
+        self._broken = reason
+        return LogWriteError(self.path, reason=reason)
+
+
+def _free_name(path: Path) -> Path:
+    names = (path if n == 0 else path.with_name(f"{path.name}.{n}") for n in range(10_000))
+    return next(name for name in names if not name.exists())
+
+
+def _pid_file(path: Path) -> Path:
+    return path.with_name(f".{path.name}.pid")
+
+
+def _read_pid(path: Path) -> int | None:
+    try:
+        return int(_pid_file(path).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _lock(fd: int) -> bool:
+    """Take the one writer's lock; False where another holds it."""
+    if sys.platform == "win32":
+        os.lseek(fd, 2**31 - 1, os.SEEK_SET)  # locks are mandatory there: keep off the content
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

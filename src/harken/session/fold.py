@@ -1,0 +1,279 @@
+"""The fold: the one function that gives events a meaning.
+
+`fold(state, event)` moves a state one event on. Live sessions, resume, views and time travel all
+call it, and no other code interprets events. It is deterministic and touches nothing but the
+state: same events, same state. It trusts what it reads (the writer has checked it) and bears
+logs of older dialects, which lack births and links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from harken.core import events as ev
+from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
+from harken.core.messages import ChatMessage
+from harken.session.segments import cut, length
+from harken.session.state import AgentState, OpenCall, SessionState
+
+Resolver: TypeAlias = Callable[[ev.ContextLoaded], Sequence[ChatMessage]]
+"""Gives the messages of a commit that an agent started from."""
+_Handler: TypeAlias = Callable[[SessionState, Any], None]
+
+
+def fold(state: SessionState, event: ev.Event, resolver: Resolver | None = None) -> None:
+    """Move `state` one event on, in place.
+
+    Raises ValueError where the event names something that the state cannot have.
+    """
+    state.last_id = event.message_id
+    state.ended = False
+    handler = _HANDLERS.get(type(event))
+    if handler is not None:
+        handler(state, event)
+    elif isinstance(event, ev.ContextLoaded):
+        _context_loaded(state, event, resolver)
+
+
+def agent_of(state: SessionState, agent_id: AgentId | None) -> AgentState:
+    """Return an agent's state; logs of older dialects may mention one that was never born."""
+    agent_id = agent_id or AgentId("")
+    agent = state.agents.get(agent_id)
+    if agent is None:
+        agent = state.agents[agent_id] = AgentState(id=agent_id, birth=MessageId(""))
+        if state.root is None:
+            state.root = state.primary = agent_id
+    return agent
+
+
+def reference_to(entry: ev.TranscriptEntry, call_id: str) -> ev.Reference:
+    """Return how a cause names a call: `msg_003`, or `msg_003.call_abc` among several."""
+    if len(entry.tool_calls or ()) == 1:
+        return entry.message_id
+    return f"{entry.message_id}.{call_id}"
+
+
+def _session_started(state: SessionState, event: ev.SessionStarted) -> None:
+    state.session_id = event.session_id
+
+
+def _session_ended(state: SessionState, event: ev.SessionEnded) -> None:
+    state.ended = True
+
+
+def _agent_created(state: SessionState, event: ev.AgentCreated) -> None:
+    agent_id = event.agent_id or AgentId("")
+    agent = AgentState(id=agent_id, birth=event.message_id)
+    agent.name, agent.language_model = event.name, event.language_model
+    agent.spec = dict(event.spec or {})
+    earlier = state.agents.get(agent_id)
+    if earlier is not None and not earlier.birth:  # an older dialect spoke of it before
+        agent.transcript, agent.open_calls = earlier.transcript, earlier.open_calls
+    state.agents[agent_id] = agent
+    number = number_of(agent_id, "agent_")
+    if number is not None and number >= state.next_agent:
+        state.next_agent = number + 1
+    parent = _parent_of(state, event)
+    _place(state, agent, event.relation or ("subagent" if parent else "primary"), parent)
+    if state.root is None or (not parent and not state.agents[state.root].birth):
+        state.root = agent_id
+    state.owners[event.message_id] = agent_id
+
+
+def _parent_of(state: SessionState, event: ev.AgentCreated) -> AgentId | None:
+    if event.cause is None:
+        return None
+    first = event.cause if isinstance(event.cause, str) else event.cause[0]
+    return state.owners.get(base_of(first), state.root)
+
+
+def _place(state: SessionState, agent: AgentState, place: ev.Place, parent: AgentId | None) -> None:
+    """Put an agent at a place; it must stand nowhere else."""
+    agent.place, agent.parent = place, parent
+    if place == "primary":
+        state.primary = agent.id
+    elif place != "gone" and parent is not None:
+        above = agent_of(state, parent)
+        (above.hooks if place == "hook" else above.subagents).append(agent.id)
+
+
+def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
+    agent = agent_of(state, event.agent_id)
+    above = state.agents.get(agent.parent) if agent.parent is not None else None
+    if above is not None:
+        for row in (above.subagents, above.hooks, above.speakers, above.listeners):
+            row[:] = [other for other in row if other != agent.id]
+    parent = event.parent
+    if parent is None and event.place != "primary":
+        parent = agent.parent
+    _place(state, agent, event.place, parent)
+
+
+def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
+    if event.substance is not None:
+        state.copies.add(event.message_id)
+    agent = state.agents.get(event.agent_id or AgentId(""))
+    if agent is None:
+        if event.agent_id == USER:
+            return
+        agent = agent_of(state, event.agent_id)
+    if agent.transcript is not None:
+        agent.transcript.append(event)
+    if agent.context is not None:
+        agent.context.append(event)
+    agent.fresh.append(event.message_id)
+    if event.tool_calls:
+        _open_calls(state, agent, event)
+    elif event.tool_call_id is not None and event.role == "tool":
+        _close_call(state, agent, event.tool_call_id)
+
+
+def _open_calls(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
+    state.owners[event.message_id] = agent.id
+    for call in event.tool_calls or ():
+        reference = reference_to(event, call.id)
+        function = call.function
+        agent.open_calls[call.id] = OpenCall(call.id, function.name, function.arguments, reference)
+        state.open_references.add(reference)
+
+
+def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
+    call = agent.open_calls.pop(call_id, None)
+    if call is None:
+        return  # an older log may hold two results for one call
+    state.open_references.discard(call.reference)
+    message = base_of(call.reference)
+    others = agent.open_calls.values()
+    if not others or message not in {base_of(other.reference) for other in others}:
+        state.owners.pop(message, None)
+
+
+def _piece_of_text(state: SessionState, event: ev.PieceOfText) -> None:
+    """A piece is in nobody's transcript: nothing but the counter moves."""
+
+
+def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
+    agent = agent_of(state, event.agent_id)
+    agent.name = event.name if event.name is not None else agent.name
+    if event.language_model is not None:
+        agent.language_model = event.language_model
+    agent.spec = {**agent.spec, **(event.spec or {})}
+
+
+def _agent_state_saved(state: SessionState, event: ev.AgentStateSaved) -> None:
+    agent_of(state, event.agent_id).saved = event.state
+
+
+def _interlocutors_set(state: SessionState, event: ev.InterlocutorsSet) -> None:
+    agent = agent_of(state, event.agent_id)
+    agent.speakers, agent.listeners = list(event.speakers), list(event.listeners)
+
+
+def _transcript_edited(state: SessionState, event: ev.TranscriptEdited) -> None:
+    agent = agent_of(state, event.agent_id)
+    before, described = context_now(agent), agent.segments()
+    context: list[ChatMessage] = []
+    layout: list[ev.Segment] = []
+    for segment in event.segments:
+        if segment.entries is not None:
+            context.extend(find_entries(state, agent, segment.entries))
+            layout.append(segment)
+        else:
+            start, stop = segment.start or 0, segment.stop or 0
+            if not 0 <= start <= stop <= len(before):
+                raise ValueError(f"{event.message_id} keeps {start} to {stop} of {len(before)}")
+            context.extend(before[start:stop])
+            layout.extend(cut(described, start, stop))
+    agent.context, agent.layout, agent.fresh, agent.request = context, layout, [], None
+
+
+def find_entries(
+    state: SessionState, agent: AgentState, wanted: list[MessageId]
+) -> list[ev.TranscriptEntry]:
+    """Return these entries, from whoever's transcript; ValueError where one is nowhere."""
+    found: dict[MessageId, ev.TranscriptEntry] = {}
+    others = (other for other in state.agents.values() if other is not agent)
+    for holder in (agent, *others):
+        if len(found) == len(set(wanted)):
+            break
+        missing = set(wanted) - found.keys()
+        found |= {e.message_id: e for e in holder.transcript or () if e.message_id in missing}
+    unknown = [id_ for id_ in wanted if id_ not in found]
+    if unknown:
+        raise ValueError(f"no entry {unknown[0]} is known")
+    return [found[id_] for id_ in wanted]
+
+
+def _context_loaded(
+    state: SessionState, event: ev.ContextLoaded, resolver: Resolver | None
+) -> None:
+    agent = agent_of(state, event.agent_id)
+    agent.ctx = event.ctx
+    if resolver is None:
+        raise ValueError(f"{event.message_id} starts from {event.ctx}: no store to read it from")
+    messages = resolver(event)
+    if len(messages) != event.count:
+        raise ValueError(f"{event.ctx} has {len(messages)} messages, not {event.count}")
+    segment = ev.Segment(loaded=event.message_id, start=0, stop=event.count)
+    agent.context = [*messages, *context_now(agent)]
+    agent.layout, agent.fresh, agent.request = [segment, *agent.segments()], [], None
+
+
+def _context_committed(state: SessionState, event: ev.ContextCommitted) -> None:
+    agent_of(state, event.agent_id).ctx = event.ctx
+
+
+def _tools_defined(state: SessionState, event: ev.ToolsDefined) -> None:
+    state.tools[event.tools_hash] = event.message_id
+
+
+def _llm_request(state: SessionState, event: ev.LlmRequest) -> None:
+    agent = agent_of(state, event.agent_id)
+    agent.spent.model_calls += 1
+    agent.request = event
+    if agent.fresh:
+        agent.fresh = []
+    state.requests[agent.id] = event
+
+
+def _llm_response(state: SessionState, event: ev.LlmResponse) -> None:
+    agent = agent_of(state, event.agent_id)
+    state.requests.pop(agent.id, None)
+    agent.spent.cost_usd += event.cost_usd or 0.0
+    if event.usage is not None:
+        agent.spent.input_tokens += event.usage.input_tokens or 0
+        agent.spent.output_tokens += event.usage.output_tokens or 0
+
+
+def context_now(agent: AgentState) -> Sequence[ChatMessage]:
+    """Return what the agent's model would read now. Raises ValueError while it is evicted."""
+    if agent.context is not None:
+        return agent.context
+    if agent.transcript is None:
+        raise ValueError(f"{agent.id} is evicted: revive it first")
+    return agent.transcript
+
+
+def context_length(agent: AgentState) -> int:
+    """Return how many messages the context holds now; known for evicted agents too."""
+    before = sum(map(length, agent.layout)) if agent.request is None else agent.request.count
+    return before + len(agent.fresh)
+
+
+_HANDLERS: dict[type, _Handler] = {
+    ev.SessionStarted: _session_started,
+    ev.SessionEnded: _session_ended,
+    ev.AgentCreated: _agent_created,
+    ev.AgentMoved: _agent_moved,
+    ev.TranscriptEntry: _transcript_entry,
+    ev.PieceOfText: _piece_of_text,
+    ev.AgentConfigured: _agent_configured,
+    ev.AgentStateSaved: _agent_state_saved,
+    ev.InterlocutorsSet: _interlocutors_set,
+    ev.TranscriptEdited: _transcript_edited,
+    ev.ContextCommitted: _context_committed,
+    ev.ToolsDefined: _tools_defined,
+    ev.LlmRequest: _llm_request,
+    ev.LlmResponse: _llm_response,
+}

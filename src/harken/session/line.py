@@ -1,0 +1,59 @@
+"""One line of a log: a JSON object whose last member is its `sum`.
+
+`sum` is 16 hex digits of BLAKE3 over the `sum` of the line before it (nothing for the first
+line) and all bytes of this line before the digits. So a changed letter, a missing, a doubled and
+a moved line are found, each by one hash of the line's own bytes.
+
+Source: docs/formats/session-log.md, "Lines".
+"""
+
+from __future__ import annotations
+
+from blake3 import blake3
+
+OPEN = b',"sum":"'
+CLOSE = b'"}\n'
+DIGITS = 16
+DIGITS_AT = slice(-DIGITS - len(CLOSE), -len(CLOSE))
+HEAD = slice(-DIGITS - len(CLOSE))
+"""What the sum covers of a line: everything before its digits."""
+BODY = slice(-DIGITS - len(CLOSE) - len(OPEN))
+"""The object without its `sum` and its closing brace."""
+
+
+def sum_of(before: bytes, head: bytes) -> bytes:
+    """Return the sum of a line: `before` is the sum of the line before, `head` see `HEAD`."""
+    return blake3(before + head).hexdigest(DIGITS // 2).encode()
+
+
+def seal(before: bytes, body: bytes) -> tuple[bytes, bytes]:
+    """Return the line (with its newline) for a JSON object, and its sum."""
+    head = body[:-1] + OPEN
+    own = sum_of(before, head)
+    return head + own + CLOSE, own
+
+
+def verifies(before: bytes, line: bytes) -> bool:
+    """Whether a line (with its newline) is whole and follows a line with the sum `before`."""
+    return line.endswith(CLOSE) and sum_of(before, line[HEAD]) == line[DIGITS_AT]
+
+
+def has_sum(line: bytes) -> bool:
+    """Whether a line (with or without its newline) ends with a sum, right or wrong."""
+    text = line.rstrip(b"\r\n") + b"\n"
+    return text.endswith(CLOSE) and text[BODY.stop : HEAD.stop] == OPEN
+
+
+def seems_sealed(line: bytes) -> bool:
+    """Whether a line was written with a sum: as `has_sum`, but one byte of the frame may be wrong.
+
+    So the first line says how a log is to be read even where the damage is right there.
+    """
+    return any(_frame_errors(line[:end]) <= 1 for end in (len(line), len(line) - 1))
+
+
+def _frame_errors(text: bytes) -> int:
+    """Count the bytes around the digits that are wrong, in a line without its newline."""
+    frame = text[-DIGITS - 2 - len(OPEN) : -DIGITS - 2] + text[-2:]
+    wanted = OPEN + CLOSE[:2]
+    return sum(a != b for a, b in zip(frame, wanted, strict=False)) + len(wanted) - len(frame)

@@ -1,0 +1,230 @@
+"""Repair: what is whole of a damaged or older log, written as a new current one.
+
+The source is never changed. Whole events are taken over as they are: ids, times and members that
+this version does not know; of an older dialect, what its lines mean today. What is not whole is
+copied verbatim to a file beside the new log, and the new log's last event says what that was. The
+new log can be continued (see `mend`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from harken.core import codec
+from harken.core import events as ev
+from harken.core.clock import rfc3339
+from harken.core.ids import MessageId, base_of, message_id, number_of
+from harken.core.messages import ChatMessage, Message
+from harken.errors import ConfigError
+from harken.session.file import Disk, LogFile
+from harken.session.fold import fold
+from harken.session.line import seal
+from harken.session.mend import mended
+from harken.session.session import SessionOptions
+from harken.session.state import SessionState
+from harken.session.verify import Examined, Finding, LogLine, SealedLine, examine, verify
+
+__all__ = ["Finding", "Repair", "repair", "verify"]
+
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What a repair took over and what it could not."""
+
+    out: Path
+    kept: int
+    """How many events of the source are in the new log."""
+    lost: list[Finding]
+    """What is not in it, by place in the source."""
+    lost_file: Path | None
+    """Where the lost lines are, verbatim; None where nothing is lost."""
+    dialect: str | None
+    """The older dialect that the source is written in; None for the current one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """An event for the new log: its JSON object, and the line that it was read from."""
+
+    event: ev.Event
+    body: bytes
+    line: LogLine | None = None
+
+
+def repair(path: str | Path, out: str | Path, *, options: SessionOptions | None = None) -> Repair:
+    """Write what is whole of the log at `path` to the new log `out`, durably, for its owner only.
+
+    Of a log that is being written, that is what is there by now. Raises LogNotFound, NotALog,
+    LogTooNew; ConfigError where `out` or the file for what is lost is there already; and
+    LogWriteError, which leaves there what was written so far.
+    """
+    path, out = Path(path), Path(out)
+    options = options or SessionOptions()
+    examined = examine(path)
+    state = SessionState()
+    items = list(_folded(state, _current(examined, session_id=path.stem)))
+    lines = [line for line in examined.lines if _is_lost(line)]
+    lost = [line.finding for line in lines if line.finding is not None]
+    lost_file = out.with_name(f"{out.name}.lost") if lines else None
+    _refuse_existing(out, lost_file)
+    if lost_file is not None:
+        _write(lost_file, (_with_newline(line.raw) for line in lines), options.disk)
+    bodies = [item.body for item in items]
+    ids = map(message_id, count(state.next_message + len(lines)))  # no id of a lost one again
+    for event in (*mended(state, ids), _repaired(path.name, lost, next(ids))):
+        event.time = rfc3339(options.clock())
+        bodies.append(ev.encode_event(event))
+    _write(out, _sealed(bodies), options.disk)
+    kept = sum(item.line is not None for item in items)
+    return Repair(out, kept, lost, lost_file, examined.dialect)
+
+
+def _refuse_existing(*files: Path | None) -> None:
+    for file in files:
+        if file is not None and (file.exists() or file.is_symlink()):
+            raise ConfigError(f"{file} is there already: name a new file for the repaired log")
+
+
+def _is_lost(line: LogLine) -> bool:
+    """Whether a line is not in the new log, nor a copy of it."""
+    return not line.whole and (line.finding is None or line.finding.kind != "doubled")
+
+
+def _with_newline(raw: bytes) -> bytes:
+    return raw if raw.endswith(b"\n") else raw + b"\n"
+
+
+def _current(examined: Examined, *, session_id: str) -> list[_Item]:
+    """Return the whole events as events of a current log, which begins with `session_started`."""
+    lines = [line for line in examined.lines if line.whole]
+    if not examined.in_order:
+        lines.sort(key=lambda line: line.id_number)
+    items = [_Item(event, _body(line, event), line) for line in lines for event in line.events]
+    if items and isinstance(items[0].event, ev.SessionStarted):
+        return _numbered(items, first=0)
+    start = ev.SessionStarted(
+        session_id=session_id,
+        schema_version=ev.SCHEMA_VERSION,
+        message_id=message_id(0),
+        time=items[0].event.time if items else "",
+    )
+    return [_Item(start, ev.encode_event(start)), *_numbered(items, first=1)]
+
+
+def _body(line: LogLine, event: ev.Event) -> bytes:
+    return line.body if isinstance(line, SealedLine) else ev.encode_event(event)
+
+
+def _numbered(items: Sequence[_Item], *, first: int) -> list[_Item]:
+    """Return the events as they are where their ids are current ones that grow, else renumbered."""
+    least = first
+    for item in items:
+        number = number_of(item.event.message_id, "msg_")
+        if number is None or number < least or item.event.message_id != message_id(number):
+            return _renumbered(items, first)
+        least = number + 1
+    return list(items)
+
+
+def _renumbered(items: Sequence[_Item], first: int) -> list[_Item]:
+    """Give the events current ids, and change what refers to them; the rest stays."""
+    ids: dict[str, MessageId] = {}
+    result = []
+    for number, item in enumerate(items, first):
+        ids[item.event.message_id] = message_id(number)
+        data = _with_ids(ev.event_dict(item.event), ids)
+        result.append(_Item(ev.event_from(data), codec.encode(data), item.line))
+    return result
+
+
+def _with_ids(data: Mapping[str, Any], ids: Mapping[str, MessageId]) -> dict[str, Any]:
+    """Return an event's members with new ids; what refers to no known event stays."""
+    new = dict(data)
+    for name in _IDS if data["event_type"] in ev.EVENT_TYPES else _IDS_OF_ANY:
+        if isinstance(data.get(name), str):
+            new[name] = ids.get(data[name], data[name])
+    for name in ("cause", "call"):
+        if isinstance(data.get(name), str):
+            new[name] = _reference(data[name], ids)
+        elif isinstance(data.get(name), list):
+            new[name] = [_reference(reference, ids) for reference in data[name]]
+    for name in ("segments", "context"):
+        if isinstance(data.get(name), list):
+            new[name] = [_segment(segment, ids) for segment in data[name]]
+    return new
+
+
+def _reference(reference: Any, ids: Mapping[str, MessageId]) -> Any:
+    if not isinstance(reference, str):
+        return reference
+    base = base_of(reference)
+    return ids.get(base, base) + reference[len(base) :]
+
+
+def _segment(segment: Any, ids: Mapping[str, MessageId]) -> Any:
+    if not isinstance(segment, dict):
+        return segment
+    new = dict(segment)
+    for name in ("request", "loaded"):
+        if name in segment:
+            new[name] = ids.get(segment[name], segment[name])
+    if "entries" in segment:
+        new["entries"] = [ids.get(entry, entry) for entry in segment["entries"]]
+    return new
+
+
+def _folded(state: SessionState, items: Iterable[_Item]) -> Iterator[_Item]:
+    """Fold the events; yield those that can be, and say of the others why their lines are lost."""
+    for item in items:
+        try:
+            fold(state, item.event, _as_many_as)
+        except ValueError as error:
+            assert item.line is not None
+            item.line.whole = False
+            item.line.found("missing", f"what it refers to is gone: {error}")
+        else:
+            yield item
+
+
+def _as_many_as(event: ev.ContextLoaded) -> Sequence[ChatMessage]:
+    """Stand in for the messages of a commit: here only their number matters."""
+    return [Message("user", "") for _ in range(event.count)]
+
+
+def _repaired(source: str, lost: Iterable[Finding], id_: MessageId) -> ev.KnownEvent:
+    reasons = [{"line": f.line, "byte": f.byte, "reason": f.message} for f in lost]
+    return ev.SessionRepaired(message_id=id_, source=source, lost=reasons)
+
+
+def _sealed(bodies: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a log with these events, in pieces of some size."""
+    before, lines, size = b"", [], 0
+    for body in bodies:
+        line, before = seal(before, body)
+        lines.append(line)
+        size += len(line)
+        if size >= _CHUNK_BYTES:
+            yield b"".join(lines)
+            lines, size = [], 0
+    yield b"".join(lines)
+
+
+def _write(path: Path, pieces: Iterable[bytes], disk: Disk | None) -> None:
+    """Write a new file that is on disk on return. Raises LogWriteError."""
+    with closing(LogFile(path, disk=disk, create=True)) as file:
+        for piece in pieces:
+            file.append(piece)
+        file.sync()
+        file.sync_name()
+
+
+_IDS_OF_ANY = ("message_id", "substance", "tool_call")
+_IDS = (*_IDS_OF_ANY, "summary", "upto", "tools", "request", "entry")
+"""The members that name one message; `tool_call` is a leftover of the fragment dialect."""

@@ -1,0 +1,258 @@
+"""What the writer refuses: the invariants of the log, checked before an event is written.
+
+Each rule is one function that raises EventRefused with the reason. Reading is lenient, writing
+is not: what is in a log that Harken wrote can be relied on.
+
+Source: docs/formats/session-log.md, "Invariants".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harken.core import events as ev
+from harken.core.ids import USER, AgentId, base_of, message_id, number_of
+from harken.core.messages import CallPlace, ChatMessage, extend_context_hash
+from harken.errors import EventRefused
+from harken.session.fold import Resolver, context_length, find_entries
+from harken.session.state import SessionState
+
+ROLES = ("user", "assistant", "tool", "system")
+
+
+def check(state: SessionState, event: ev.Event) -> None:
+    """Raise EventRefused where writing `event` next would break an invariant."""
+    if isinstance(event, ev.UnknownEvent):
+        return
+    substance, cause = getattr(event, "substance", None), getattr(event, "cause", None)
+    if substance is not None and cause is not None:
+        raise EventRefused("an event has a substance or a cause, never both")
+    if cause is not None:
+        _check_cause(state, cause)
+    if substance is not None:
+        _check_substance(state, substance)
+    for what in ("entry", "summary", "upto"):
+        if getattr(event, what, None) is not None:
+            _check_exists(state, getattr(event, what), what)
+    _RULES.get(type(event), _check_born)(state, event)
+
+
+def as_written(event: ev.KnownEvent) -> tuple[bytes, ev.KnownEvent]:
+    """Return the event's JSON object and the event that every later reader gets from it.
+
+    Raises EventRefused where that is another one, or none: a log must not hold what cannot be
+    read, and what is not plain JSON (a set, a tuple, NaN) would change with the next resume.
+    """
+    try:
+        body = ev.encode_event(event)
+        again = ev.decode_event(body)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise EventRefused(f"this {ev.event_type(event)} cannot be written: {error}") from None
+    if not isinstance(again, ev.UnknownEvent) and b"\\ud" in body:
+        body = ev.encode_event(again)  # two halves of a surrogate pair are one character now
+    elif isinstance(again, ev.UnknownEvent) or again != event:
+        raise EventRefused(f"this {ev.event_type(event)} holds something that is not plain JSON")
+    return body, again
+
+
+def loaded(event: ev.ContextLoaded, resolver: Resolver | None) -> Sequence[ChatMessage]:
+    """Return the messages that a `context_loaded` brings in. Raises EventRefused."""
+    if resolver is None:
+        raise EventRefused(f"{event.ctx}: this session was opened without a store")
+    messages, context_hash = resolver(event), ""
+    for message in messages:
+        context_hash = extend_context_hash(context_hash, message)
+    if (len(messages), context_hash) != (event.count, event.context_hash):
+        raise EventRefused(
+            f"{event.ctx} has {len(messages)} messages with hash {context_hash or 'none'}, "
+            f"not {event.count} with {event.context_hash or 'none'}"
+        )
+    return messages
+
+
+def _check_cause(state: SessionState, cause: Any) -> None:
+    references = [cause] if isinstance(cause, str) else cause
+    if not references:
+        raise EventRefused("a cause that is a list names at least one message")
+    for reference in references:
+        if "." in reference and reference not in state.open_references:
+            raise EventRefused(f"cause {reference}: no call in progress has this name")
+        _check_exists(state, base_of(reference), "cause")
+
+
+def _check_exists(state: SessionState, id_: str, what: str) -> None:
+    number = number_of(id_, "msg_")
+    if number is None or number >= state.next_message or id_ != message_id(number):
+        raise EventRefused(f"{what} {id_}: there is no such message in this session")
+
+
+def _check_substance(state: SessionState, substance: Any) -> None:
+    _check_exists(state, substance, "substance")
+    if substance in state.copies:
+        raise EventRefused(f"substance {substance} is itself a copy: name the original")
+
+
+def _check_born(state: SessionState, event: ev.EventBase) -> None:
+    agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
+    if agent is None:
+        raise EventRefused(f"agent {event.agent_id} was not born: log its birth first")
+
+
+def _started(state: SessionState, event: ev.SessionStarted) -> None:
+    _session_event(state, event)
+    if state.last_id:
+        raise EventRefused("a session starts once, with its first event")
+
+
+def _birth(state: SessionState, event: ev.AgentCreated) -> None:
+    if not event.agent_id or event.agent_id == USER:
+        raise EventRefused("a birth needs the new agent's id")
+    if event.relation is None or (event.relation == "primary") != (event.cause is None):
+        raise EventRefused("a birth has a relation: primary without a cause, else subagent or hook")
+    if event.agent_id in state.agents:
+        raise EventRefused(f"agent {event.agent_id} was born before")
+    if event.cause is None and state.root is not None:
+        raise EventRefused("a birth without a cause is the root's; this session has a root")
+    if event.cause is not None:
+        first = event.cause if isinstance(event.cause, str) else event.cause[0]
+        if base_of(first) not in state.owners:
+            raise EventRefused(f"cause {first} of a birth is no call in progress and no birth")
+
+
+def _entry(state: SessionState, event: ev.TranscriptEntry) -> None:
+    if event.role not in ROLES:
+        raise EventRefused(f"role {event.role!r} is none of {', '.join(ROLES)}")
+    if event.agent_id != USER:
+        _check_born(state, event)
+    if event.role == "tool":
+        _result(state, event)
+    elif event.tool_call_id is not None:
+        raise EventRefused("only a result (role tool) has a tool_call_id")
+    if event.tool_calls is not None:
+        _calls(state, event)
+
+
+def _result(state: SessionState, event: ev.TranscriptEntry) -> None:
+    agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
+    if not event.tool_call_id or not event.name:
+        raise EventRefused("a result names its call (tool_call_id) and its tool (name)")
+    if agent is None or event.tool_call_id not in agent.open_calls:
+        raise EventRefused(
+            f"result for call {event.tool_call_id}: {event.agent_id} has no such call open; "
+            f"each call gets exactly one result"
+        )
+
+
+def _calls(state: SessionState, event: ev.TranscriptEntry) -> None:
+    if event.role != "assistant" or not event.tool_calls:
+        raise EventRefused("tool calls are made by an assistant message, at least one")
+    ids = [call.id for call in event.tool_calls]
+    agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
+    taken = agent.open_calls if agent is not None else {}
+    for id_ in ids:
+        if not id_ or ids.count(id_) > 1 or id_ in taken:
+            raise EventRefused(f"call id {id_!r} is empty or used twice among open calls")
+    content = event.content if isinstance(event.content, list) else []
+    places = [part.id for part in content if isinstance(part, CallPlace)]
+    if places and sorted(places) != sorted(ids):
+        raise EventRefused("a content that places calls places each of them once")
+
+
+def _piece(state: SessionState, event: ev.PieceOfText) -> None:
+    _check_born(state, event)
+    if event.cause is None:
+        raise EventRefused("a piece of text has a cause")
+
+
+def _request(state: SessionState, event: ev.LlmRequest) -> None:
+    _check_born(state, event)
+    agent = state.agents[event.agent_id] if event.agent_id is not None else None
+    if agent is not None and (
+        event.count != context_length(agent) or event.context != agent.segments()
+    ):
+        raise EventRefused(f"the segments of a request are those of {agent.id}'s context")
+    if event.tools is not None and event.tools not in state.tools.values():
+        raise EventRefused(f"tools {event.tools}: no such tools_defined")
+
+
+def _response(state: SessionState, event: ev.LlmResponse) -> None:
+    _check_born(state, event)
+    request = state.requests.get(event.agent_id) if event.agent_id is not None else None
+    if request is None or request.message_id != event.request:
+        raise EventRefused(f"request {event.request}: {event.agent_id} waits for no answer to it")
+
+
+def _rewritten(state: SessionState, event: ev.ActionRewritten) -> None:
+    _check_born(state, event)
+    calls = state.agents[event.agent_id or AgentId("")].open_calls
+    if event.call not in {call.reference for call in calls.values()}:
+        raise EventRefused(f"call {event.call}: {event.agent_id} has no such call open")
+
+
+def _tools(state: SessionState, event: ev.ToolsDefined) -> None:
+    _session_event(state, event)
+    if event.tools_hash in state.tools:
+        raise EventRefused(f"these tools were defined before, by {state.tools[event.tools_hash]}")
+
+
+def _moved(state: SessionState, event: ev.AgentMoved) -> None:
+    _check_born(state, event)
+    before = state.agents[event.agent_id or AgentId("")].parent
+    if event.place in ("subagent", "hook") and (event.parent or before) is None:
+        raise EventRefused(f"a {event.place} needs a parent")
+    if event.place == "primary" and event.parent is not None:
+        raise EventRefused("a primary agent stands below nobody")
+    above = event.parent
+    while above is not None:
+        agent = state.agents.get(above)
+        if agent is None:
+            raise EventRefused(f"parent {above} was not born")
+        if agent.id == event.agent_id:
+            raise EventRefused(f"{event.agent_id} cannot stand below itself")
+        above = agent.parent
+
+
+def _interlocutors(state: SessionState, event: ev.InterlocutorsSet) -> None:
+    _check_born(state, event)
+    for agent_id in (*event.speakers, *event.listeners):
+        if agent_id not in state.agents:
+            raise EventRefused(f"interlocutor {agent_id} was not born")
+
+
+def _edited(state: SessionState, event: ev.TranscriptEdited) -> None:
+    _check_born(state, event)
+    agent = state.agents[event.agent_id or AgentId("")]
+    size = context_length(agent)
+    for segment in event.segments:
+        if segment.entries is not None:
+            try:
+                find_entries(state, agent, segment.entries)
+            except ValueError as error:
+                raise EventRefused(str(error)) from None
+        elif segment.request is not None or segment.loaded is not None:
+            raise EventRefused("an edit keeps ranges of the context or names entries")
+        elif not 0 <= (segment.start or 0) <= (segment.stop or 0) <= size:
+            raise EventRefused(f"an edit keeps {segment.start} to {segment.stop} of {size}")
+
+
+def _session_event(state: SessionState, event: ev.EventBase) -> None:
+    if event.agent_id is not None:
+        raise EventRefused(f"a {ev.event_type(event)} is about no agent")  # type: ignore[arg-type]
+
+
+_RULES: dict[type, Callable[[SessionState, Any], None]] = {
+    ev.AgentCreated: _birth,
+    ev.TranscriptEntry: _entry,
+    ev.PieceOfText: _piece,
+    ev.LlmRequest: _request,
+    ev.LlmResponse: _response,
+    ev.ActionRewritten: _rewritten,
+    ev.AgentMoved: _moved,
+    ev.InterlocutorsSet: _interlocutors,
+    ev.TranscriptEdited: _edited,
+    ev.SessionStarted: _started,
+    ev.SessionEnded: _session_event,
+    ev.SessionRepaired: _session_event,
+    ev.ToolsDefined: _tools,
+}

@@ -1,0 +1,98 @@
+"""Contexts as segments: what a model call saw, in a size that does not grow with the history.
+
+A request names ranges of an earlier request's context and the entries that are new. The exact
+context of any request is rebuilt from these, in time proportional to its own length.
+
+Source: docs/formats/session-log.md, "Segments".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from harken.core.events import LlmRequest, Segment
+from harken.core.ids import MessageId, number_of
+from harken.core.messages import ChatMessage
+
+Loaded = Callable[[MessageId], Sequence[ChatMessage]]
+"""Resolver: the id of a `context_loaded` event -> the messages that it brought in."""
+
+
+def length(segment: Segment) -> int:
+    """Return how many messages a segment stands for."""
+    if segment.entries is not None:
+        return len(segment.entries)
+    return (segment.stop or 0) - (segment.start or 0)
+
+
+def cut(segments: Sequence[Segment], start: int, stop: int) -> list[Segment]:
+    """Return the segments that stand for messages `start` to `stop` of these segments.
+
+    >>> cut([Segment(request="msg_009", start=0, stop=5), Segment(entries=["a", "b"])], 4, 6)
+    [Segment(request='msg_009', loaded=None, start=4, stop=5, entries=None), \
+Segment(request=None, loaded=None, start=None, stop=None, entries=['a'])]
+    """
+    result: list[Segment] = []
+    at = 0
+    for segment in segments:
+        size = length(segment)
+        low, high = max(start - at, 0), min(stop - at, size)
+        if low < high:
+            result.append(_part(segment, low, high))
+        at += size
+    return result
+
+
+def _part(segment: Segment, low: int, high: int) -> Segment:
+    if segment.entries is not None:
+        return Segment(entries=segment.entries[low:high])
+    first = segment.start or 0
+    return Segment(
+        request=segment.request, loaded=segment.loaded, start=first + low, stop=first + high
+    )
+
+
+def leaves(request: LlmRequest, requests: Mapping[MessageId, LlmRequest]) -> Iterator[Segment]:
+    """Yield the context of a request as segments of entries and loaded messages only.
+
+    `requests` holds the earlier requests by id. Raises KeyError where one is missing,
+    ValueError where a request names itself or a later one.
+    """
+    stack = [(segment, request) for segment in reversed(request.context)]
+    while stack:
+        segment, named_by = stack.pop()
+        if segment.request is None:
+            yield segment
+            continue
+        earlier = requests[segment.request]
+        if not _precedes(earlier, named_by):
+            raise ValueError(f"{named_by.message_id} names {earlier.message_id}, a later request")
+        inner = cut(earlier.context, segment.start or 0, segment.stop or 0)
+        stack.extend((part, earlier) for part in reversed(inner))
+
+
+def _precedes(earlier: LlmRequest, later: LlmRequest) -> bool:
+    one = number_of(earlier.message_id, "msg_")
+    two = number_of(later.message_id, "msg_")
+    return one is not None and two is not None and one < two
+
+
+def context_of(
+    request: LlmRequest,
+    requests: Mapping[MessageId, LlmRequest],
+    entries: Mapping[MessageId, ChatMessage],
+    loaded: Loaded | None = None,
+) -> list[ChatMessage]:
+    """Return the exact messages that a request saw, in order.
+
+    Raises KeyError, naming the id, where an entry, request or loaded context is missing.
+    """
+    messages: list[ChatMessage] = []
+    for leaf in leaves(request, requests):
+        if leaf.loaded is not None:
+            if loaded is None:
+                raise KeyError(leaf.loaded)
+            messages.extend(loaded(leaf.loaded)[leaf.start : leaf.stop])
+        else:
+            messages.extend(entries[id_] for id_ in leaf.entries or ())
+    return messages

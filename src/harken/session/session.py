@@ -1,0 +1,336 @@
+"""`Session`: the one writer of a log, and what its events amount to.
+
+An event is checked, written as one line, and folded as a reader of that line gets it, in that
+order; so the state never says more than the file, and nothing else than what a resume will find.
+After a failed write the session takes nothing more. Ids of messages and
+agents are allocated here and never twice, in this process or after a resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+
+from harken.core import events as ev
+from harken.core.clock import Clock, rfc3339, system_clock
+from harken.core.ids import AgentId, MessageId, agent_id, message_id
+from harken.core.messages import ChatMessage, Message, message_from
+from harken.errors import (
+    EventRefused,
+    LogDamaged,
+    LogError,
+    LogReadOnly,
+    NotALog,
+    UnknownName,
+)
+from harken.session.file import Disk, LogFile
+from harken.session.fold import Resolver, context_now, fold
+from harken.session.line import seal
+from harken.session.reader import Reading, events, paused_gc, records
+from harken.session.rules import as_written, check, loaded
+from harken.session.state import AgentState, SessionState
+
+Durability: TypeAlias = Literal["turn", "always", "none"]
+"""When appended events are made to survive a power cut: at every `settle` (before a tool acts,
+before an answer is shown), after every event, or never (a crash of the process loses nothing
+even then)."""
+
+Listener: TypeAlias = Callable[[ev.Event], None]
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class SessionOptions:
+    """How a session is kept; all have defaults."""
+
+    durability: Durability = "turn"
+    clock: Clock = system_clock
+    disk: Disk | None = None
+    resolver: Resolver | None = None
+    """Gives the messages of commits that agents started from."""
+
+
+class Session:
+    """The state of one run, backed by its log. Use as a context manager, or call `close`."""
+
+    def __init__(self, session_file: str | Path, *, options: SessionOptions | None = None) -> None:
+        """Open a log for writing: continue it, or begin one where no file (or an empty one) is.
+
+        Raises LogLocked, LogDamaged, LogReadOnly, LogTooNew, NotALog, LogWriteError.
+        """
+        self.path = Path(session_file).absolute()
+        self.options = options or SessionOptions()
+        self.state = SessionState()
+        self.torn: Path | None = None
+        """Where a torn last line was set aside when the log was opened; None: there was none."""
+        self.live: dict[AgentId, object] = {}
+        """The agent objects in memory, by id; any of them may be dropped and revived."""
+        self._sum = b""
+        self._allocated = 0
+        self._unsynced = False
+        self._held: dict[AgentId, list[Message]] = {}
+        self._listeners: list[Listener] = []
+        self._file = LogFile(self.path, disk=self.options.disk, create=True)
+        try:
+            if self.path.stat().st_size == 0:
+                self._begin()
+            else:
+                self._recover()
+        except BaseException:
+            self._file.close()
+            raise
+
+    @staticmethod
+    def load(session_file: str | Path, *, options: SessionOptions | None = None) -> Session:
+        """Continue an existing log: both counters and all agents, past ones too, are restored.
+
+        Raises LogNotFound where there is none, and what `Session` raises.
+        """
+        path = Path(session_file)
+        LogFile(path).close()
+        if path.stat().st_size == 0:
+            raise NotALog(path, "is empty: nothing was recorded in it; start a new session")
+        return Session(path, options=options)
+
+    def _begin(self) -> None:
+        self.append(ev.SessionStarted(session_id=self.path.stem, schema_version=ev.SCHEMA_VERSION))
+        if self.options.durability != "none":
+            self._file.sync_name()
+            self.settle()
+
+    def _recover(self) -> None:
+        reading = Reading()
+        event: ev.Event | None = None
+        try:
+            with paused_gc():
+                for event, _ in records(self.path, reading):
+                    fold(self.state, event, self.options.resolver)
+        except ValueError as error:
+            raise self._unfolded(event, error, reading.end) from None
+        if not reading.sealed:
+            raise LogReadOnly(self.path, dialect=reading.dialect or "without sums")
+        self._sum = reading.last_sum
+        if reading.torn:
+            self.torn = self._file.set_aside(reading.end, reading.torn)
+        if reading.missing_newline:
+            self._file.append(b"\n")
+        # What was read may have been written, but never synced, by a process that was killed.
+        self._unsynced = True
+        if self.options.durability != "none":
+            self._file.sync_name()
+
+    def _unfolded(self, event: ev.Event | None, error: ValueError, end: int) -> LogError:
+        """Say which line, the last of the first `end` bytes, has no meaning after those before."""
+        if isinstance(event, ev.ContextLoaded):
+            return LogError(self.path, f"{error}; the log itself is whole")
+        read = self.path.read_bytes()[:end]
+        line, byte = read.count(b"\n"), read.rfind(b"\n", 0, -1) + 1
+        return LogDamaged(self.path, line=line, byte=byte, reason=str(error))
+
+    def next_id(self) -> MessageId:
+        """Return the id that the next event will get."""
+        return message_id(self.state.next_message)
+
+    def append(self, event: ev.Event) -> MessageId:
+        """Write an event at the end of the log, with its id and time; return the id.
+
+        With durability `always` the event is on disk on return, with `turn` after the next
+        `settle`. Raises EventRefused (nothing was written), or LogWriteError: the event may or
+        may not be in the log, and every later append is refused.
+        """
+        body, event, resolver = self._admit(event)
+        line, own = seal(self._sum, body)
+        try:
+            self._file.append(line)
+            self._sum, self._unsynced = own, True
+            fold(self.state, event, resolver)
+        except BaseException:  # also a Ctrl-C: file and state may differ, so neither goes on
+            self._file.refuse("the append before was broken off")
+            raise
+        if self.options.durability == "always":
+            self.settle()
+        for listener in self._listeners:
+            listener(event)
+        return event.message_id
+
+    def append_all(self, batch: Sequence[ev.Event]) -> list[MessageId]:
+        """Append several events: after a crash, or an error, the first of them are there."""
+        return [self.append(event) for event in batch]
+
+    def _admit(self, event: ev.Event) -> tuple[bytes, ev.Event, Resolver | None]:
+        """Check an event, give it its id and time; return its JSON, and the event in it."""
+        resolver = self.options.resolver
+        self._revive_for(event)
+        check(self.state, event)
+        if isinstance(event, ev.UnknownEvent):
+            raise EventRefused(f"events of type {event.event_type} are read, not written")
+        if isinstance(event, ev.ContextLoaded):
+            messages = loaded(event, resolver)
+            resolver = lambda _: messages  # noqa: E731 - asked once: it may fail the second time
+        event.message_id = self.next_id()
+        event.time = rfc3339(self.options.clock())
+        return (*as_written(event), resolver)
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with every event from now on, after it is written and folded."""
+        self._listeners.append(listener)
+
+    def settle(self) -> None:
+        """Return when everything appended would survive a power cut (durability `none`: at once).
+
+        Called before a tool acts and before an answer is shown. Raises LogWriteError.
+        """
+        if self._unsynced and self.options.durability != "none":
+            self._file.sync()
+        self._unsynced = False
+
+    def end(self, reason: str | None = None) -> None:
+        """Log that the session ended on purpose, and close it."""
+        self.append(ev.SessionEnded(reason=reason))
+        self.close()
+
+    def close(self) -> None:
+        """Make everything durable and release the log. A second call does nothing."""
+        try:
+            self.settle()
+        finally:
+            self._unsynced = False
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def allocate_agent_id(self) -> AgentId:
+        """Return a new agent id, never given before in this session: `agent_003`."""
+        self._allocated = max(self._allocated, self.state.next_agent - 1) + 1
+        return agent_id(self._allocated)
+
+    def hold_back(self, agent_id: AgentId, messages: Sequence[Message]) -> None:
+        """Keep messages that enter the agent's transcript as soon as its birth is logged."""
+        self._held[agent_id] = list(messages)
+
+    def log_agent_created(
+        self,
+        agent_id: str,
+        cause: ev.Cause = None,
+        name: str | None = None,
+        language_model: str | None = None,
+        *,
+        relation: ev.Relation | None = None,
+        spec: Mapping[str, Any] | None = None,
+    ) -> MessageId:
+        """Log a birth; called by whoever made the agent, not by the agent itself.
+
+        The agent's system prompt, held back until now, follows as its first entry with the same
+        cause. Returns the id of the birth. Raises EventRefused for an unknown cause, a second
+        birth of the same id, or a second root.
+        """
+        identity = AgentId(agent_id)
+        birth = ev.AgentCreated(
+            agent_id=identity,
+            cause=cause,
+            name=name,
+            language_model=language_model,
+            relation=relation or ("primary" if cause is None else "subagent"),
+            spec=dict(spec) if spec else None,
+        )
+        id_ = self.append(birth)
+        for message in self._held.pop(identity, []):
+            self.append(entry_of(identity, message, cause=cause))
+        return id_
+
+    def log_transcript_entry(
+        self,
+        agent_id: str,
+        message: Mapping[str, Any],
+        substance: str | None = None,
+        *,
+        cause: ev.Cause = None,
+    ) -> MessageId:
+        """Log a message (role, content, tool_calls, tool_call_id, name) that entered a transcript.
+
+        `substance` is the original that it represents, absent where it is itself one. Returns
+        its id. Raises EventRefused where it breaks an invariant or is no message.
+        """
+        try:
+            parsed = message_from(message)
+        except ValueError as error:
+            raise EventRefused(f"not a message: {error}") from None
+        return self.append(entry_of(AgentId(agent_id), parsed, substance=substance, cause=cause))
+
+    def log_piece_of_text(self, agent_id: str, content: str, cause: ev.Cause) -> MessageId:
+        """Log a text that an agent made for others. `cause` is one message or several."""
+        event = ev.PieceOfText(agent_id=AgentId(agent_id), content=str(content), cause=cause)
+        return self.append(event)
+
+    @property
+    def agents(self) -> Mapping[AgentId, AgentState]:
+        """All agents that ever were, by id; their metadata needs no transcript in memory."""
+        return self.state.agents
+
+    def agent(self, agent_id: str) -> AgentState:
+        """Return one agent, its transcript in memory (it is read again where it was evicted).
+
+        Raises UnknownName.
+        """
+        state = self.state.agents.get(AgentId(agent_id))
+        if state is None:
+            raise UnknownName("agent", agent_id, self.state.agents)
+        if state.transcript is None:
+            self._revive(state)
+        return state
+
+    def context(self, agent_id: str) -> Sequence[ChatMessage]:
+        """Return what the agent's model would read now, oldest first."""
+        return context_now(self.agent(agent_id))
+
+    def evict(self, agent_id: str) -> None:
+        """Drop an agent's transcript from memory; the log keeps it, `agent` reads it again."""
+        state = self.agent(agent_id)
+        state.transcript = state.context = None
+
+    def _revive_for(self, event: ev.Event) -> None:
+        """Read again the transcripts on which an event rests."""
+        if event.agent_id is None or event.agent_id not in self.agents:
+            return
+        if isinstance(event, ev.TranscriptEdited | ev.ContextLoaded):
+            known = {entry.message_id for entry in self.agent(event.agent_id).transcript or ()}
+            segments = event.segments if isinstance(event, ev.TranscriptEdited) else []
+            if any(not known.issuperset(segment.entries or ()) for segment in segments):
+                for agent_id in self.agents:
+                    self.agent(agent_id)
+
+    def _revive(self, agent: AgentState) -> None:
+        again = SessionState()
+        for event in events(self.path):
+            fold(again, event, self.options.resolver)
+        agent.transcript = again.agents[agent.id].transcript
+        agent.context = again.agents[agent.id].context
+
+
+def entry_of(
+    agent: AgentId, message: ChatMessage, *, substance: str | None = None, cause: ev.Cause = None
+) -> ev.TranscriptEntry:
+    """Make the entry with which a message enters a transcript."""
+    content = message.content
+    return ev.TranscriptEntry(
+        agent_id=agent,
+        role=message.role,
+        content=str(content) if isinstance(content, str) else content,
+        substance=None if substance is None else MessageId(substance),
+        cause=cause,
+        tool_calls=message.tool_calls or None,
+        tool_call_id=message.tool_call_id,
+        name=message.name,
+        is_error=message.is_error,
+    )

@@ -1,0 +1,174 @@
+"""What a session amounts to after its events so far: agents, their places and transcripts.
+
+Plain data, changed only by `fold`. Live agents and resumed ones read the same objects, so a
+resumed session equals the live one by construction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from harken.core.events import Json, LlmRequest, Place, Reference, Segment, TranscriptEntry
+from harken.core.ids import AgentId, MessageId, number_of
+from harken.core.messages import ChatMessage
+
+
+@dataclass(slots=True)
+class Spent:
+    """What an agent's own model calls have cost so far; what a provider did not say counts 0."""
+
+    model_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+
+class OpenCall(msgspec.Struct, frozen=True, gc=False):
+    """A tool call that has no result yet."""
+
+    id: str
+    name: str
+    arguments: str
+    reference: Reference
+    """`msg_003`, or `msg_003.call_abc` where the message made several calls."""
+
+
+@dataclass(slots=True)
+class AgentState:
+    """One agent that was ever born in the session."""
+
+    id: AgentId
+    birth: MessageId
+    name: str | None = None
+    language_model: str | None = None
+    parent: AgentId | None = None
+    """Above it in the tree; for a hook, the agent that it watches."""
+    place: Place = "subagent"
+    spec: dict[str, Json] = field(default_factory=dict)
+    subagents: list[AgentId] = field(default_factory=list)
+    hooks: list[AgentId] = field(default_factory=list)
+    """In the order in which they are asked."""
+    speakers: list[AgentId] = field(default_factory=list)
+    listeners: list[AgentId] = field(default_factory=list)
+    saved: Json = None
+    """The last saved state of a dumb agent."""
+    transcript: list[TranscriptEntry] | None = field(default_factory=list)
+    """All entries ever, oldest first; None while evicted from memory."""
+    context: list[ChatMessage] | None = None
+    """What the model reads next, where an edit or a commit made it differ from `transcript`."""
+    request: LlmRequest | None = None
+    """The last model call, where the context begins with all that it saw."""
+    layout: list[Segment] = field(default_factory=list)
+    """What the context begins with where that is not `request`: after an edit or a commit."""
+    fresh: list[MessageId] = field(default_factory=list)
+    """The entries after that: those added since the last request or edit."""
+    open_calls: dict[str, OpenCall] = field(default_factory=dict)
+    """Calls without a result, by call id, in the order in which they were made."""
+    spent: Spent = field(default_factory=Spent)
+    ctx: str | None = None
+    """Its last commit."""
+
+    def segments(self) -> list[Segment]:
+        """Return the current context as segments."""
+        before = self.layout
+        if self.request is not None:
+            last = self.request
+            before = [Segment(request=last.message_id, start=0, stop=last.count)]
+        return [*before, Segment(entries=list(self.fresh))] if self.fresh else [*before]
+
+    @property
+    def hashed(self) -> tuple[int, str]:
+        """How many messages of the context have a known rolling hash, and that hash."""
+        if self.request is None:
+            return 0, ""
+        return self.request.count, self.request.context_hash
+
+
+@dataclass(slots=True)
+class SessionState:
+    """Everything that a log says, after some prefix of it."""
+
+    session_id: str | None = None
+    agents: dict[AgentId, AgentState] = field(default_factory=dict)
+    root: AgentId | None = None
+    """The first agent without a cause."""
+    primary: AgentId | None = None
+    """Whom the user talks to."""
+    last_id: MessageId = MessageId("")
+    """The id of the last event; ids only grow."""
+    next_agent: int = 1
+    owners: dict[MessageId, AgentId] = field(default_factory=dict)
+    """Events that can be the cause of a birth (births, calls in progress) -> whose they are."""
+    copies: set[MessageId] = field(default_factory=set)
+    """Events that have a substance: they are nobody's original."""
+    open_references: set[Reference] = field(default_factory=set)
+    """Calls without a result, named as a cause names them."""
+    tools: dict[str, MessageId] = field(default_factory=dict)
+    """Hash of a list of tool schemas -> the event that holds it in full."""
+    requests: dict[AgentId, LlmRequest] = field(default_factory=dict)
+    """The last model call of each agent that has no `llm_response` yet."""
+    ended: bool = False
+
+    @property
+    def next_message(self) -> int:
+        """The number of the next event; foreign ids have none and count 0."""
+        number = number_of(self.last_id, "msg_")
+        return 0 if number is None else number + 1
+
+    def agent(self, agent_id: AgentId) -> AgentState | None:
+        """Return the agent with this id, None where it was never born."""
+        return self.agents.get(agent_id)
+
+    def is_live(self, agent_id: AgentId) -> bool:
+        """Whether the agent and everybody above it is still there."""
+        agent = self.agents.get(agent_id)
+        for _ in self.agents:  # a foreign log might name a circle
+            if agent is None or agent.place == "gone":
+                return False
+            if agent.parent is None:
+                return True
+            agent = self.agents.get(agent.parent)
+        return False
+
+    def describe(self) -> dict[str, Any]:
+        """Return the whole state as JSON values, entries by id: equal states, equal values."""
+        return {
+            "session_id": self.session_id,
+            "root": self.root,
+            "primary": self.primary,
+            "next_message": self.next_message,
+            "next_agent": self.next_agent,
+            "tools": dict(self.tools),
+            "open_requests": {id_: request.message_id for id_, request in self.requests.items()},
+            "ended": self.ended,
+            "agents": {agent.id: _describe(agent) for agent in self.agents.values()},
+        }
+
+
+def _describe(agent: AgentState) -> dict[str, Any]:
+    plain = {
+        name: getattr(agent, name)
+        for name in ("name", "language_model", "parent", "place", "saved", "ctx", "birth")
+    }
+    copied = {
+        name: list(getattr(agent, name))
+        for name in ("subagents", "hooks", "speakers", "listeners", "fresh", "open_calls")
+    }
+    return {
+        **plain,
+        **copied,
+        "spec": dict(agent.spec),
+        "segments": agent.segments(),
+        "hashed": agent.hashed,
+        "spent": (agent.spent.model_calls, agent.spent.tokens, agent.spent.cost_usd),
+        "transcript": [entry.message_id for entry in agent.transcript or ()],
+        "context": None if agent.context is None else [m.content for m in agent.context],
+    }

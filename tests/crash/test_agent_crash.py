@@ -1,0 +1,249 @@
+"""Agents whose process dies: no effect is repeated, nothing is forgotten, and they go on."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import FunctionModel, Runtime, SessionOptions, load_session
+from harken.cli.demo import MODEL_NAME, PROMPT, SYSTEM_PROMPT
+from harken.cli.demo import play as play_demo
+from harken.core.messages import ToolCall
+from harken.errors import LogWriteError
+from harken.llm.base import Request
+from harken.session.verify import verify
+from tests.agent_kit import Stage, call, calls, check_context, check_log, everything, quick, told
+from tests.session_kit import FailingDisk, Fault, folded, lines
+
+WORKER = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from harken import FunctionModel, Runtime, World, load_session, tool
+from tests.agent_kit import call, calls, check_context
+
+folder, die_in, when, how = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+
+def note(file, text):
+    with open(folder / file, "a") as notes:
+        notes.write(text + "\\n")
+
+def die(n, moment):
+    if (n, moment) == (die_in, when):
+        os._exit(9) if how == "exit" else os.kill(os.getpid(), signal.SIGKILL)
+
+@tool
+def work(n: int) -> str:
+    "Work."
+    die(n, "before")
+    note("effects", str(n))
+    die(n, "after")
+    return f"worked {n}"
+
+def answer(request):
+    note("asked", request.agent)
+    check_context(request.messages)
+    done = sum(message.role == "assistant" for message in request.messages)
+    return calls(call("work", f"c{done + 1}", n=done + 1)) if done < 10 else "All ten."
+
+runtime = Runtime(model=FunctionModel(answer), world=World([work]))
+root, session = load_session(folder / "s.jsonl", runtime=runtime, name="main")
+with session:
+    print(asyncio.run(root.response(None if root.transcript else "Work.")))
+"""
+
+
+def worker(folder: Path, die_in: int, when: str = "after", how: str = "kill") -> tuple[int, str]:
+    """Run the worker in a process of its own; return how it ended and what it printed."""
+    command = [sys.executable, "-c", WORKER, str(folder), str(die_in), when, how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in {0, 9, -signal.SIGKILL}, done.stderr
+    return done.returncode, done.stdout
+
+
+def noted(folder: Path, file: str) -> list[str]:
+    return (folder / file).read_text().split() if (folder / file).exists() else []
+
+
+@pytest.mark.req("S0-32", "S4-04", "S0-34")
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_ten_turns_killed_in_the_fifth_after_its_effect(tmp_path: Path, how: str) -> None:
+    code, _ = worker(tmp_path, 5, how=how)
+    assert code != 0
+    assert noted(tmp_path, "effects") == list("12345")
+    assert worker(tmp_path, 0) == (0, "All ten.\n")
+    assert noted(tmp_path, "effects") == [str(n) for n in range(1, 11)]
+    assert len(noted(tmp_path, "asked")) == 11
+    log = tmp_path / "s.jsonl"
+    check_log(log)
+    results = [line for line in lines(log) if line.get("role") == "tool"]
+    assert [r["content"] for r in results if "is_error" not in r] == [
+        f"worked {n}" for n in range(1, 11) if n != 5
+    ]
+    [flagged] = [r for r in results if "is_error" in r]
+    assert flagged["tool_call_id"] == "c5"
+    assert "may or may not have acted" in flagged["content"]
+
+
+@pytest.mark.req("S0-32", "S4-04")
+def test_killed_again_and_again_and_also_before_an_effect(tmp_path: Path) -> None:
+    for die_in, when in [(2, "before"), (4, "after"), (5, "before"), (10, "after")]:
+        assert worker(tmp_path, die_in, when)[0] != 0
+    assert worker(tmp_path, 0) == (0, "All ten.\n")
+    assert noted(tmp_path, "effects") == [str(n) for n in range(1, 11) if n not in {2, 5}]
+    assert len(noted(tmp_path, "asked")) == 11
+    flagged = [r["tool_call_id"] for r in lines(tmp_path / "s.jsonl") if "is_error" in r]
+    assert flagged == ["c2", "c4", "c5", "c10"]
+    check_log(tmp_path / "s.jsonl")
+
+
+# The cafe of `harken demo`, ended at every event
+
+
+HELLO = "*smiles* Hello Jack, I'm Jill."
+ADVICE = "Be friendly but not over-eager. A simple greeting with a smile."
+FINAL = "Jack and Jill have met. Jill asked her inner voice first; Jack never heard it."
+CALLS = {
+    "Jack": call("task", "c1", name="Jack", instructions="You are Jack."),
+    "Jill": call("task", "c2", name="Jill", instructions="You are Jill."),
+    "Inner": call("task", "c4", name="Inner", instructions="You are Jill's inner voice."),
+}
+
+
+def missing(request: Request, *names: str) -> Iterator[ToolCall]:
+    """Yield calls that create those subagents of which the context does not tell."""
+    text = "\n".join(told(request))
+    for name in names:
+        if f"Created subagent: {name}" not in text and f"Subagent {name} was created" not in text:
+            yield CALLS[name]
+
+
+def plays(request: Request) -> Any:
+    """Play the demo's parts as a careful model does, which looks at what there is already."""
+    check_context(request.messages)
+    text = "\n".join(told(request))
+    if request.agent == "main":
+        for made in missing(request, "Jack", "Jill"):
+            return calls(made)
+        if HELLO in text:
+            return FINAL
+        cafe = "You meet in a cafe. Introduce yourselves."
+        return calls(call("discuss", "c3", prompt=cafe, speakers=["Jack", "Jill"]))
+    if request.agent == "Jill":
+        for made in missing(request, "Inner"):
+            return calls(made)
+        if ADVICE in text:
+            return HELLO
+        return calls(call("discuss", "c5", prompt="What should I say?", speakers=["Inner"]))
+    return ADVICE if request.agent == "Inner" else "Hi, I'm Jack. *extends hand*"
+
+
+def go_on(log: Path) -> Stage:
+    """Resume the demo; where a crash came before the prompt, it is given again."""
+    runtime = Runtime(model=FunctionModel(plays, name=MODEL_NAME))
+    root, session = load_session(
+        log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=quick()
+    )
+    one = Stage(root, session, runtime)
+    assert one.ask(None if one.heard("main") else PROMPT) == FINAL
+    return one
+
+
+def check_end(one: Stage) -> None:
+    """Check what must hold at the end, wherever the crash was."""
+    check_log(one.log)
+    for agent in one.session.agents:
+        first = one.root.sibling(agent).transcript[0]
+        assert (first["role"], bool(first["content"])) == ("system", True)
+    assert list(one.root.subagents) == ["Jack", "Jill"]
+    assert list(one.root.subagent("Jill").subagents) == ["Inner"]
+    for row in one.rows(agent_id=one.id_of("Jack")):
+        assert ADVICE not in str(row.get("content"))
+    live = everything(one.session)
+    one.session.close()
+    assert folded(one.log).describe() == live
+
+
+def demo_on(disk: FailingDisk, log: Path) -> bool:
+    """Play the demo on a disk; return whether it got to its end."""
+    try:
+        play_demo(log, quick(disk=disk))
+    except LogWriteError:
+        return False
+    return True
+
+
+@pytest.mark.req("S0-32", "S0-31", "S0-28", "S4-04")
+@pytest.mark.parametrize("fault", ["EIO", "half", "late"])
+def test_the_demo_ends_well_wherever_it_was_cut(tmp_path: Path, fault: Fault) -> None:
+    """`EIO`: an event was not written; `half`: it is torn; `late`: it was, and then all ended."""
+    whole = FailingDisk(at=10**6, fault=fault)
+    assert demo_on(whole, tmp_path / "whole.jsonl")
+    assert len(whole.done) > 50
+    for at, operation in enumerate(whole.done):
+        if operation != "write":
+            continue
+        log = tmp_path / f"{at}.jsonl"
+        assert not demo_on(FailingDisk(at=at, fault=fault), log)
+        before = log.read_bytes()
+        one = go_on(log)
+        kept = before[: before.rfind(b"\n") + 1]
+        assert log.read_bytes().startswith(kept)
+        check_end(one)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from harken import SessionOptions
+from harken.cli.demo import play
+from harken.session.file import RealDisk
+
+class Deadly(RealDisk):
+    left = int(sys.argv[2])
+    def write(self, fd, data):
+        self.left -= 1
+        if self.left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().write(fd, data)
+
+play(Path(sys.argv[1]), SessionOptions(disk=Deadly()))
+"""
+
+
+@pytest.mark.req("S0-32", "S0-31")
+@pytest.mark.parametrize("writes", [1, 2, 9, 17, 24, 31, 38, 45])
+def test_the_demo_ends_well_after_a_real_kill(tmp_path: Path, writes: int) -> None:
+    log = tmp_path / "demo.jsonl"
+    command = [sys.executable, "-c", KILLED, str(log), str(writes)]
+    killed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert verify(log) == []
+    assert len(lines(log)) == writes
+    check_end(go_on(log))
+
+
+def test_the_careful_model_plays_the_demo_itself(tmp_path: Path) -> None:
+    """What the tests above compare with: without a crash, both models say the same."""
+    log = tmp_path / "demo.jsonl"
+    runtime = Runtime(model=FunctionModel(plays, name=MODEL_NAME))
+    root, session = load_session(
+        log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=quick()
+    )
+    assert Stage(root, session, runtime).ask(PROMPT) == FINAL
+    check_end(Stage(root, session, runtime))
+    assert play_demo(tmp_path / "scripted.jsonl", SessionOptions(durability="none")) == FINAL
+
+    def said(path: Path) -> Sequence[Any]:
+        return [
+            (line["agent_id"], line.get("content"))
+            for line in lines(path)
+            if line.get("role") == "assistant" and "content" in line
+        ]
+
+    assert said(log) == said(tmp_path / "scripted.jsonl")
+    assert json.loads(log.read_bytes().splitlines()[0])["event_type"] == "session_started"

@@ -1,0 +1,172 @@
+"""The log cut at every byte, and every bit of it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.core import events as ev
+from harken.core.ids import AgentId
+from harken.errors import LogDamaged, LogError, NotALog
+from harken.session.reader import Reading
+from harken.session.session import Session
+from tests.session_kit import (
+    answered,
+    ask,
+    born,
+    edit,
+    hear,
+    ids,
+    kept,
+    members,
+    new_session,
+    options,
+    result,
+    turn,
+)
+
+ROOT = AgentId("agent_001")
+
+
+class Small:
+    """A small log with most kinds of events, and what was live at each of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.states: list[dict[str, Any]] = []
+        with new_session(folder) as session:
+            self.states.append(session.state.describe())
+            session.listen(lambda _: self.states.append(session.state.describe()))
+            born(session, name="Jill", spec={"budget": {"usd": 1}})
+            turn(session, ROOT, 1)
+            hook = born(session, cause="msg_001", relation="hook")
+            session.append(ev.AgentStateSaved(agent_id=hook, state={"seen": 1}))
+            session.append(ev.AgentMoved(agent_id=hook, place="gone"))
+            hear(session, ROOT, 'a brace } and a "quote"\n')
+            edit(session, ROOT, kept(1, 5))
+        self.path = session.path
+        self.raw = self.path.read_bytes()
+        self.lines = self.raw.splitlines(keepends=True)
+
+    def keep(self, count: int) -> None:
+        """Leave only the first lines."""
+        self.lines = self.lines[:count]
+        self.raw = b"".join(self.lines)
+
+    def whole(self, length: int) -> int:
+        """How many lines are whole in the first `length` bytes; a newline may be missing."""
+        return self.raw[:length].count(b"\n") + (self.raw[length : length + 1] == b"\n")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    return Small(tmp_path)
+
+
+def cuts(small: Small) -> Iterator[tuple[int, int]]:
+    """Yield every length of the log, and how many lines are whole then."""
+    for length in range(1, len(small.raw) + 1):
+        small.path.write_bytes(small.raw[:length])
+        yield length, small.whole(length)
+        for other in small.path.parent.iterdir():
+            other.unlink()
+
+
+@pytest.mark.req("S0-35", "D-01")
+def test_a_cut_at_any_byte_loses_no_whole_line_and_no_byte(small: Small) -> None:
+    for length, whole in cuts(small):
+        if whole == 0:
+            for open_it in (Session, Session.load, ids):
+                with pytest.raises(NotALog, match="no complete event"):
+                    open_it(small.path)
+            assert small.path.read_bytes() == small.raw[:length]
+            continue
+        end = sum(map(len, small.lines[:whole]))
+        with Session(small.path, options=options()) as session:
+            assert session.state.describe() == small.states[whole - 1], length
+            torn = small.raw[end:length]
+            assert (session.torn.read_bytes() if session.torn else b"") == torn
+            assert small.path.read_bytes() == small.raw[:end]
+            session.append(ev.SessionEnded(reason="after the cut"))
+            after = session.state.describe()
+        with Session.load(small.path, options=options()) as session:
+            assert session.state.describe() == after
+            assert session.torn is None
+
+
+@pytest.mark.req("S0-35")
+def test_a_cut_log_can_be_read_without_changing_it(small: Small) -> None:
+    for length, whole in cuts(small):
+        reading = Reading()
+        if whole:
+            assert ids(small.path, reading) == [f"msg_{n:03d}" for n in range(whole)]
+            assert small.raw[: min(reading.end, length)] + reading.torn == small.raw[:length]
+        assert small.path.read_bytes() == small.raw[:length]
+
+
+@pytest.mark.req("D-01")
+def test_a_log_that_was_cut_to_nothing_begins_anew(small: Small) -> None:
+    small.path.write_bytes(b"")
+    with Session(small.path, options=options()) as session:
+        assert born(session) == ROOT
+    assert ids(small.path) == ["msg_000", "msg_001"]
+
+
+@pytest.mark.req("S0-35", "D-01")
+def test_an_unfinished_turn_goes_on_after_a_cut_anywhere(small: Small) -> None:
+    """Whatever is open after the cut can be closed: calls get results, requests an end."""
+    for length, whole in cuts(small):
+        if whole < 2 or length % 3:
+            continue
+        with Session(small.path, options=options()) as session:
+            for call in list(session.agents[ROOT].open_calls):
+                result(session, ROOT, call, "interrupted: it may or may not have acted")
+            for agent, request in list(session.state.requests.items()):
+                answered(session, agent, request.message_id, stop_reason="interrupted")
+            last = ask(session, ROOT)
+            assert members(session, last)["count"] == len(session.context(ROOT)), length
+        Session.load(small.path, options=options()).close()
+
+
+@pytest.mark.req("S0-35")
+def test_every_changed_bit_is_found(small: Small) -> None:
+    """As damage, with the line where it is; in the very last newline as a torn line."""
+    small.keep(7)
+    starts = [sum(map(len, small.lines[:n])) for n in range(len(small.lines) + 1)]
+    for bit in range(len(small.raw) * 8):
+        changed = bytearray(small.raw)
+        changed[bit // 8] ^= 1 << bit % 8
+        small.path.write_bytes(changed)
+        line = next(n for n, start in enumerate(starts) if bit // 8 < start)
+        reading = Reading()
+        found = read_or_error(small.path, reading)
+        if isinstance(found, LogDamaged):
+            assert found.line in (line, line + 1)
+            assert found.byte == starts[found.line - 1]
+        elif isinstance(found, NotALog):
+            assert line == 1
+        else:
+            assert found == len(small.lines) - 1, bit
+            assert reading.torn == small.lines[-1][:-1] + changed[-1:]
+
+
+def read_or_error(path: Path, reading: Reading) -> int | LogError:
+    """Return how many events were read, or the error that ended it."""
+    try:
+        return len(ids(path, reading))
+    except LogError as error:
+        return error
+
+
+@pytest.mark.req("S0-35")
+def test_a_session_is_not_opened_on_a_changed_bit_and_changes_nothing(small: Small) -> None:
+    for bit in range(0, len(small.raw) * 8 - 8, 11):
+        changed = bytearray(small.raw)
+        changed[bit // 8] ^= 1 << bit % 8
+        small.path.write_bytes(changed)
+        with pytest.raises((LogDamaged, NotALog)):
+            Session(small.path)
+        assert small.path.read_bytes() == changed
+    assert [p.name for p in small.path.parent.iterdir()] == ["s.jsonl"]

@@ -1,0 +1,162 @@
+"""A disk that fails at every operation, in every way: nothing is acknowledged, nothing damaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harken.core.ids import AgentId
+from harken.errors import HarkenError, LogWriteError, NotALog
+from harken.session.file import RealDisk
+from harken.session.session import Durability, Session
+from tests.session_kit import CountingDisk, FailingDisk, born, faults_of, hear, ids, options, turn
+
+ROOT = AgentId("agent_001")
+
+
+class Promising(Session):
+    """A session that remembers what it promised."""
+
+    promised = 0
+    """How many events are safe, as far as it said."""
+
+    def settle(self) -> None:
+        super().settle()
+        self.promised = self.state.next_message
+
+
+@dataclass
+class Run:
+    """A session of two turns with a resume between them, as far as a disk lets it come."""
+
+    folder: Path
+    durability: Durability
+    session: Promising | None = None
+    failures: list[LogWriteError] = field(default_factory=list)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "s.jsonl"
+
+    @property
+    def promised(self) -> int:
+        return self.session.promised if self.session else 0
+
+    def go(self, disk: RealDisk) -> None:
+        try:
+            self.turns(disk)
+        except LogWriteError as error:
+            self.failures.append(error)
+
+    def turns(self, disk: RealDisk) -> None:
+        for number in (1, 2):
+            how = options(durability=self.durability, disk=disk)
+            self.session = Promising(self.path, options=how)
+            if number == 1:
+                born(self.session)
+            turn(self.session, ROOT, number)
+            self.session.close()
+
+
+def operations(folder: Path, durability: Durability) -> list[str]:
+    """What a session of two turns asks of a disk."""
+    disk = FailingDisk(at=-1, fault="EIO")
+    Run(folder, durability).go(disk)
+    return disk.done
+
+
+@pytest.mark.req("D-01", "S0-34")
+@pytest.mark.parametrize("durability", ["turn", "always", "none"])
+def test_no_fault_at_any_operation_loses_or_damages_anything(
+    tmp_path: Path, durability: Durability
+) -> None:
+    (tmp_path / "good").mkdir()
+    asked = operations(tmp_path / "good", durability)
+    assert asked.count("write") == len(ids(tmp_path / "good" / "s.jsonl"))
+    for number, (at, fault) in enumerate(faults_of(asked)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        run = Run(folder, durability)
+        run.go(FailingDisk(at=at, fault=fault))
+        context = f"{fault} at {at}, a {asked[at]}"
+        assert len(run.failures) == 1, context
+        if run.session is not None:
+            refuses_everything(run.session, context)
+        recovers(run, context)
+
+
+def refuses_everything(session: Session, context: str) -> None:
+    """After a failure the session takes no more, and writes not a byte more."""
+    there = session.path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(LogWriteError):
+            hear(session, ROOT if session.agents else "user", "more")
+    try:
+        session.close()
+    except LogWriteError:
+        session.close()
+    assert session.path.read_bytes() == there, context
+
+
+def recovers(run: Run, context: str) -> None:
+    """With a good disk everything acknowledged is there, and the session goes on."""
+    if run.promised == 0 and run.path.stat().st_size > 0 and not has_a_line(run.path):
+        with pytest.raises(NotALog):
+            Session(run.path, options=options())
+        return
+    with Session(run.path, options=options()) as resumed:
+        assert resumed.state.next_message >= max(run.promised, 1), context
+        hear(resumed, "user", "and on")
+        after = resumed.state.describe()
+    with Session.load(run.path, options=options()) as again:
+        assert again.state.describe() == after, context
+
+
+def has_a_line(path: Path) -> bool:
+    """Whether the first line is whole, be it without its newline."""
+    return path.read_bytes().split(b"\n")[0].endswith(b'"}')
+
+
+@pytest.mark.req("D-01", "S0-35")
+def test_no_fault_while_a_torn_line_is_set_aside_loses_a_byte_of_it(tmp_path: Path) -> None:
+    good = tmp_path / "good.jsonl"
+    with Session(good, options=options()) as session:
+        hear(session, born(session), "one")
+    torn = good.read_bytes() + b'{"event_type":"transcript_ent'
+    good.write_bytes(torn)
+    disk = CountingDisk()
+    Session(good, options=options(durability="turn", disk=disk)).close()
+    counted = ["write", "sync", "sync_folder", "sync", "sync_folder", "sync"]
+    assert len(disk.writes) + len(disk.synced) + len(disk.folders) == len(counted)
+    for number, (at, fault) in enumerate(faults_of(counted)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = folder / "s.jsonl"
+        path.write_bytes(torn)
+        failing = FailingDisk(at=at, fault=fault)
+        with pytest.raises(LogWriteError):
+            Session(path, options=options(durability="turn", disk=failing)).close()
+        assert failing.done == counted[: at + 1]
+        kept = [p.read_bytes() for p in folder.glob("*.torn-*")]
+        assert path.read_bytes() == torn or torn.removeprefix(path.read_bytes()) in kept
+        with Session(path, options=options()) as session:
+            assert hear(session, ROOT, "two") == "msg_003"
+        kept = [p.read_bytes() for p in folder.glob("*.torn-*")]
+        assert torn[torn.rindex(b"\n") + 1 :] in kept
+        assert len(ids(path)) == 4
+
+
+def test_a_newline_that_cannot_be_added_is_an_error_and_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    with Session(path, options=options()) as session:
+        born(session)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    for fault in ("EIO", "none"):
+        with pytest.raises(HarkenError):
+            Session(path, options=options(disk=FailingDisk(at=0, fault=fault)))
+        assert path.read_bytes() == whole[:-1]
+    Session(path, options=options()).close()
+    assert path.read_bytes() == whole

@@ -1,0 +1,98 @@
+"""A disk that is really full: a small tmpfs. Needs Linux and root; skipped elsewhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harken.core.ids import AgentId
+from harken.errors import LogWriteError
+from harken.session.session import Durability, Session
+from tests.session_kit import born, hear, ids, options
+
+ROOT = AgentId("agent_001")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KB."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("a tmpfs needs Linux and root")
+    at = tmp_path / "small"
+    at.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "harken-test", str(at)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"this machine mounts no tmpfs: {made.stderr.strip()}")
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", str(at)], check=True)
+
+
+def fill(session: Session, agent: AgentId) -> list[str]:
+    """Log entries until the disk is full; return the ids that were acknowledged."""
+    acknowledged: list[str] = []
+    with pytest.raises(LogWriteError, match="make room") as refused:
+        while True:
+            acknowledged.append(hear(session, agent, "x" * 1000))
+            session.settle()
+    assert "disk" in str(refused.value) or "space" in str(refused.value)
+    return acknowledged
+
+
+@pytest.mark.req("D-01")
+@pytest.mark.parametrize("durability", ["turn", "always", "none"])
+def test_a_full_disk_loses_nothing_and_the_session_goes_on_when_there_is_room(
+    small_disk: Path, durability: Durability
+) -> None:
+    path = small_disk / "s.jsonl"
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * 16_000)
+    session = Session(path, options=options(durability=durability))
+    acknowledged = fill(session, born(session))
+    assert len(acknowledged) > 20
+    refuses(session)
+    assert ids(path)[2:] == acknowledged
+    ballast.unlink()
+    with Session(path, options=options()) as resumed:
+        assert [e.message_id for e in resumed.agent(ROOT).transcript or ()] == acknowledged
+        assert resumed.torn is not None
+        next_id = hear(resumed, ROOT, "there is room")
+    assert ids(path)[2:] == [*acknowledged, next_id]
+
+
+def refuses(session: Session) -> None:
+    with pytest.raises(LogWriteError):
+        hear(session, ROOT, "x")
+    try:
+        session.close()
+    except LogWriteError:
+        session.close()
+
+
+def test_while_the_disk_is_full_a_torn_log_is_read_but_not_opened(small_disk: Path) -> None:
+    path = small_disk / "s.jsonl"
+    session = Session(path, options=options(durability="turn"))
+    acknowledged = fill(session, born(session))
+    refuses(session)
+    there = path.read_bytes()
+    with pytest.raises(LogWriteError):
+        Session(path, options=options())
+    assert path.read_bytes() == there
+    assert ids(path)[2:] == acknowledged
+
+
+def test_a_session_cannot_begin_on_a_full_disk(small_disk: Path) -> None:
+    with pytest.raises(OSError, match="space"):
+        (small_disk / "ballast").write_bytes(b"x" * 100_000)
+    with pytest.raises(LogWriteError, match="make room"):
+        Session(small_disk / "s.jsonl", options=options())
+    (small_disk / "ballast").unlink()
+    with Session(small_disk / "s.jsonl", options=options()) as session:
+        assert born(session) == ROOT

@@ -1,0 +1,70 @@
+"""kill -9 at random moments, again and again, each time on the log that the last one left.
+
+This proves recovery, not durability: what is in the page cache survives the death of a process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.crash.verifier import wrong
+
+ROOT = Path(__file__).parents[2]
+
+
+def write_and_be_killed(folder: Path, durability: str, after_s: float, patience: int) -> int:
+    """Run the writer, kill it `after_s` after it acknowledged `patience` things (or after start).
+
+    Returns the last number that it acknowledged, -1 for none.
+    """
+    command = [sys.executable, "-m", "tests.crash.writer", durability, str(folder)]
+    said = b""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:
+        assert writer.stdout is not None
+        for _ in range(patience):
+            said += writer.stdout.readline()
+        time.sleep(after_s)
+        assert writer.poll() is None, "the writer ended by itself"
+        os.kill(writer.pid, signal.SIGKILL)
+        said += writer.stdout.read()
+    whole = said.split(b"\n")[:-1]
+    return int(whole[-1]) if whole else -1
+
+
+def kills(folder: Path, durability: str, runs: int, seed: int) -> int:
+    """Kill a writer so many times; return how many entries were acknowledged in the end."""
+    dice, acknowledged = Random(seed), -1
+    for run in range(runs):
+        patience = dice.choice([0, 1, 1, 5, 30])
+        after_s = dice.uniform(0, 0.15 if patience == 0 else 0.02)
+        now = write_and_be_killed(folder, durability, after_s, patience)
+        acknowledged = max(acknowledged, now)
+        reason = wrong(folder, acknowledged)
+        assert reason is None, f"run {run}: {reason}"
+    return acknowledged
+
+
+@pytest.mark.req("D-01")
+@pytest.mark.parametrize(("durability", "runs"), [("turn", 9), ("always", 3), ("none", 3)])
+def test_kill_9_loses_nothing_acknowledged(tmp_path: Path, durability: str, runs: int) -> None:
+    assert kills(tmp_path, durability, runs, seed=runs) > 0
+
+
+@pytest.mark.full
+@pytest.mark.req("D-01")
+@pytest.mark.parametrize(("durability", "runs"), [("turn", 120), ("always", 60), ("none", 40)])
+def test_kill_9_loses_nothing_acknowledged_200_times(
+    tmp_path: Path, durability: str, runs: int
+) -> None:
+    for log in range(0, runs, 20):  # a fresh log now and then: recovery of a long one takes longer
+        folder = tmp_path / str(log)
+        folder.mkdir()
+        assert kills(folder, durability, 20, seed=log) > 0

@@ -1,0 +1,87 @@
+"""Power cuts: what the device holds at a random moment, without what was only in memory.
+
+The cuts are made by `shared/tools/power_cut.py`, which lies beside this repository where Harken is
+developed: Linux, as root. Elsewhere these tests are skipped; `test_model_disk.py` tests the same
+promise everywhere, against a model of a disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOL = ROOT.parent / "shared" / "tools" / "power_cut.py"
+
+
+def run(*command: str | Path) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tool, where it can work."""
+    if not TOOL.exists():
+        pytest.skip(f"{TOOL} is not there")
+    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
+        pytest.skip("power cuts need Linux, root and mkfs.ext4")
+    folder = tmp_path_factory.mktemp("loop")
+    image, at = folder / "image", folder / "at"
+    at.mkdir()
+    with image.open("wb") as file:
+        file.truncate(4 * 1024 * 1024)
+    try:
+        run("mkfs.ext4", "-q", "-F", image)
+        run("mount", "-o", "loop", image, at)
+        run("umount", at)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"this machine mounts no images: {error.stderr.decode().strip()}")
+    return TOOL
+
+
+def cut(tool: Path, durability: str, cuts: int, seed: int) -> subprocess.CompletedProcess[str]:
+    """Cut the power under the writer; return what the tool says, and whether anything was lost."""
+    here = ROOT / "tests" / "crash"
+    verifier: list[str | Path] = [sys.executable, here / "verifier.py", "{dir}", "{acked}"]
+    writer: list[str | Path] = [sys.executable, here / "writer.py", durability, "{dir}"]
+    how = ["--cuts", str(cuts), "--seed", str(seed), "--seconds", "1", "--size", "48"]
+    return subprocess.run(
+        [sys.executable, tool, *how, "--verify", *verifier, "--", *writer],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def acknowledged(done: subprocess.CompletedProcess[str]) -> int:
+    """Return how many things were acknowledged in all, none of which may be lost."""
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return int(done.stdout.partition(" cuts, ")[2].split()[0])
+
+
+@pytest.mark.req("D-01", "S0-34")
+@pytest.mark.parametrize("durability", ["turn", "always"])
+def test_a_power_cut_loses_nothing_acknowledged(tool: Path, durability: str) -> None:
+    assert acknowledged(cut(tool, durability, cuts=2, seed=os.getpid())) > 0
+
+
+@pytest.mark.full
+@pytest.mark.req("D-01", "S0-34")
+@pytest.mark.parametrize("durability", ["turn", "always"])
+def test_100_power_cuts_lose_nothing_acknowledged(tool: Path, durability: str) -> None:
+    assert acknowledged(cut(tool, durability, cuts=100, seed=1)) > 100
+
+
+@pytest.mark.full
+def test_the_same_cuts_do_lose_what_is_never_synced(tool: Path) -> None:
+    """Else the tests above would prove nothing."""
+    done = cut(tool, "none", cuts=5, seed=1)
+    assert done.returncode == 1
+    assert "5 cuts lost or damaged something" in done.stdout

@@ -1,0 +1,74 @@
+"""A program that writes turns to a log until it is ended: writer.py DURABILITY FOLDER.
+
+Every entry of its one agent begins with its number, from 0. It prints the number of the last entry
+that is safe by the log's own promise: after every `settle`, with durability `always` after every
+entry. Its log may have been left by an earlier run that was killed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+from random import Random
+
+from harken.core import events as ev
+from harken.core.ids import AgentId, MessageId
+from harken.session.session import Durability, Session, SessionOptions
+from tests.session_kit import answered, ask, born, call_dict
+
+AGENT = AgentId("agent_001")
+POLICIES: dict[str, Durability] = {"turn": "turn", "always": "always", "none": "none"}
+
+
+class Writer:
+    """Writes turns as an agent does."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.sizes = Random(session.state.next_message)
+        if not session.agents:
+            born(session)
+        for call in list(session.agents[AGENT].open_calls):
+            self.log({"role": "tool", "tool_call_id": call, "name": "look"})
+
+    def log(self, message: dict[str, object]) -> MessageId:
+        """Log an entry with its number, now and then one that is longer than a page."""
+        number = len(self.session.agent(AGENT).transcript or ())
+        padding = "." * self.sizes.choice([0, 50, 700, 20_000])
+        message["content"] = f"{number}:{padding}"
+        id_ = self.session.log_transcript_entry(AGENT, message)
+        if self.session.options.durability == "always":
+            print(number, flush=True)
+        return id_
+
+    def settle(self) -> None:
+        """Make all entries last, and say so."""
+        self.session.settle()
+        print(len(self.session.agent(AGENT).transcript or ()) - 1, flush=True)
+
+    def turn(self, number: int) -> None:
+        """Hear, ask, call a tool, settle, take its result, ask, answer, settle."""
+        self.log({"role": "user"})
+        request = ask(self.session, AGENT)
+        calling = self.log({"role": "assistant", "tool_calls": [call_dict(f"call_{number}")]})
+        answered(self.session, AGENT, request, entry=calling)
+        self.settle()
+        self.log({"role": "tool", "tool_call_id": f"call_{number}", "name": "look"})
+        request = ask(self.session, AGENT)
+        said = self.log({"role": "assistant"})
+        answered(self.session, AGENT, request, entry=said)
+        self.session.append(ev.AgentStateSaved(agent_id=AGENT, state={"turn": number}))
+        self.settle()
+
+
+def main(durability: str, folder: Path) -> None:
+    """Write turns for ever."""
+    how = SessionOptions(durability=POLICIES[durability])
+    writer = Writer(Session(folder / "s.jsonl", options=how))
+    for number in itertools.count(writer.session.state.next_message):
+        writer.turn(number)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,561 @@
+"""What events mean. Each law is checked on the live state and on one read from the log."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.core import events as ev
+from harken.core.ids import USER, AgentId, MessageId
+from harken.core.messages import FunctionCall, ImagePart, Message, TextPart, ThinkingPart, ToolCall
+from harken.errors import LogDamaged, LogError
+from harken.session.fold import context_length, context_now, find_entries, fold
+from harken.session.reader import events
+from harken.session.segments import context_of
+from harken.session.session import Session
+from harken.session.state import AgentState, SessionState
+from tests.session_kit import (
+    act,
+    again,
+    answered,
+    ask,
+    born,
+    edit,
+    folded,
+    hash_of,
+    hear,
+    kept,
+    listed,
+    members,
+    new_session,
+    options,
+    plain,
+    result,
+    say,
+    texts,
+)
+
+ROOT = AgentId("agent_001")
+BIRTH = "msg_001"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """A session with one agent. Whatever a test does, its log folds to the live state."""
+    with new_session(tmp_path) as session:
+        born(session)
+        yield session
+        live = session.state.describe()
+    assert folded(session.path, session.options.resolver).describe() == live
+
+
+def agent(session: Session, id_: AgentId = ROOT) -> AgentState:
+    """The agent's state, read from the log."""
+    return folded(session.path, session.options.resolver).agents[id_]
+
+
+def moved(session: Session, who: AgentId, place: ev.Place, parent: AgentId | None = None) -> None:
+    session.append(ev.AgentMoved(agent_id=who, place=place, parent=parent, cause=BIRTH))
+
+
+def test_a_birth_gives_an_agent_its_place_name_model_and_spec(session: Session) -> None:
+    more: dict[str, Any] = {"name": "Jack", "language_model": "m", "spec": {"tools": ["look"]}}
+    jack = born(session, cause=BIRTH, **more)
+    state = agent(session, jack)
+    assert (state.name, state.language_model, state.spec) == ("Jack", "m", {"tools": ["look"]})
+    assert (state.parent, state.place) == (ROOT, "subagent")
+    assert agent(session).subagents == [jack]
+
+
+@pytest.mark.req("S0-18")
+def test_the_parent_is_the_agent_of_the_cause(session: Session) -> None:
+    calling = act(session, ROOT, "a", "b")
+    jack = born(session, cause=f"{calling}.a")
+    jill = born(session, cause=[f"{calling}.b", BIRTH])
+    inner = born(session, cause=act(session, jill, "a"))
+    by_birth = born(session, cause=session.agents[jack].birth)
+    parents = {id_: a.parent for id_, a in folded(session.path).agents.items()}
+    assert parents == {ROOT: None, jack: ROOT, jill: ROOT, inner: jill, by_birth: jack}
+    assert "cause" not in members(session, BIRTH)
+    assert members(session, session.agents[jack].birth)["cause"] == f"{calling}.a"
+
+
+@pytest.mark.req("S0-20")
+def test_whether_a_newborn_is_a_hook_or_a_subagent_is_in_its_birth(session: Session) -> None:
+    hook = born(session, cause=BIRTH, relation="hook")
+    sub = born(session, cause=BIRTH, relation="subagent")
+    read = [members(session, session.agents[id_].birth)["relation"] for id_ in (ROOT, hook, sub)]
+    assert read == ["primary", "hook", "subagent"]
+    assert (agent(session).hooks, agent(session).subagents) == ([hook], [sub])
+    assert agent(session, hook).place == "hook"
+
+
+def tree(session: Session) -> dict[str, tuple[str, str | None]]:
+    """Every agent's place and whom it stands by, read from the log."""
+    state = folded(session.path)
+    for one in state.agents.values():
+        above = state.agents.get(one.parent) if one.parent else None
+        rows = {"hook": above.hooks, "subagent": above.subagents} if above else {}
+        for place, row in rows.items():
+            assert row.count(one.id) == (one.place == place)
+    return {a.id: (a.place, a.parent) for a in state.agents.values()}
+
+
+@pytest.mark.req("S0-20")
+def test_terminate_takes_the_subtree_along(session: Session) -> None:
+    jack = born(session, cause=BIRTH)
+    inner = born(session, cause=session.agents[jack].birth)
+    hook = born(session, cause=session.agents[inner].birth, relation="hook")
+    moved(session, jack, "gone")
+    state = folded(session.path)
+    assert [state.is_live(id_) for id_ in (ROOT, jack, inner, hook)] == [True, False, False, False]
+    assert agent(session).subagents == []
+    assert not state.is_live(AgentId("agent_009"))
+
+
+@pytest.mark.req("S0-20")
+def test_quit_takes_a_hook_off(session: Session) -> None:
+    one, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
+    moved(session, one, "gone")
+    assert agent(session).hooks == [two]
+
+
+@pytest.mark.req("S0-20")
+def test_hook_makes_a_subagent_a_hook_of_another_agent(session: Session) -> None:
+    jack, jill = (born(session, cause=BIRTH) for _ in range(2))
+    moved(session, jill, "hook", jack)
+    assert tree(session) == {
+        ROOT: ("primary", None),
+        jack: ("subagent", ROOT),
+        jill: ("hook", jack),
+    }
+
+
+@pytest.mark.req("S0-20")
+def test_meta_makes_the_hook_primary_and_the_agent_its_subagent(session: Session) -> None:
+    hook = born(session, cause=BIRTH, relation="hook")
+    other = born(session, cause=BIRTH, relation="hook")
+    moved(session, hook, "primary")
+    moved(session, ROOT, "subagent", hook)
+    assert tree(session) == {
+        ROOT: ("subagent", hook),
+        hook: ("primary", None),
+        other: ("hook", ROOT),
+    }
+    assert folded(session.path).primary == hook
+    assert folded(session.path).root == ROOT
+
+
+@pytest.mark.req("S0-20")
+def test_endo_makes_a_subagent_primary_and_the_agent_its_hook_and_meta_undoes_it(
+    session: Session,
+) -> None:
+    inner = born(session, cause=BIRTH)
+    before = tree(session)
+    moved(session, inner, "primary")
+    moved(session, ROOT, "hook", inner)
+    assert tree(session) == {ROOT: ("hook", inner), inner: ("primary", None)}
+    assert folded(session.path).primary == inner
+    moved(session, ROOT, "primary")
+    moved(session, inner, "subagent", ROOT)
+    assert tree(session) == before
+    assert folded(session.path).primary == ROOT
+
+
+@pytest.mark.req("S0-20")
+def test_talk_with_makes_another_agent_primary_and_a_gone_one_may_come_back(
+    session: Session,
+) -> None:
+    jack = born(session, cause=BIRTH)
+    moved(session, jack, "gone")
+    moved(session, jack, "subagent")
+    assert tree(session)[jack] == ("subagent", ROOT)
+    moved(session, jack, "primary")
+    assert folded(session.path).primary == jack
+    assert tree(session)[jack] == ("primary", None)
+
+
+@pytest.mark.req("S0-21")
+def test_interlocutors_are_the_last_ones_set(session: Session) -> None:
+    jack, jill = (born(session, cause=BIRTH) for _ in range(2))
+    session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=[jack], listeners=[jill]))
+    assert (agent(session).speakers, agent(session).listeners) == ([jack], [jill])
+    session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=[jill, jack]))
+    assert (agent(session).speakers, agent(session).listeners) == ([jill, jack], [])
+
+
+def test_who_leaves_drops_out_of_the_interlocutors(session: Session) -> None:
+    jack, jill = (born(session, cause=BIRTH) for _ in range(2))
+    both = [jack, jill, jack]
+    session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=both, listeners=[jack]))
+    moved(session, jack, "gone")
+    assert (agent(session).speakers, agent(session).listeners) == ([jill], [])
+
+
+@pytest.mark.req("S0-21")
+def test_a_configuration_changes_what_it_names(session: Session) -> None:
+    session.append(ev.AgentConfigured(agent_id=ROOT, name="Jill", spec={"tools": [], "b": 1}))
+    session.append(ev.AgentConfigured(agent_id=ROOT, language_model="m", spec={"b": 2}))
+    state = agent(session)
+    assert (state.name, state.language_model) == ("Jill", "m")
+    assert state.spec == {"tools": [], "b": 2}
+
+
+@pytest.mark.req("S0-21")
+def test_a_saved_state_replaces_the_one_before(session: Session) -> None:
+    state = {"count": 1, "seen": ["a"]}
+    session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
+    state["count"] = 2  # whoever saved it goes on working with it
+    assert session.agents[ROOT].saved == {"count": 1, "seen": ["a"]}
+    session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
+    assert agent(session).saved == {"count": 2, "seen": ["a"]}
+
+
+@pytest.mark.req("S0-21")
+def test_an_end_is_folded_and_a_session_that_goes_on_has_not_ended(session: Session) -> None:
+    session.append(ev.SessionEnded(reason="bye"))
+    assert folded(session.path).ended
+    hear(session, ROOT)
+    assert not folded(session.path).ended
+
+
+@pytest.mark.req("S0-21")
+def test_a_commit_is_the_agents_last_one(session: Session) -> None:
+    upto = hear(session, ROOT)
+    session.append(ev.ContextCommitted(agent_id=ROOT, ctx="ctx-1", upto=upto))
+    committed = session.append(
+        ev.ContextCommitted(
+            agent_id=ROOT, ctx="ctx-2", parent_ctx="ctx-1", checkpoint="turn_boundary"
+        )
+    )
+    assert agent(session).ctx == "ctx-2"
+    assert members(session, committed)["parent_ctx"] == "ctx-1"
+
+
+@pytest.mark.req("S0-21")
+def test_tools_memory_and_rewritten_actions_are_in_the_log_as_they_were(session: Session) -> None:
+    tools = [{"name": "look", "parameters": {"type": "object", "properties": {}}}]
+    defined = session.append(ev.ToolsDefined(tools=tools, tools_hash="h"))
+    calling = act(session, ROOT, "a")
+    rewritten = session.append(
+        ev.ActionRewritten(agent_id=ROOT, call=calling, tool="look", arguments='{"x": 1}')
+    )
+    used = session.append(
+        ev.MemoryOperation(agent_id=ROOT, memory_type="LTM", operation="QUERY", query="Jack")
+    )
+    assert folded(session.path).tools == {"h": defined}
+    assert members(session, defined)["tools"] == tools
+    assert members(session, rewritten)["arguments"] == '{"x": 1}'
+    assert members(session, rewritten)["call"] == calling
+    assert members(session, used)["query"] == "Jack"
+    assert [call.arguments for call in agent(session).open_calls.values()] == ["{}"]
+
+
+def test_calls_are_open_until_they_have_their_results(session: Session) -> None:
+    calling = act(session, ROOT, "a", "b", tool="run", arguments='{"x":1}')
+    assert list(agent(session).open_calls) == ["a", "b"]
+    result(session, ROOT, "a")
+    (call,) = agent(session).open_calls.values()
+    assert (call.id, call.name, call.arguments) == ("b", "run", '{"x":1}')
+    assert call.reference == f"{calling}.b"
+    result(session, ROOT, "b")
+    assert not agent(session).open_calls
+    assert not folded(session.path).open_references
+
+
+def test_what_the_user_was_shown_makes_no_agent(session: Session) -> None:
+    said = say(session, ROOT)
+    hear(session, USER, "[REDACTED]", substance=said)
+    assert list(folded(session.path).agents) == [ROOT]
+
+
+@pytest.mark.req("S0-22")
+def test_a_response_adds_what_it_cost(session: Session) -> None:
+    hear(session, ROOT)
+    usage = ev.Usage(input_tokens=10, output_tokens=3, cache_read_tokens=7)
+    for cost in (0.5, 0.25):
+        request = ask(session, ROOT, parameters={"temperature": 0})
+        assert folded(session.path).requests[ROOT].message_id == request
+        answered(session, ROOT, request, usage=usage, cost_usd=cost, latency_s=0.1)
+        assert not folded(session.path).requests
+    request = ask(session, ROOT)
+    answered(session, ROOT, request, stop_reason="cancelled", partial="Once up")
+    spent = agent(session).spent
+    assert (spent.model_calls, spent.tokens, spent.cost_usd) == (3, 26, 0.75)
+    assert members(session, request)["model"] == "scripted:x"
+
+
+@pytest.mark.req("S0-22")
+def test_what_a_request_and_its_response_say_is_in_the_log(session: Session) -> None:
+    hear(session, ROOT)
+    defined = session.append(ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h"))
+    request = ask(session, ROOT, parameters={"temperature": 0}, tools=defined)
+    response = answered(
+        session,
+        ROOT,
+        request,
+        model="x-1",
+        usage=ev.Usage(input_tokens=1),
+        cost_usd=0.5,
+        latency_s=0.25,
+        stop_reason="cancelled",
+        partial="Once",
+    )
+    asked, told = members(session, request), members(session, response)
+    assert asked["context"] == [{"entries": ["msg_002"]}]
+    assert (asked["count"], asked["parameters"], asked["tools"]) == (1, {"temperature": 0}, defined)
+    assert asked["context_hash"] == hash_of([Message("user", "hello")])
+    assert told["usage"] == {"input_tokens": 1}
+    assert (told["cost_usd"], told["latency_s"]) == (0.5, 0.25)
+    assert (told["stop_reason"], told["partial"], told["model"]) == ("cancelled", "Once", "x-1")
+
+
+def contexts(session: Session) -> dict[str, list[Message]]:
+    """The context of every request, rebuilt from the log alone."""
+    read = list(events(session.path))
+    requests = {e.message_id: e for e in read if isinstance(e, ev.LlmRequest)}
+    entries = {e.message_id: e for e in read if isinstance(e, ev.TranscriptEntry)}
+    resolver = session.options.resolver
+    commits = {e.message_id: e for e in read if isinstance(e, ev.ContextLoaded)}
+
+    def loaded(id_: MessageId) -> Any:
+        return resolver(commits[id_]) if resolver else None
+
+    return {
+        id_: plain(context_of(request, requests, entries, loaded))
+        for id_, request in requests.items()
+    }
+
+
+@pytest.mark.req("S0-22")
+def test_every_context_can_be_rebuilt_after_a_new_prompt_dropped_notes_and_a_summary(
+    session: Session,
+) -> None:
+    live: dict[str, list[Message]] = {}
+
+    def look() -> None:
+        live[ask(session, ROOT)] = plain(session.context(ROOT))
+
+    look()
+    for n in range(6):
+        hear(session, ROOT, f"heard {n}")
+        look()
+        say(session, ROOT, f"said {n}")
+    look()
+    prompt = session.log_transcript_entry(ROOT, {"role": "system", "content": "be brief"})
+    edit(session, ROOT, listed(prompt), kept(0, 12))
+    look()
+    edit(session, ROOT, kept(0, 5), kept(9, 13))
+    hear(session, ROOT, "more")
+    look()
+    summary = say(session, ROOT, "in short")
+    edit(session, ROOT, kept(0, 1), listed(summary), kept(8, 10), summary=summary)
+    edit(session, ROOT, kept(0, 2), kept(0, 1))
+    look()
+    edit(session, ROOT)
+    look()
+    hear(session, ROOT, "again")
+    look()
+    assert contexts(session) == live
+    assert [len(live[id_]) for id_ in live][-3:] == [3, 0, 1]
+    for request, context in live.items():
+        assert members(session, request)["context_hash"] == hash_of(context)
+
+
+@pytest.mark.req("S0-22", "S0-21")
+def test_an_edit_may_bring_in_what_another_agent_heard(session: Session) -> None:
+    jack = born(session, cause=BIRTH)
+    heard = hear(session, jack, "a secret")
+    edit(session, ROOT, listed(heard))
+    assert texts(session, ROOT) == ["a secret"]
+    assert [m.content for m in agent(session).context or ()] == ["a secret"]
+    request = ask(session, ROOT)
+    assert [m.content for m in contexts(session)[request]] == ["a secret"]
+
+
+def test_an_edit_leaves_the_transcript_as_it_is(session: Session) -> None:
+    heard = [hear(session, ROOT, text) for text in "abc"]
+    edit(session, ROOT, kept(2, 3), reason="test")
+    hear(session, ROOT, "d")
+    state = agent(session)
+    assert [entry.content for entry in state.transcript or ()] == ["a", "b", "c", "d"]
+    assert [message.content for message in context_now(state)] == ["c", "d"]
+    assert context_length(state) == 2
+    assert state.segments() == [listed(heard[2]), listed(MessageId("msg_006"))]
+
+
+STORE = {
+    "ctx-two": [Message("system", "be kind"), Message("user", [TextPart("look"), ImagePart()])],
+    "ctx-one": [Message("assistant", [ThinkingPart("hm"), TextPart("well")])],
+}
+
+
+def load_commit(session: Session, who: AgentId, ctx: str) -> MessageId:
+    found = STORE[ctx]
+    event = ev.ContextLoaded(
+        agent_id=who, ctx=ctx, count=len(found), context_hash=hash_of(found), stop="root"
+    )
+    return session.append(event)
+
+
+def resolver(event: ev.ContextLoaded) -> list[Message]:
+    return STORE[event.ctx]
+
+
+@pytest.mark.req("S0-21")
+def test_an_agent_starts_from_a_commit(tmp_path: Path) -> None:
+    with new_session(tmp_path, resolver=resolver) as session:
+        born(session)
+        load_commit(session, ROOT, "ctx-two")
+        hear(session, ROOT, "now")
+        request = ask(session, ROOT)
+        live = plain(session.context(ROOT))
+        assert live == [*STORE["ctx-two"], Message("user", "now")]
+        edit(session, ROOT, kept(1, 3))
+        load_commit(session, ROOT, "ctx-one")
+        second = ask(session, ROOT)
+        want = [*STORE["ctx-one"], *live[1:]]
+        assert plain(session.context(ROOT)) == want
+        assert contexts(session) == {request: live, second: want}
+        assert agent(session).ctx == "ctx-one"
+        assert members(session, MessageId("msg_002"))["ctx"] == "ctx-two"
+        described = session.state.describe()
+    resumed = again(session)
+    assert resumed.state.describe() == described
+    assert plain(resumed.context(ROOT)) == want
+    resumed.close()
+
+
+def test_a_store_is_asked_once_when_a_commit_is_loaded(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def counting(event: ev.ContextLoaded) -> list[Message]:
+        asked.append(event.ctx)
+        return STORE[event.ctx]
+
+    with new_session(tmp_path, resolver=counting) as session:
+        born(session)
+        load_commit(session, ROOT, "ctx-one")
+    assert asked == ["ctx-one"]
+
+
+@pytest.mark.parametrize("found", [None, lambda _: [], lambda _: STORE["ctx-two"]])
+def test_a_log_that_needs_another_store_is_called_so_and_not_damaged(
+    tmp_path: Path, found: Callable[[ev.ContextLoaded], list[Message]] | None
+) -> None:
+    with new_session(tmp_path, resolver=resolver) as session:
+        born(session)
+        load_commit(session, ROOT, "ctx-one")
+    there = session.path.read_bytes()
+    with pytest.raises(LogError, match="ctx-one") as refused:
+        Session.load(session.path, options=options(resolver=found))
+    assert not isinstance(refused.value, LogDamaged)
+    assert session.path.read_bytes() == there
+    Session.load(session.path, options=options(resolver=resolver)).close()
+
+
+def test_a_log_that_verifies_and_makes_no_sense_names_its_line(session: Session) -> None:
+    """No rule of today lets it be written; a newer writer's mistake is still no traceback."""
+    byte = session.path.stat().st_size
+    wrong = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 9)])
+    session.state.agents[ROOT].fresh.extend([MessageId("")] * 9)
+    with pytest.raises(ValueError, match="keeps 0 to 9"):
+        session.append(wrong)
+    session.close()
+    with pytest.raises(LogDamaged, match="keeps 0 to 9 of 0") as found:
+        Session.load(session.path)
+    assert (found.value.line, found.value.byte) == (3, byte)
+    session.path.write_bytes(session.path.read_bytes()[:byte])
+    session.state = folded(session.path)
+
+
+def test_entries_are_found_whoever_has_them_and_in_the_order_asked_for(session: Session) -> None:
+    jack = born(session, cause=BIRTH)
+    one, two = hear(session, ROOT, "one"), hear(session, jack, "two")
+    state = folded(session.path)
+    found = find_entries(state, state.agents[ROOT], [two, one, two])
+    assert [entry.content for entry in found] == ["two", "one", "two"]
+    with pytest.raises(ValueError, match="no entry msg_099"):
+        find_entries(state, state.agents[ROOT], [one, MessageId("msg_099")])
+
+
+def test_an_evicted_agent_has_no_context_to_read(session: Session) -> None:
+    session.evict(ROOT)
+    with pytest.raises(ValueError, match="revive it first"):
+        context_now(session.agents[ROOT])
+    session.agent(ROOT)
+
+
+def read_all(*told: ev.Event) -> SessionState:
+    """Fold events that no writer of today would write."""
+    state = SessionState()
+    for number, event in enumerate(told):
+        if not isinstance(event, ev.UnknownEvent):
+            event.message_id = MessageId(str(number))
+        fold(state, event)
+    return state
+
+
+def foreign(agent: str, role: Any = "user", **more: Any) -> ev.TranscriptEntry:
+    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **more)
+
+
+def test_an_older_log_may_speak_of_agents_before_their_birth() -> None:
+    state = read_all(
+        foreign("jill", content="hello"),
+        ev.AgentCreated(agent_id=AgentId("jill"), name="Jill"),
+        foreign("jill", content="more"),
+        ev.AgentConfigured(name="nobody"),
+    )
+    assert state.root == state.primary == "jill"
+    assert [e.content for e in state.agents[AgentId("jill")].transcript or ()] == ["hello", "more"]
+    assert state.agents[AgentId("jill")].name == "Jill"
+    assert state.agents[AgentId("")].name == "nobody"
+
+
+def test_an_older_birth_with_an_unknown_cause_is_below_the_root() -> None:
+    root, jack = AgentId("root"), AgentId("jack")
+    state = read_all(
+        ev.AgentCreated(agent_id=root),
+        ev.AgentCreated(agent_id=jack, cause="77"),
+        ev.AgentMoved(agent_id=jack, place="primary"),
+        ev.AgentMoved(agent_id=AgentId("late"), place="gone"),
+    )
+    assert state.root == root
+    assert state.agents[jack].place == "primary"
+    assert state.agents[root].subagents == []
+    assert state.agent(AgentId("late")) is not None
+
+
+def test_a_foreign_log_may_put_agents_in_a_circle() -> None:
+    one, two = AgentId("one"), AgentId("two")
+    state = read_all(
+        ev.AgentCreated(agent_id=one),
+        ev.AgentCreated(agent_id=two, cause="0"),
+        ev.AgentMoved(agent_id=one, place="subagent", parent=two),
+        ev.AgentMoved(agent_id=two, place="subagent", parent=one),
+    )
+    assert not state.is_live(one)
+
+
+@pytest.mark.req("S0-09")
+def test_a_log_with_two_results_for_a_call_is_readable() -> None:
+    call = ToolCall("c3", FunctionCall("discuss", "{}"))
+    tool = {"tool_call_id": "c3", "name": "discuss"}
+    state = read_all(
+        ev.AgentCreated(agent_id=ROOT),
+        foreign(ROOT, "assistant", tool_calls=[call]),
+        foreign(ROOT, "tool", content="one", **tool),
+        foreign(ROOT, "tool", content="two", **tool),
+    )
+    assert [e.content for e in state.agents[ROOT].transcript or ()] == [None, "one", "two"]
+    assert not state.agents[ROOT].open_calls
+
+
+def test_an_edit_that_cannot_be_is_an_error() -> None:
+    with pytest.raises(ValueError, match="keeps 0 to 5 of 0"):
+        read_all(
+            ev.AgentCreated(agent_id=ROOT),
+            ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 5)]),
+        )

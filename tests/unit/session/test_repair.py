@@ -1,0 +1,449 @@
+"""Repairing: what is whole comes into a new log, what is not is kept aside, nothing is guessed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core import events as ev
+from harken.core.codec import encode
+from harken.errors import ConfigError, LogNotFound, LogWriteError, NotALog
+from harken.session.line import DIGITS_AT, seal
+from harken.session.reader import events
+from harken.session.repair import Repair, repair, verify
+from harken.session.session import Session
+from tests.session_kit import (
+    CountingDisk,
+    FailingDisk,
+    act,
+    again,
+    ask,
+    born,
+    folded,
+    hear,
+    lines,
+    new_session,
+    options,
+    result,
+    say,
+    texts,
+    turn,
+)
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "dialects"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with new_session(tmp_path) as session:
+        root = born(session, name="Root")
+        for number in range(2):
+            turn(session, root, number)
+    return session.path
+
+
+def repaired(path: Path, **how: Any) -> Repair:
+    return repair(path, path.with_name("new.jsonl"), options=options(**how))
+
+
+def raw_lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def write(path: Path, *parts: bytes) -> Path:
+    path.write_bytes(b"".join(parts))
+    return path
+
+
+def without(path: Path, number: int) -> Path:
+    """Spoil the content of one line, from 0."""
+    content = raw_lines(path)
+    content[number] = content[number].replace(b"2026", b"2062")
+    return write(path, *content)
+
+
+def tail(path: Path) -> dict[str, Any]:
+    """The last event of a log, without its sum."""
+    return {name: value for name, value in lines(path)[-1].items() if name != "sum"}
+
+
+def wrote(folder: Path, *objects: dict[str, Any]) -> Path:
+    """Write a log with sums of any content."""
+    before, data = b"", b""
+    for value in objects:
+        line, before = seal(before, encode(value))
+        data += line
+    return write(folder / "s.jsonl", data)
+
+
+class TestASoundLog:
+    @pytest.mark.req("S0-35")
+    def test_it_comes_over_as_it_is(self, path: Path) -> None:
+        done = repaired(path)
+        assert raw_lines(done.out)[:-1] == raw_lines(path)
+        assert (done.kept, done.lost, done.lost_file, done.dialect) == (18, [], None, None)
+
+    def test_the_new_log_ends_with_its_origin(self, path: Path) -> None:
+        assert tail(repaired(path).out) == {
+            "event_type": "session_repaired",
+            "message_id": "msg_018",
+            "time": "2026-01-01T00:00:00.000000Z",
+            "source": "s.jsonl",
+        }
+
+    def test_it_equals_the_old_one_after_a_resume(self, path: Path) -> None:
+        old, new = folded(path).describe(), folded(repaired(path).out).describe()
+        assert {**old, "next_message": 19} == new
+
+    def test_members_and_types_of_a_newer_version_stay_byte_for_byte(self, tmp_path: Path) -> None:
+        start = {"event_type": "session_started", "message_id": "msg_000", "session_id": "s"}
+        odd = {"event_type": "dream", "message_id": "msg_001", "depth": 1.0, "of": {"b": 1, "a": 2}}
+        more = {**start, "colour": "red", "tools": [{"x": None}]}
+        path = wrote(tmp_path, more, odd)
+        assert raw_lines(repaired(path).out)[:2] == raw_lines(path)
+
+    def test_a_repaired_log_can_be_repaired(self, path: Path) -> None:
+        once = repaired(path).out
+        twice = repair(once, path.with_name("newer.jsonl"), options=options())
+        assert raw_lines(twice.out)[:-1] == raw_lines(once)
+        assert tail(twice.out)["message_id"] == "msg_019"
+
+
+class TestADamagedLog:
+    @pytest.mark.req("S0-35")
+    def test_what_is_damaged_is_left_out_and_kept_aside(self, path: Path) -> None:
+        whole = raw_lines(path)
+        spoilt = raw_lines(without(path, 8))
+        done = repaired(path)
+        assert done.lost_file is not None
+        assert done.lost_file.name == "new.jsonl.lost"
+        assert done.lost_file.read_bytes() == spoilt[8]
+        kept = [line["message_id"] for line in lines(done.out)]
+        assert kept[:17] == [f"msg_{n:03d}" for n in range(18) if n != 8]
+        assert done.kept == 17
+        assert lines(done.out)[8] == {**json.loads(whole[9]), "sum": lines(done.out)[8]["sum"]}
+
+    @pytest.mark.req("S0-35")
+    def test_the_new_log_says_what_is_lost(self, path: Path) -> None:
+        at = len(b"".join(raw_lines(path)[:8]))
+        done = repaired(without(path, 8))
+        reason = "its sum does not fit"
+        assert tail(done.out)["lost"] == [{"line": 9, "byte": at, "reason": reason}]
+        assert [(f.line, f.byte, f.message) for f in done.lost] == [(9, at, reason)]
+
+    @pytest.mark.req("S0-35")
+    @pytest.mark.parametrize("number", range(18))
+    def test_whichever_line_is_damaged_the_new_log_is_sound_and_goes_on(
+        self, path: Path, number: int
+    ) -> None:
+        done = repaired(without(path, number))
+        assert verify(done.out) == []
+        with Session.load(done.out, options=options()) as session:
+            root = session.state.root
+            assert root is not None
+            if number != 1:  # the birth of the only agent
+                hear(session, root, "go on")
+                ask(session, root)
+
+    @pytest.mark.req("S0-35")
+    def test_the_source_is_never_changed(self, path: Path) -> None:
+        before = without(path, 5).read_bytes()
+        repaired(path)
+        assert path.read_bytes() == before
+        assert sorted(file.name for file in path.parent.iterdir()) == [
+            "new.jsonl",
+            "new.jsonl.lost",
+            "s.jsonl",
+        ]
+
+    def test_the_id_of_a_lost_event_is_not_given_again(self, path: Path) -> None:
+        done = repaired(without(path, 17))
+        assert [line["message_id"] for line in lines(done.out)][-1] == "msg_018"
+
+    def test_a_line_with_wrong_digits_is_kept(self, path: Path) -> None:
+        content = raw_lines(path)
+        digits = content[5][DIGITS_AT]
+        content[5] = content[5].replace(digits, digits[::-1])
+        done = repaired(write(path, *content))
+        assert (done.kept, done.lost) == (18, [])
+
+    def test_a_line_that_lost_its_newline_is_kept(self, path: Path) -> None:
+        content = raw_lines(path)
+        content[5] = content[5][:-1]
+        assert repaired(write(path, *content)).kept == 18
+
+    def test_of_doubled_lines_one_is_kept_and_none_is_lost(self, path: Path) -> None:
+        content = raw_lines(path)
+        done = repaired(write(path, *content[:6], *content[4:]))
+        assert (done.kept, done.lost, done.lost_file) == (18, [], None)
+
+    def test_moved_lines_come_back_to_their_place(self, path: Path) -> None:
+        content = raw_lines(path)
+        done = repaired(write(path, *content[:4], content[5], content[4], *content[6:]))
+        assert raw_lines(done.out)[:-1] == content
+
+    def test_the_line_after_a_gap_is_not_proven_and_so_not_taken(self, path: Path) -> None:
+        content = raw_lines(path)
+        done = repaired(write(path, *content[:4], *content[5:]))
+        assert (done.kept, [f.kind for f in done.lost]) == (16, ["missing"])
+        assert done.lost_file is not None
+        assert done.lost_file.read_bytes() == content[5]
+
+    @pytest.mark.req("S0-35")
+    def test_a_torn_last_line_is_kept_aside(self, path: Path) -> None:
+        content = path.read_bytes()
+        done = repaired(write(path, content, b'{"event_type":"transcript_ent'))
+        assert (done.kept, [f.kind for f in done.lost]) == (18, ["torn"])
+        assert done.lost_file is not None
+        assert done.lost_file.read_bytes() == b'{"event_type":"transcript_ent\n'
+
+    def test_without_its_first_line_a_log_is_named_after_its_file(self, path: Path) -> None:
+        done = repaired(without(path, 0))
+        assert lines(done.out)[0] == {
+            "event_type": "session_started",
+            "message_id": "msg_000",
+            "time": lines(path)[1]["time"],
+            "session_id": "s",
+            "schema_version": 1,
+            "sum": lines(done.out)[0]["sum"],
+        }
+
+    def test_of_a_log_without_a_whole_line_a_beginning_remains(self, tmp_path: Path) -> None:
+        with new_session(tmp_path) as session:
+            pass
+        done = repaired(without(session.path, 0))
+        assert [line["event_type"] for line in lines(done.out)] == [
+            "session_started",
+            "session_repaired",
+        ]
+
+    def test_an_edit_of_what_is_lost_is_lost_too(self, tmp_path: Path) -> None:
+        with new_session(tmp_path) as session:
+            root = born(session)
+            first = hear(session, root, "old")
+            say(session, root, "kept")
+            segments = [ev.Segment(entries=[first]), ev.Segment(start=1, stop=2)]
+            session.append(ev.TranscriptEdited(agent_id=root, segments=segments))
+        done = repaired(without(session.path, 2))
+        assert [(f.line, f.kind) for f in done.lost] == [(3, "damaged"), (5, "missing")]
+        assert "msg_002" in done.lost[1].message
+        with Session.load(done.out) as new:
+            assert texts(new, root) == ["kept"]
+
+
+class TestOlderDialects:
+    @pytest.mark.req("S1-01", "S0-35")
+    def test_an_s1_log_becomes_a_current_one(self, tmp_path: Path) -> None:
+        done = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
+        assert (done.kept, done.dialect) == (38, "S1")
+        assert verify(done.out) == []
+        old = list(events(FIXTURES / "s1.jsonl"))
+        assert list(events(done.out))[1:39] == old
+        first = lines(done.out)[0]
+        assert (first["message_id"], first["session_id"]) == ("msg_000", "s1")
+        assert "time" not in first
+
+    @pytest.mark.req("S0-03")
+    def test_its_agents_go_on_and_new_ones_get_new_ids(self, tmp_path: Path) -> None:
+        done = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
+        with Session.load(done.out, options=options()) as session:
+            calling = act(session, "agent_root", "c99")
+            new = born(session, cause=calling)
+            assert new == "agent_001"
+            with again(session) as later:
+                assert next(iter(later.agents)) == "agent_root"
+                assert later.allocate_agent_id() == "agent_002"
+
+    @pytest.mark.req("S1-03", "S0-35")
+    def test_foreign_message_ids_become_current_ones_everywhere(self, tmp_path: Path) -> None:
+        done = repair(FIXTURES / "fragment.jsonl", tmp_path / "new.jsonl", options=options())
+        new = {line["message_id"]: line for line in lines(done.out)}
+        assert list(new) == [f"msg_{n:03d}" for n in range(29)]
+        assert new["msg_003"]["substance"] == "msg_002"
+        assert new["msg_008"]["cause"] == "msg_004.toolu_2"
+        assert new["msg_006"]["cause"] == ["msg_004.toolu_1"]
+        assert new["msg_019"]["cause"] == ["msg_015", "msg_017"]
+        assert new["msg_027"]["event_type"] == "transcript_edit"
+        assert new["msg_027"]["mood"] == "unknown"
+
+    @pytest.mark.req("S1-03")
+    def test_with_new_ids_it_amounts_to_the_same(self, tmp_path: Path) -> None:
+        source = FIXTURES / "fragment.jsonl"
+        done = repair(source, tmp_path / "new.jsonl", options=options())
+        with Session.load(done.out) as session:
+            for agent in folded(source).agents.values():
+                new = session.agent(agent.id)
+                assert (new.name, new.place, new.parent) == (agent.name, agent.place, agent.parent)
+                assert [e.content for e in new.transcript or ()] == [
+                    e.content for e in agent.transcript or ()
+                ]
+
+    def test_segments_and_all_other_references_get_new_ids(self, tmp_path: Path) -> None:
+        some = {"agent_id": "a", "event_type": "transcript_entry", "role": "user"}
+        asked = {"context": [{"entries": ["1"]}], "count": 1, "context_hash": "", "model": "m"}
+        later = [{"request": "3", "start": 0, "stop": 1}, {"loaded": "9", "start": 0, "stop": 0}]
+        source = tmp_path / "old.jsonl"
+        objects: list[dict[str, Any]] = [
+            {**some, "message_id": "1", "content": "x"},
+            {"message_id": "2", "event_type": "tools_defined", "tools": [{}], "tools_hash": "h"},
+            {"message_id": "3", "event_type": "llm_request", "agent_id": "a", "tools": "2"} | asked,
+            {"message_id": "4", "event_type": "llm_request", "agent_id": "a"}
+            | {**asked, "context": later},
+            {"message_id": "5", "event_type": "llm_response", "request": "4", "entry": "1"},
+            {"message_id": "6", "event_type": "action_rewritten", "call": "1.c", "tool": "t"}
+            | {"arguments": "{}", "cause": ["1", "77"]},
+            {"message_id": "7", "event_type": "context_committed", "ctx": "c", "upto": "1"},
+            {"message_id": "8", "event_type": "odd", "entry": "1", "cause": [1], "segments": [1]},
+            {"message_id": "9", "event_type": "transcript_edited", "agent_id": "a", "summary": "1"}
+            | {"segments": [{"entries": ["1"]}, {"start": 0, "stop": 1}]},
+        ]
+        source.write_text("".join(json.dumps(value) + "\n" for value in objects))
+        new = {line["message_id"]: line for line in lines(repaired(source).out)}
+        assert new["msg_003"]["tools"] == "msg_002"
+        assert new["msg_003"]["context"] == [{"entries": ["msg_001"]}]
+        assert new["msg_004"]["context"][0] == {"request": "msg_003", "start": 0, "stop": 1}
+        assert new["msg_004"]["context"][1]["loaded"] == "9"
+        assert (new["msg_005"]["request"], new["msg_005"]["entry"]) == ("msg_004", "msg_001")
+        assert (new["msg_006"]["call"], new["msg_006"]["cause"]) == ("msg_001.c", ["msg_001", "77"])
+        assert new["msg_007"]["upto"] == "msg_001"
+        assert new["msg_008"]["entry"] == "1"
+        assert new["msg_009"]["segments"][0] == {"entries": ["msg_001"]}
+
+    def test_ids_that_do_not_grow_become_ones_that_do(self, tmp_path: Path) -> None:
+        source = raw_lines(FIXTURES / "s1.jsonl")
+        source[4] = source[4].replace(b"msg_005", b"msg_003")
+        done = repaired(write(tmp_path / "s1.jsonl", *source))
+        assert verify(done.out) == []
+        assert done.kept == 38
+
+    def test_a_first_event_that_took_the_first_id_gets_the_next(self, tmp_path: Path) -> None:
+        born = {"message_id": "msg_000", "event_type": "agent_created", "agent_id": "a"}
+        path = write(tmp_path / "old.jsonl", encode(born) + b"\n")
+        assert [line["message_id"] for line in lines(repaired(path).out)] == [
+            "msg_000",
+            "msg_001",
+            "msg_002",
+        ]
+
+    def test_bad_lines_of_an_older_log_are_kept_aside(self, tmp_path: Path) -> None:
+        source = raw_lines(FIXTURES / "fragment.jsonl")
+        done = repaired(write(tmp_path / "f.jsonl", *source[:4], b"oops\n", *source[4:]))
+        assert done.lost_file is not None
+        assert (done.kept, done.lost_file.read_bytes()) == (27, b"oops\n")
+
+
+class TestWriting:
+    def test_only_its_owner_can_read_it(self, path: Path) -> None:
+        done = repaired(without(path, 5))
+        assert done.lost_file is not None
+        assert [f.stat().st_mode & 0o777 for f in (done.out, done.lost_file)] == [0o600, 0o600]
+
+    def test_it_is_on_disk_on_return_and_what_is_lost_before_it(self, path: Path) -> None:
+        disk = CountingDisk()
+        repaired(without(path, 5), disk=disk)
+        assert disk.synced == [1, 2]
+        assert disk.folders == [path.parent, path.parent]
+        assert disk.writes[0] == raw_lines(path)[5]
+
+    def test_a_long_log_is_written_in_pieces(self, tmp_path: Path) -> None:
+        with new_session(tmp_path) as session:
+            root = born(session)
+            for _ in range(30):
+                hear(session, root, "x" * 100_000)
+        disk = CountingDisk()
+        done = repaired(session.path, disk=disk)
+        assert len(disk.writes) == 3
+        assert raw_lines(done.out)[:-1] == raw_lines(session.path)
+
+    @pytest.mark.parametrize("at", range(3))
+    def test_a_failing_disk_is_reported_and_what_was_written_stays(
+        self, path: Path, at: int
+    ) -> None:
+        before = path.read_bytes()
+        with pytest.raises(LogWriteError):
+            repaired(path, disk=FailingDisk(at=at, fault="ENOSPC"))
+        assert path.with_name("new.jsonl").exists()
+        assert path.read_bytes() == before
+
+    def test_a_file_that_is_there_is_never_written_over(self, path: Path) -> None:
+        before = path.read_bytes()
+        (path.parent / "link.jsonl").symlink_to(path.parent / "nowhere")
+        for name in ("s.jsonl", "link.jsonl"):
+            with pytest.raises(ConfigError, match="there already"):
+                repair(path, path.with_name(name))
+        assert path.read_bytes() == before
+
+    def test_nor_is_what_an_earlier_repair_kept_aside(self, path: Path) -> None:
+        write(path.with_name("new.jsonl.lost"), b"precious")
+        with pytest.raises(ConfigError, match=r"\.lost"):
+            repaired(without(path, 5))
+        assert not path.with_name("new.jsonl").exists()
+        assert path.with_name("new.jsonl.lost").read_bytes() == b"precious"
+
+    def test_there_must_be_a_folder_for_it(self, path: Path) -> None:
+        with pytest.raises(LogWriteError, match="folder"):
+            repair(path, path.parent / "none" / "new.jsonl")
+
+    def test_what_is_no_log_is_not_repaired(self, tmp_path: Path) -> None:
+        with pytest.raises(LogNotFound):
+            repaired(tmp_path / "s.jsonl")
+        with pytest.raises(NotALog):
+            repaired(write(tmp_path / "s.jsonl", b"hello\n"))
+        assert not (tmp_path / "new.jsonl").exists()
+
+    def test_a_log_that_is_being_written_is_repaired_as_far_as_it_is(self, tmp_path: Path) -> None:
+        with new_session(tmp_path) as session:
+            born(session)
+            assert repaired(session.path).kept == 2
+            session.end()
+
+
+@given(data=st.data())
+def test_whatever_is_damaged_the_new_log_is_sound(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    with new_session(folder) as session:
+        root = born(session)
+        turn(session, root, 0)
+        born(session, cause=act(session, root, "c1", "c2"))
+        result(session, root, "c1")
+    content = session.path.read_bytes()
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(content)))
+        stop = data.draw(st.integers(start, min(len(content), start + 600)))
+        content = content[:start] + data.draw(st.binary(max_size=20)) + content[stop:]
+    try:
+        done = repaired(write(session.path, content))
+    except NotALog:
+        return
+    assert verify(done.out) == []
+    assert bool(done.lost) == (done.lost_file is not None)
+    Session.load(done.out).close()
+
+
+@pytest.mark.req("S0-35")
+@given(data=st.data())
+def test_one_flipped_bit_costs_at_most_its_own_event(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    with new_session(folder) as session:
+        root = born(session, name="Root")
+        turn(session, root, 0)
+    whole = raw_lines(session.path)
+    content = bytearray(b"".join(whole))
+    bit = data.draw(st.integers(0, len(content) * 8 - 1))
+    content[bit // 8] ^= 1 << bit % 8
+    hit = sum(1 for n in range(len(whole)) if len(b"".join(whole[: n + 1])) <= bit // 8)
+    done = repaired(write(session.path, bytes(content)))
+    others = [json.loads(line)["message_id"] for n, line in enumerate(whole) if n not in (hit, 0)]
+    kept = [line["message_id"] for line in lines(done.out)]
+    assert set(others) <= set(kept)
+    assert verify(done.out) == []
+    Session.load(done.out).close()
