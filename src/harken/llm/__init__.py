@@ -1,0 +1,1 @@
+"""Models (LLMs) behind one protocol: scripted, replayed, and those of vendors."""

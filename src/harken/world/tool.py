@@ -1,0 +1,180 @@
+"""A tool: a typed Python function that a model may call.
+
+The schema that the model sees and the check of what it sends both come from the signature, so
+they cannot disagree. What goes wrong in a tool is told to the model, not raised at the user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, overload
+
+import msgspec
+
+from harken.core import codec
+
+Function: TypeAlias = Callable[..., Any]
+
+
+class BadArguments(Exception):
+    """What a model sent does not fit a tool; the text says what."""
+
+
+class OutOfTime(Exception):
+    """A tool took longer than it may. What runs in a thread cannot be stopped and goes on."""
+
+    def __init__(self, name: str, timeout_s: float) -> None:
+        super().__init__(
+            f"{name} did not finish within {timeout_s:g} s. It may or may not have acted: "
+            f"check before you do it again."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something a model may call. Made from a function by `tool`."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON Schema of its arguments, an object."""
+    function: Function
+    arguments: type[msgspec.Struct]
+    """The same arguments as a type, against which calls are checked."""
+    reads_only: bool = False
+    """It changes nothing, so it may run beside others."""
+    idempotent: bool = False
+    """Running it again does no harm: a call cut off by a crash is simply run again."""
+    timeout_s: float | None = None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What the model is shown."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.parameters),
+        }
+
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as the function takes them. Raises BadArguments."""
+        unknown = sorted(arguments.keys() - set(self.arguments.__struct_fields__))
+        if unknown:
+            known = ", ".join(self.arguments.__struct_fields__) or "none"
+            raise BadArguments(f"{self.name} has no argument {unknown[0]!r}; it takes: {known}")
+        try:
+            value = msgspec.convert(arguments, self.arguments)
+        except msgspec.ValidationError as error:
+            raise BadArguments(f"{self.name}: {error}") from None
+        return {name: getattr(value, name) for name in self.arguments.__struct_fields__}
+
+    async def run(self, arguments: Mapping[str, Any]) -> str:
+        """Run the function and return its result as text (JSON where it is no string).
+
+        A plain function runs in a thread. Raises BadArguments, OutOfTime after `timeout_s`, and
+        whatever the function raises.
+        """
+        checked = self.check(arguments)
+        limit = asyncio.timeout(self.timeout_s)
+        try:
+            async with limit:
+                return as_text(await self._call(checked))
+        except TimeoutError:
+            if limit.expired() and self.timeout_s is not None:
+                raise OutOfTime(self.name, self.timeout_s) from None
+            raise
+
+    async def _call(self, arguments: Mapping[str, Any]) -> Any:
+        if inspect.iscoroutinefunction(self.function):
+            return await self.function(**arguments)
+        result = await asyncio.to_thread(self.function, **arguments)
+        return await result if isinstance(result, Awaitable) else result
+
+
+def as_text(result: Any) -> str:
+    """Return what a function gave as a model reads it: JSON, or its `str` where it has none.
+
+    The function has acted by now: that its result cannot be written as JSON is no failure of it.
+    """
+    if isinstance(result, str):
+        return result
+    try:
+        return codec.encode(result).decode()
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return str(result)
+
+
+@overload
+def tool(function: Function) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    reads_only: bool = False,
+    idempotent: bool = False,
+    timeout_s: float | None = None,
+) -> Callable[[Function], Tool]: ...
+def tool(
+    function: Function | None = None,
+    *,
+    name: str | None = None,
+    reads_only: bool = False,
+    idempotent: bool = False,
+    timeout_s: float | None = None,
+) -> Tool | Callable[[Function], Tool]:
+    """Make a tool of a typed function; its docstring is what the model is told.
+
+    >>> @tool
+    ... def add(a: int, b: int = 1) -> int:
+    ...     "Add two numbers."
+    ...     return a + b
+    >>> add.name, add.description, add.parameters["required"]
+    ('add', 'Add two numbers.', ['a'])
+    """
+
+    def make(function: Function) -> Tool:
+        called = name or getattr(function, "__name__", "")
+        arguments = arguments_of(function, called)
+        return Tool(
+            name=called,
+            description=inspect.cleandoc(function.__doc__ or ""),
+            parameters=schema_of(arguments),
+            function=function,
+            arguments=arguments,
+            reads_only=reads_only,
+            idempotent=idempotent or reads_only,
+            timeout_s=timeout_s,
+        )
+
+    return make if function is None else make(function)
+
+
+def arguments_of(function: Function, name: str) -> type[msgspec.Struct]:
+    """Return the type of a function's arguments.
+
+    Raises TypeError where one has no type, or cannot be given by name.
+    """
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    fields: list[Any] = []
+    if not name:
+        raise TypeError(f"{function!r} has no name: pass one to tool(name=...)")
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if parameter.kind not in by_name:
+            raise TypeError(f"{name}: argument {parameter.name} cannot be given by name")
+        if parameter.annotation is inspect.Parameter.empty:
+            raise TypeError(f"{name}: argument {parameter.name} needs a type")
+        field = (parameter.name, parameter.annotation)
+        empty = parameter.default is inspect.Parameter.empty
+        fields.append(field if empty else (*field, parameter.default))
+    return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True)
+
+
+def schema_of(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON Schema of an arguments type, in one piece where it has no inner types."""
+    (reference,), definitions = msgspec.json.schema_components([arguments])
+    own = definitions.pop(reference["$ref"].rpartition("/")[2])
+    own.pop("title", None)
+    return {**own, "$defs": definitions} if definitions else own

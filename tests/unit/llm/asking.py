@@ -1,0 +1,140 @@
+"""Asking models, and recording sessions with answers, for the tests of this folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from harken.core import events as ev
+from harken.core.ids import AgentId, MessageId
+from harken.core.messages import ChatMessage, Message, extend_context_hash
+from harken.llm.base import Chunk, Draft, Finish, Model, Request, ToolSchema, tools_hash
+from harken.session.fold import context_length
+from harken.session.session import Session, entry_of
+
+
+def user(text: str) -> Message:
+    return Message("user", text)
+
+
+def assistant(text: str) -> Message:
+    return Message("assistant", text)
+
+
+def request(
+    *messages: ChatMessage | str,
+    agent: str = "Jack",
+    tools: Sequence[ToolSchema] = (),
+    parameters: Mapping[str, Any] | None = None,
+) -> Request:
+    """Make a request; a text stands for a user's message."""
+    context = [user(m) if isinstance(m, str) else m for m in messages]
+    return Request(
+        agent=agent,
+        messages=context,
+        tools=tools,
+        parameters=parameters or {},
+        context_hash=reduce(extend_context_hash, context, ""),
+        tools_hash=tools_hash(tools) if tools else None,
+    )
+
+
+def chunks(model: Model, asked: Request) -> list[Chunk]:
+    async def collect() -> list[Chunk]:
+        return [chunk async for chunk in model.stream(asked)]
+
+    return asyncio.run(collect())
+
+
+def answer(model: Model, asked: Request) -> Message:
+    return draft(model, asked).message()
+
+
+def draft(model: Model, asked: Request) -> Draft:
+    result = Draft()
+    for chunk in chunks(model, asked):
+        result.add(chunk)
+    return result
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Writes a session with model calls as the agents' loop would."""
+
+    session: Session
+
+    @staticmethod
+    def begin(path: Path) -> Recorder:
+        return Recorder(Session(path))
+
+    def born(self, name: str, cause: str | None = None) -> AgentId:
+        id_ = self.session.allocate_agent_id()
+        self.session.log_agent_created(id_, cause, name)
+        return id_
+
+    def hears(self, agent: AgentId, message: Message | str) -> MessageId:
+        message = user(message) if isinstance(message, str) else message
+        return self.session.append(entry_of(agent, message))
+
+    def asks(
+        self,
+        agent: AgentId,
+        *,
+        tools: Sequence[ToolSchema] = (),
+        parameters: dict[str, Any] | None = None,
+    ) -> MessageId:
+        state = self.session.agent(agent)
+        asked = request(*self.session.context(agent), tools=tools, parameters=parameters)
+        return self.session.append(
+            ev.LlmRequest(
+                agent_id=agent,
+                context=state.segments(),
+                count=context_length(state),
+                context_hash=asked.context_hash,
+                model="recorded",
+                parameters=parameters,
+                tools=self._tools(asked),
+            )
+        )
+
+    def _tools(self, asked: Request) -> MessageId | None:
+        if asked.tools_hash is None:
+            return None
+        known = self.session.state.tools.get(asked.tools_hash)
+        return known or self.session.append(
+            ev.ToolsDefined(tools=[dict(tool) for tool in asked.tools], tools_hash=asked.tools_hash)
+        )
+
+    def answers(
+        self, agent: AgentId, asked: MessageId, message: Message | str, finish: Finish | None = None
+    ) -> None:
+        message = assistant(message) if isinstance(message, str) else message
+        finish = finish or Finish(stop_reason="tool_use" if message.tool_calls else "end_turn")
+        entry = self.session.append(entry_of(agent, message))
+        self.session.append(
+            ev.LlmResponse(
+                agent_id=agent,
+                request=asked,
+                entry=entry,
+                stop_reason=finish.stop_reason,
+                usage=finish.usage,
+                cost_usd=finish.cost_usd,
+                model=finish.model,
+            )
+        )
+
+    def breaks(self, agent: AgentId, asked: MessageId, stop_reason: str) -> None:
+        self.session.append(
+            ev.LlmResponse(
+                agent_id=agent, request=asked, stop_reason=stop_reason, partial="half an ans"
+            )
+        )
+
+    def says(self, agent: AgentId, heard: Message | str, said: Message | str) -> None:
+        """One turn: the agent hears something, its model is asked and answers."""
+        self.hears(agent, heard)
+        self.answers(agent, self.asks(agent), said)

@@ -1,0 +1,50 @@
+"""Python functions as models."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.errors import ModelError
+from harken.llm.base import Chunk, Finish, Request, TextDelta
+from harken.llm.scripted import FunctionModel
+from tests.unit.llm.asking import answer, chunks, draft, request
+
+
+def test_a_function_may_return_a_text() -> None:
+    model = FunctionModel(lambda asked: f"I am {asked.agent}")
+    assert chunks(model, request("Hi")) == [
+        TextDelta("I "),
+        TextDelta("am "),
+        TextDelta("Jack"),
+        Finish(stop_reason="end_turn"),
+    ]
+
+
+def test_a_function_may_return_a_message() -> None:
+    message = Message("assistant", None, [ToolCall("c1", FunctionCall("look", "{}"))])
+    said = draft(FunctionModel(lambda _: message, name="looker"), request("Hi"))
+    assert (said.message(), said.finish) == (message, Finish(stop_reason="tool_use"))
+
+
+def test_a_function_may_return_chunks_and_leave_out_the_finish() -> None:
+    pieces: list[Chunk] = [TextDelta("half an ans")]
+    assert chunks(FunctionModel(lambda _: pieces), request("Hi")) == pieces
+
+
+def test_a_function_may_be_asynchronous() -> None:
+    async def think(asked: Request) -> str:
+        await asyncio.sleep(0)
+        return f"{len(asked.messages)}"
+
+    assert answer(FunctionModel(think), request("Hi")).content == "1"
+
+
+def test_a_function_may_fail() -> None:
+    def fail(_: Request) -> str:
+        raise ModelError("no route to host")
+
+    with pytest.raises(ModelError, match="no route"):
+        chunks(FunctionModel(fail), request("Hi"))
