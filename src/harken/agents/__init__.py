@@ -1,0 +1,1 @@
+"""Agents: the loop, the tree, its actions, and the hooks above it."""

@@ -1,0 +1,193 @@
+"""Acting: the calls of one message become results, each call exactly one.
+
+Calls run concurrently where they touch different subtrees or only read; those that change the
+world run one at a time; results enter the transcript in the order of the calls. What goes wrong
+in an action is its result. Only a failing model call or a failing log goes further up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harken.agents.actions import RUN, Result, lenient, touches
+from harken.agents.actor import Actor
+from harken.agents.base import UNNAMED
+from harken.agents.hook import Judgement, Question, consult
+from harken.agents.schemas import ACTIONS
+from harken.core import codec
+from harken.core.events import ActionRewritten, TranscriptEntry
+from harken.core.messages import FunctionCall, ToolCall
+from harken.errors import BudgetExceeded, EventRefused, LogError, ModelError
+from harken.session.state import OpenCall
+from harken.world.tool import BadArguments, OutOfTime
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a call may collide with."""
+
+    subtrees: frozenset[str] | None
+    """Names of subagents; None for all of them."""
+    reads_world: bool = False
+    changes_world: bool = False
+
+    def collides(self, later: Footprint) -> bool:
+        """Whether a later call has to wait for this one."""
+        if self.changes_world or later.changes_world:
+            both = self.reads_world or self.changes_world
+            return both and (later.reads_world or later.changes_world)
+        if self.subtrees is None or later.subtrees is None:
+            return bool(self.subtrees is None and later.subtrees is None) or bool(
+                self.subtrees or later.subtrees
+            )
+        return bool(self.subtrees & later.subtrees)
+
+
+async def act(agent: Actor, calls: Sequence[OpenCall]) -> None:
+    """Run calls that are in the log and log their results, in order.
+
+    Raises ModelError or LogError where a subagent's model or the log fails; results that were
+    there by then are logged, the others are left open for a resume.
+    """
+    if len(calls) == 1 and calls[0].name not in RUN:
+        log_result(agent, calls[0], await run_call(agent, calls[0]))
+    else:
+        await _act_together(agent, calls)
+
+
+async def _act_together(agent: Actor, calls: Sequence[OpenCall]) -> None:
+    """Run each call in a task of its own: so the depth of a tree is not that of Python's stack."""
+    tasks: list[asyncio.Task[Result]] = []
+    footprints = [footprint(agent, call) for call in calls]
+    for at, call in enumerate(calls):
+        before = [tasks[i] for i in range(at) if footprints[i].collides(footprints[at])]
+        tasks.append(asyncio.create_task(_after(before, agent, call)))
+    failure: BaseException | None = None
+    try:
+        for call, running in zip(calls, tasks, strict=True):
+            try:
+                result = await running
+            except Exception as error:  # noqa: BLE001 - raised below, when all have ended
+                failure = failure or error
+            else:
+                log_result(agent, call, result)
+    finally:
+        for running in tasks:
+            running.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if failure is not None:
+        raise failure
+
+
+async def _after(before: Sequence[asyncio.Task[Result]], agent: Actor, call: OpenCall) -> Result:
+    """Run a call after those that it depends on; where one of them failed, it is not run."""
+    await asyncio.gather(*before)
+    return await run_call(agent, call)
+
+
+def footprint(agent: Actor, call: OpenCall) -> Footprint:
+    """Return what a call may collide with, as far as it can be told before it runs."""
+    if call.name in ACTIONS:
+        named = touches(agent, call.name, lenient(call.arguments))
+        return Footprint(subtrees=None if named is None else frozenset(named))
+    tool = agent.tools.get(call.name)
+    reads_only = tool is None or tool.reads_only
+    return Footprint(frozenset(), reads_world=True, changes_world=not reads_only)
+
+
+async def run_call(agent: Actor, call: OpenCall) -> Result:
+    """Ask the hooks, then run one call; whatever goes wrong in it is its result."""
+    question = Question(
+        "action",
+        agent.name,
+        call.reference,
+        call.arguments,
+        ToolCall(call.id, FunctionCall(call.name, call.arguments)),
+    )
+    judgement = await consult(agent.hooks, question)
+    agent.note_comments(judgement)
+    if judgement.denied is not None:
+        return _blocked(judgement)
+    arguments = call.arguments
+    if judgement.rewritten is not None and judgement.rewriter is not None:
+        arguments = judgement.rewritten
+        agent.session.append(
+            ActionRewritten(
+                agent_id=agent.agent_id,
+                call=call.reference,
+                tool=call.name,
+                arguments=arguments,
+                cause=judgement.rewriter.message_id,
+            )
+        )
+    try:
+        return await _run(agent, call, arguments)
+    except (ModelError, LogError):
+        raise  # not this action's failure: it reaches the user, and a resume goes on from here
+    except asyncio.CancelledError:
+        if _is_cancelled():
+            raise
+        return Result(f"Error: {call.name}: it was cancelled from inside", is_error=True)
+    except (BadArguments, BudgetExceeded, OutOfTime) as error:
+        return Result(f"Error: {error}", is_error=True)
+    except Exception as error:  # noqa: BLE001 - the border: an action's failure is a result
+        return Result(f"Error: {call.name}: {type(error).__name__}: {error}", is_error=True)
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _blocked(judgement: Judgement) -> Result:
+    denied = judgement.denied
+    reason = getattr(denied.verdict, "reason", "") if denied else ""
+    name = denied.hook if denied else ""
+    return Result(f"Error: Action blocked by hook '{name}': {reason}", is_error=True)
+
+
+async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
+    tool = agent.tools.get(call.name)
+    if tool is None:
+        there = ", ".join(agent.tools) or "none"
+        raise BadArguments(f"{agent.name} may not use a tool {call.name!r}; it may use: {there}")
+    arguments = _parse(call.name, text)
+    if call.name in RUN:
+        return await RUN[call.name](agent, call.reference, tool.check(arguments))
+    agent.session.settle()  # the last thing before the world changes: all that led to it is safe
+    result = await tool.run(arguments)
+    return Result(str(result), substance=getattr(result, "message_id", None))
+
+
+def _parse(name: str, text: str) -> dict[str, Any]:
+    try:
+        value = codec.decode(text.encode("utf-8", "surrogatepass") if text.strip() else b"{}")
+    except (ValueError, RecursionError) as error:
+        raise BadArguments(f"the arguments of {name} are no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BadArguments(f"the arguments of {name} are no JSON object but {text[:80]}")
+    return value
+
+
+def log_result(agent: Actor, call: OpenCall, result: Result) -> None:
+    """Log the one result of a call."""
+    entry = TranscriptEntry(
+        agent_id=agent.agent_id,
+        role="tool",
+        content=result.text,
+        substance=result.substance,
+        cause=result.cause if result.substance is None else None,
+        tool_call_id=call.id,
+        name=call.name or UNNAMED,
+        is_error=result.is_error,
+    )
+    try:
+        agent.session.append(entry)
+    except EventRefused:
+        if result.substance is None:
+            raise
+        entry.substance = None  # what a tool says that it represents is not there, or is a copy
+        agent.session.append(entry)

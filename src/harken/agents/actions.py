@@ -1,0 +1,208 @@
+"""The structural actions at work: `task`, `discuss`, `terminate`.
+
+Communication goes only up and down the tree; siblings hear each other in a `discuss` alone.
+What a model does wrong here becomes a result, as with any other tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harken.agents.actor import Actor
+from harken.agents.base import Agent, evict
+from harken.agents.budget import check_birth
+from harken.agents.hook import Hook
+from harken.core import codec
+from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
+from harken.core.ids import AgentId, MessageId
+from harken.core.text import LoggedString
+from harken.session.session import Session
+from harken.world.tool import BadArguments
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an action gives back to the model."""
+
+    text: str
+    substance: MessageId | None = None
+    """The one message that it hands through."""
+    cause: Cause = None
+    """The messages that it was compiled from."""
+    is_error: bool = False
+
+
+def handed_through(said: LoggedString) -> Result:
+    """Return what one agent said, as a result that represents it."""
+    return Result(str(said), substance=said.message_id)
+
+
+async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
+    """Create a subagent; with a prompt, ask it. Raises BadArguments, BudgetExceeded."""
+    name = arguments["name"]
+    instructions = _instructions(agent, arguments["instructions"] or arguments["system_prompt"])
+    if not name.strip():
+        raise BadArguments("a subagent needs a name")
+    if name in agent.subagents:
+        raise BadArguments(f"there is a subagent {name!r} already; choose another name")
+    allowed = _allowed(agent, arguments["tools"])
+    check_birth(agent.session.state, agent.agent_id)
+    child = agent.make_subagent(instructions, allowed)
+    hooks = [(hook.name, hook.copy_for(child)) for hook in agent.hooks if isinstance(hook, Hook)]
+    child.log_birth(call, name, "subagent")
+    try:
+        for hook_name, copy in hooks:
+            if copy is not None:
+                copy.install(child, hook_name)
+    except Exception:
+        end_subtree(agent.session, child.agent_id, call)
+        raise
+    _set_interlocutors(agent, call, [child.agent_id], [])
+    prompt = arguments["prompt"] or arguments["user_prompt"]
+    if prompt is None:
+        return Result(f"Created subagent: {name}")
+    agent.inform(child, _piece(agent, call, prompt))
+    return handed_through(await child.response())
+
+
+async def run_discuss(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
+    """Let subagents hear the prompt and speak in turn. Raises BadArguments for unknown names."""
+    speakers, listeners = _participants(agent, arguments["speakers"], arguments["listeners"])
+    if not speakers:
+        raise BadArguments("nobody is there to speak: create a subagent first, or name speakers")
+    everyone = list(dict.fromkeys([*speakers, *listeners]))
+    if arguments["speakers"] is not None or arguments["listeners"] is not None:
+        ids = [[one.agent_id for one in group] for group in (speakers, listeners)]
+        _set_interlocutors(agent, call, *ids)
+    if arguments["prompt"] is not None:
+        piece = _piece(agent, call, arguments["prompt"])
+        for one in everyone:
+            await one.finish_calls()
+            agent.inform(one, piece)
+    said: list[tuple[str, LoggedString]] = []
+    for speaker in speakers:
+        utterance = await speaker.response()
+        said.append((speaker.name, utterance))
+        for other in everyone:
+            if other is not speaker:
+                speaker.inform(other, utterance.as_said_by(speaker.name))
+    if len(said) == 1 and not listeners:
+        return handed_through(said[0][1])
+    text = "\n\n".join(utterance.as_said_by(name) for name, utterance in said)
+    return Result(text, cause=[one.message_id for _, one in said if one.message_id is not None])
+
+
+async def run_terminate(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
+    """End a subagent and everybody below it; the log keeps them. Raises BadArguments."""
+    (child,) = _named(agent, [arguments["name"]])
+    end_subtree(agent.session, child.agent_id, call)
+    return Result(f"Terminated subagent: {arguments['name']}")
+
+
+def end_subtree(session: Session, agent_id: AgentId, cause: Reference) -> None:
+    """Take an agent out of the tree, and everybody below it out of memory."""
+    session.append(AgentMoved(agent_id=agent_id, place="gone", cause=cause))
+    going = [agent_id]
+    for one in going:  # grows: everybody below goes too
+        state = session.agents[one]
+        going += [*state.subagents, *state.hooks]
+        evict(session, one)
+
+
+RUN: dict[str, Callable[[Actor, Reference, Mapping[str, Any]], Awaitable[Result]]] = {
+    "task": run_task,
+    "discuss": run_discuss,
+    "terminate": run_terminate,
+}
+
+
+def touches(agent: Agent, action: str, arguments: Mapping[str, Any]) -> set[str] | None:
+    """Return the names of the subtrees that a structural call touches; None for "any"."""
+    if action == "discuss":
+        return {*texts(arguments.get("speakers")), *texts(arguments.get("listeners"))} or None
+    name = arguments.get("name")
+    return {name} if isinstance(name, str) else None
+
+
+def lenient(arguments: str) -> Mapping[str, Any]:
+    """Return the arguments that a model wrote, unchecked; none where they cannot be read."""
+    try:
+        value = codec.decode(arguments.encode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def texts(value: Any) -> list[str]:
+    """Return the texts in what a model gave as a list of names, unchecked."""
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def _instructions(agent: Agent, given: str | None) -> str | None:
+    if given is None or not given.startswith("file:"):
+        return given
+    try:
+        return agent.runtime.world.read_instructions(given.removeprefix("file:"))
+    except (OSError, ValueError) as error:
+        raise BadArguments(f"instructions {given} cannot be read: {error}") from None
+
+
+def _allowed(agent: Actor, wanted: Sequence[str] | None) -> list[str] | None:
+    if wanted is None:
+        return agent.allowed
+    for name in wanted:
+        if name not in agent.tools:
+            raise BadArguments(f"you have no tool {name!r} to pass on; yours: {_listed(agent)}")
+    return list(wanted)
+
+
+def _listed(agent: Actor) -> str:
+    return ", ".join(agent.tools) or "none"
+
+
+def _named(agent: Agent, names: Sequence[str]) -> list[Agent]:
+    subagents = agent.subagents
+    for name in names:
+        if name not in subagents:
+            there = ", ".join(subagents) or "none"
+            raise BadArguments(f"there is no subagent {name!r}; there is: {there}")
+    return [subagents[name] for name in dict.fromkeys(names)]
+
+
+def _participants(
+    agent: Agent, speakers: Sequence[str] | None, listeners: Sequence[str] | None
+) -> tuple[list[Agent], list[Agent]]:
+    """Resolve names; what is not given stays, but speakers given alone clear the listeners.
+
+    Where nobody was given, or all who were are gone, the newest subagent speaks.
+    """
+    state = agent.state
+    if speakers is not None:
+        speak, listen = _named(agent, speakers), _named(agent, listeners or ())
+        return speak, [one for one in listen if one not in speak]
+    speak = [agent.sibling(one) for one in state.speakers or state.subagents[-1:]]
+    if listeners is not None:
+        listen = _named(agent, listeners)
+        return [one for one in speak if one not in listen], listen
+    listen = [agent.sibling(one) for one in state.listeners]
+    return speak, [one for one in listen if one not in speak]
+
+
+def _set_interlocutors(
+    agent: Agent, call: Reference, speakers: list[AgentId], listeners: list[AgentId]
+) -> None:
+    state = agent.state
+    if (state.speakers, state.listeners) == (speakers, listeners):
+        return
+    agent.session.append(
+        InterlocutorsSet(
+            agent_id=agent.agent_id, speakers=speakers, listeners=listeners, cause=call
+        )
+    )
+
+
+def _piece(agent: Agent, call: Reference, text: str) -> LoggedString:
+    """Log a text made for others, once, whoever hears it."""
+    return LoggedString(text, agent.session.log_piece_of_text(agent.agent_id, text, call))

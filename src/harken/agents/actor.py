@@ -1,0 +1,79 @@
+"""`Actor`: an agent that has tools and hooks, whoever decides what it does with them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harken.agents.base import Agent
+from harken.agents.hook import Comment, Judgement, Opinion, comment_entry
+from harken.agents.schemas import ACTIONS
+from harken.llm.base import ToolSchema, tools_hash
+from harken.session.state import OpenCall
+from harken.world.tool import Tool
+
+
+@dataclass(slots=True)
+class Toolbox:
+    """The tools that an agent may use, with what a request says of them."""
+
+    key: tuple[Any, ...]
+    by_name: dict[str, Tool]
+    schemas: list[ToolSchema] = field(init=False)
+    hash: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Work out the schemas and their identity once."""
+        self.schemas = [tool.schema for tool in self.by_name.values()]
+        self.hash = tools_hash(self.schemas) if self.schemas else None
+
+
+class Actor(Agent):
+    """What `act` and the structural actions need of an agent."""
+
+    def begin(self) -> None:
+        """Set up what is not in the log because it can be derived."""
+        self._comments: list[Opinion] = []
+        self._toolbox: Toolbox | None = None
+
+    @abstractmethod
+    def make_subagent(self, system_prompt: str | None, tools: Sequence[str] | None) -> Agent:
+        """Make, without its birth, a subagent that shares this agent's world and models."""
+
+    @property
+    def allowed(self) -> list[str] | None:
+        """The names of the tools that it may use; None for all."""
+        return self.state.spec.get("tools")
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """The actions and tools that it may use now, by name."""
+        return self.toolbox().by_name
+
+    def toolbox(self) -> Toolbox:
+        """Return the same with their schemas; worked out again only where they changed."""
+        world, allowed = self.runtime.world.tools, self.allowed
+        key = (tuple(world), None if allowed is None else tuple(allowed))
+        if self._toolbox is None or self._toolbox.key != key:
+            everything = {**ACTIONS, **world}
+            names = everything if allowed is None else [n for n in everything if n in allowed]
+            self._toolbox = Toolbox(key, {name: everything[name] for name in names})
+        return self._toolbox
+
+    def runs_again(self, call: OpenCall) -> bool:
+        """Whether a call that was cut off may simply be run again."""
+        tool = self.tools.get(call.name)
+        return tool is not None and tool.idempotent
+
+    def note_comments(self, judgement: Judgement) -> None:
+        """Keep comments until a place where the agent may hear them."""
+        self._comments += judgement.comments
+
+    def deliver(self) -> None:
+        """Let the agent hear the comments that were kept."""
+        comments, self._comments = self._comments, []
+        for opinion in comments:
+            if isinstance(opinion.verdict, Comment):
+                self.session.append(comment_entry(self, opinion, opinion.verdict.text))

@@ -1,0 +1,280 @@
+"""`Agent`: something that hears and answers.
+
+An agent is an identity in a session and nothing more that lasts: its transcript, its place and
+its subagents are read from the session's state, which the log rebuilds. So an agent object can
+be dropped and made again at any time without anyone noticing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeVar
+
+import msgspec
+
+from harken.agents.runtime import Runtime
+from harken.core.events import Cause, Relation, Segment, TranscriptEdited, TranscriptEntry
+from harken.core.ids import AgentId, MessageId
+from harken.core.messages import ChatMessage, Message, message_from
+from harken.core.text import LoggedString
+from harken.errors import ConfigError, UnknownName
+from harken.session.fold import context_now
+from harken.session.session import Session, entry_of
+from harken.session.state import AgentState, OpenCall
+
+INTERRUPTED = (
+    "Error: interrupted before {} gave a result. "
+    "It may or may not have acted: check before you do it again."
+)
+
+UNNAMED = "(unnamed)"
+"""How the result of a call is named whose tool has an empty name: a result has a name."""
+
+Kind = TypeVar("Kind", bound="type[Agent]")
+_kinds: dict[str, type[Agent]] = {}
+
+
+def register(name: str) -> Callable[[Kind], Kind]:
+    """Register a class of agents under the name that logs record.
+
+    A log never names an import path: what it says must not run code that nobody registered.
+    Raises ValueError where another class has the name.
+    """
+
+    def enter(kind: Kind) -> Kind:
+        if _kinds.get(name, kind) is not kind:
+            raise ValueError(f"two kinds of agents are registered as {name}")
+        kind.kind = name
+        _kinds[name] = kind
+        return kind
+
+    return enter
+
+
+class Agent:
+    """The interface of every agent: `harken(input)`, `await response()`, `inform(dst, txt)`."""
+
+    kind: ClassVar[str] = "agent"
+    """What the birth calls it: `smart`, or the registered name of a dumb agent."""
+
+    def __init__(
+        self,
+        session: Session,
+        system_prompt: str | None = None,
+        init_prompt: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        runtime: Runtime | None = None,
+    ) -> None:
+        """Get an id from the session; whoever makes the agent logs its birth (`log_birth`).
+
+        The system prompt is held back until then. `init_prompt` is a transcript to start from:
+        messages of this session, known by their `message_id`, are not logged again.
+        """
+        self.attach(session, session.allocate_agent_id(), runtime or Runtime())
+        self._initial += init_prompt or ()
+        if system_prompt is not None:
+            session.hold_back(self.agent_id, [Message("system", str(system_prompt))])
+
+    @classmethod
+    def attached(cls, session: Session, state: AgentState, runtime: Runtime) -> Self:
+        """Make the object for an agent that was born before."""
+        agent = cls.__new__(cls)
+        agent.attach(session, state.id, runtime)
+        agent.restore(state)
+        return agent
+
+    def restore(self, state: AgentState) -> None:
+        """Take back what the log knows of this agent beside its transcript."""
+
+    def attach(self, session: Session, agent_id: AgentId, runtime: Runtime) -> None:
+        """Bind the object to its identity in the session."""
+        self.session = session
+        self.agent_id = agent_id
+        self.runtime = runtime
+        self._initial: list[Mapping[str, Any]] = []
+        session.live[agent_id] = self
+        self.begin()
+
+    def begin(self) -> None:
+        """Set up an object, new or revived, before any state is restored.
+
+        An agent made again from the log is not constructed anew: what a subclass needs is set
+        here, not in `__init__`.
+        """
+
+    def spec(self) -> dict[str, Any]:
+        """Return what the birth records of this agent beside its name and model."""
+        return {"kind": self.kind}
+
+    @property
+    def language_model(self) -> str | None:
+        """The name of the model that decides for it; None for a dumb agent."""
+        return None
+
+    def log_birth(
+        self, cause: Cause = None, name: str | None = None, relation: Relation | None = None
+    ) -> MessageId:
+        """Log this agent's birth, with its spec; its system prompt and first messages follow."""
+        birth = self.session.log_agent_created(
+            self.agent_id,
+            cause,
+            name,
+            self.language_model,
+            relation=relation,
+            spec=self.spec(),
+        )
+        self._take_initial()
+        return birth
+
+    def _take_initial(self) -> None:
+        """Begin with the initial transcript: by reference where it is in the log, else in full."""
+        initial, self._initial = self._initial, []
+        if not initial:
+            return
+        before = len(self.session.context(self.agent_id))
+        ids = [
+            MessageId(message.get("message_id") or self._log_initial(message))
+            for message in initial
+        ]
+        segments = [Segment(start=0, stop=before), Segment(entries=ids)]
+        edit = TranscriptEdited(agent_id=self.agent_id, segments=segments, reason="init_prompt")
+        self.session.append(edit)
+
+    def _log_initial(self, message: Mapping[str, Any]) -> MessageId:
+        return self.session.append(entry_of(self.agent_id, message_from(message)))
+
+    def _own_entries(self) -> list[TranscriptEntry]:
+        return self.state.transcript or []
+
+    @property
+    def state(self) -> AgentState:
+        """What the log says of this agent. Raises UnknownName before its birth is logged."""
+        state = self.session.agent(self.agent_id)
+        if self._initial:  # its birth was logged by `Session.log_agent_created`
+            self._take_initial()
+        return state
+
+    @property
+    def name(self) -> str:
+        """Its name, its id where it has none."""
+        known = self.session.agents.get(self.agent_id)
+        return (known.name if known is not None else None) or self.agent_id
+
+    @property
+    def transcript(self) -> list[dict[str, Any]]:
+        """What its model would read now, as message dicts (with ids), oldest first."""
+        if self.agent_id not in self.session.agents:
+            return [dict(message) for message in self._initial]
+        return [_message_dict(message) for message in context_now(self.state)]
+
+    @property
+    def subagents(self) -> dict[str, Agent]:
+        """Its living subagents by name (by id where they have none), in order of birth."""
+        return {agent.name: agent for agent in map(self.sibling, self.state.subagents)}
+
+    @property
+    def hooks(self) -> list[Agent]:
+        """The hooks that watch it, in the order in which they are asked."""
+        return [self.sibling(agent_id) for agent_id in self.state.hooks]
+
+    def sibling(self, agent_id: str) -> Agent:
+        """Return another agent of the same session, revived where it is not in memory.
+
+        Raises UnknownName.
+        """
+        return revive(self.session, agent_id, self.runtime)
+
+    def subagent(self, name: str) -> Agent:
+        """Return a living subagent by its name. Raises UnknownName with the names that exist."""
+        subagents = self.subagents
+        if name not in subagents:
+            raise UnknownName("subagent", name, subagents)
+        return subagents[name]
+
+    def harken(self, input: str) -> None:
+        """Add a user message to the transcript and log it.
+
+        What the input represents (`input.message_id`, where it is a LoggedString) becomes the
+        entry's substance. Calls that were cut off get their result first.
+        """
+        self.close_calls()
+        event = TranscriptEntry(
+            agent_id=self.agent_id,
+            role="user",
+            content=str(input),
+            substance=getattr(input, "message_id", None),
+        )
+        self.session.append(event)
+
+    async def response(self, input: str | None = None) -> LoggedString:
+        """Answer what was heard; with `input`, hear it first.
+
+        Returns the final text with the id of its message. Raises ModelError where a model call
+        fails, LogWriteError where the log cannot be written; both leave the session resumable.
+        """
+        raise ConfigError(f"{self.name} is a plain Agent: make a SmartAgent or a DumbAgent")
+
+    def inform(self, dst: Agent, txt: str) -> None:
+        """Let another agent hear a text, with whatever it represents."""
+        dst.harken(txt)
+
+    async def finish_calls(self) -> None:
+        """Give calls that were cut off a result, before the agent hears anything else."""
+        self.close_calls()
+
+    def close_calls(self) -> None:
+        """Give every call without a result one that says that it was cut off."""
+        for call in list(self.state.open_calls.values()):
+            self.close_call(call)
+
+    def runs_again(self, call: OpenCall) -> bool:
+        """Whether a call that was cut off may simply be run again."""
+        return False
+
+    def note_on(self, call: OpenCall) -> str:
+        """Return what more is known of a call that was cut off."""
+        return ""
+
+    def close_call(self, call: OpenCall) -> MessageId:
+        """Give a call without a result one that says that it was cut off."""
+        return self.session.append(
+            TranscriptEntry(
+                agent_id=self.agent_id,
+                role="tool",
+                content=INTERRUPTED.format(call.name) + self.note_on(call),
+                tool_call_id=call.id,
+                name=call.name or UNNAMED,
+                is_error=True,
+            )
+        )
+
+
+def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
+    """Return the agent with this id: the one in memory, else made again from the log.
+
+    Terminated agents can be revived too, to be read or asked. Raises UnknownName for an id that
+    was never born, and for a kind that nobody registered.
+    """
+    live = session.live.get(AgentId(agent_id))
+    if isinstance(live, Agent):
+        return live
+    state = session.agent(agent_id)
+    kind = state.spec.get("kind", "smart")
+    kinds = _kinds | dict(runtime.kinds)
+    if kind not in kinds:
+        raise UnknownName("registered kind of agent", kind, kinds)
+    agent: Agent = kinds[kind].attached(session, state, runtime)
+    return agent
+
+
+def evict(session: Session, agent_id: str) -> None:
+    """Drop an agent from memory, object and transcript; whoever needs it revives it."""
+    session.evict(agent_id)
+    session.live.pop(AgentId(agent_id), None)
+
+
+def _message_dict(message: ChatMessage) -> dict[str, Any]:
+    """Return a message as the dict that `init_prompt` takes again."""
+    names = ("message_id", "substance", *Message.__struct_fields__)
+    data: dict[str, Any] = msgspec.to_builtins({n: getattr(message, n, None) for n in names})
+    return {name: value for name, value in data.items() if value not in (None, False)}

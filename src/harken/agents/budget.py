@@ -1,0 +1,92 @@
+"""Budgets: what an agent and everybody below it may use up.
+
+A budget that is used up ends in text that a reader understands, never in a crash: the agent
+that hits it answers with it, `task` answers with it where a new subagent would go too far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from harken.core.ids import AgentId
+from harken.errors import BudgetExceeded
+from harken.session.state import AgentState, SessionState
+
+
+class Budget(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Limits for an agent together with its whole subtree; None is no limit."""
+
+    model_calls: int | None = None
+    tokens: int | None = None
+    """Input and output together."""
+    cost_usd: float | None = None
+    depth: int | None = None
+    """How many levels of subagents may stand below it."""
+    live_subagents: int | None = None
+    """How many agents may live below it at one time."""
+
+
+def budget_of(spec: Mapping[str, Any]) -> Budget | None:
+    """Return the budget in an agent's spec."""
+    return msgspec.convert(spec["budget"], Budget) if spec.get("budget") else None
+
+
+def check_spending(state: SessionState, agent_id: AgentId) -> None:
+    """Raise BudgetExceeded where this agent, or one above it, may not call a model once more."""
+    for agent in _upwards(state, agent_id):
+        budget = budget_of(agent.spec)
+        if budget is not None:
+            _check_spent(state, agent, budget)
+
+
+def check_birth(state: SessionState, parent: AgentId) -> None:
+    """Raise BudgetExceeded where `parent` may not get one more subagent."""
+    for levels, agent in enumerate(_upwards(state, parent), 1):
+        budget = budget_of(agent.spec) or Budget()
+        if budget.depth is not None and levels > budget.depth:
+            raise BudgetExceeded(f"{_who(agent)} may have {budget.depth} levels of subagents below")
+        limit = budget.live_subagents
+        if limit is not None and sum(1 for _ in _below(state, agent)) >= limit:
+            raise BudgetExceeded(f"{_who(agent)} may have {limit} live subagents, and has them")
+
+
+def _check_spent(state: SessionState, agent: AgentState, budget: Budget) -> None:
+    everyone = [agent, *_ever_below(state, agent)]
+    calls = sum(one.spent.model_calls for one in everyone)
+    tokens = sum(one.spent.tokens for one in everyone)
+    cost = sum(one.spent.cost_usd for one in everyone)
+    if budget.model_calls is not None and calls >= budget.model_calls:
+        raise BudgetExceeded(f"{_who(agent)} has used {calls} of {budget.model_calls} model calls")
+    if budget.tokens is not None and tokens >= budget.tokens:
+        raise BudgetExceeded(f"{_who(agent)} has used {tokens} of {budget.tokens} tokens")
+    if budget.cost_usd is not None and cost >= budget.cost_usd:
+        raise BudgetExceeded(f"{_who(agent)} has spent {cost:.4f} of {budget.cost_usd:.4f} USD")
+
+
+def _who(agent: AgentState) -> str:
+    return f"agent {agent.name or agent.id}"
+
+
+def _upwards(state: SessionState, agent_id: AgentId) -> Iterator[AgentState]:
+    above: AgentId | None = agent_id
+    while above is not None:
+        agent = state.agents[above]
+        yield agent
+        above = agent.parent
+
+
+def _below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:
+    waiting = list(agent.subagents)
+    for child in waiting:  # grows
+        waiting += state.agents[child].subagents
+        yield state.agents[child]
+
+
+def _ever_below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:
+    """Also those that are gone, and hooks: what they spent is spent."""
+    for other in state.agents.values():
+        if other is not agent and any(one is agent for one in _upwards(state, other.id)):
+            yield other

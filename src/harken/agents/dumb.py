@@ -1,0 +1,61 @@
+"""Dumb agents: code decides.
+
+A dumb agent has the interface of every agent and a transcript like every agent; only what it
+answers comes from a method. It is registered by name, and the log records that name, never an
+import path: what a log says must not run code that the user did not register.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harken.agents.base import Agent
+from harken.core.events import AgentStateSaved, TranscriptEntry
+from harken.core.text import LoggedString
+from harken.session.state import AgentState
+
+
+class DumbAgent(Agent):
+    """An agent whose `answer` is code. Subclass it and `register` it."""
+
+    async def answer(self, heard: str) -> str:
+        """Return what to say to the last thing heard.
+
+        Handle what can go wrong: an exception here reaches whoever asked.
+        """
+        raise NotImplementedError
+
+    def saved_state(self) -> Any:
+        """Return, as JSON values, all that must survive a resume; None where there is nothing."""
+        return None
+
+    def take_back(self, saved: Any) -> None:
+        """Take back what `saved_state` gave."""
+
+    def restore(self, state: AgentState) -> None:
+        """Take back the state last saved in the log, where there is one."""
+        if state.saved is not None:
+            self.take_back(state.saved)
+
+    async def response(self, input: str | None = None) -> LoggedString:
+        """Answer what was heard; with `input`, hear it first. Errors as `answer`."""
+        if input is not None:
+            self.harken(input)
+        heard = [entry for entry in self._own_entries() if entry.role == "user"]
+        text = await self.answer(str(heard[-1].content) if heard else "")
+        said = self.say(text)
+        self.session.settle()
+        return said
+
+    def say(self, text: str) -> LoggedString:
+        """Log an utterance, and the state that it left behind."""
+        entry = TranscriptEntry(agent_id=self.agent_id, role="assistant", content=str(text))
+        message_id = self.session.append(entry)
+        self.save_state()
+        return LoggedString(text, message_id)
+
+    def save_state(self) -> None:
+        """Log the state where it changed."""
+        state = self.saved_state()
+        if state != self.state.saved:
+            self.session.append(AgentStateSaved(agent_id=self.agent_id, state=state))

@@ -1,0 +1,239 @@
+"""Hooks: agents above an agent, which comment on, block or rewrite what it hears and does.
+
+A hook is asked at four points. The question and its answer stand in the hook's own transcript,
+in words (`OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`), so that every intervention can be
+read, and a hook can be asked why. The watched agent has no authority over it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self, TypeAlias
+
+from harken.agents.base import Agent
+from harken.agents.dumb import DumbAgent
+from harken.core.events import Reference, TranscriptEntry
+from harken.core.ids import MessageId
+from harken.core.messages import FunctionCall, ToolCall
+from harken.errors import ConfigError, LogError, ModelError
+
+Point: TypeAlias = Literal["input", "action", "result", "response"]
+GUARDED: frozenset[Point] = frozenset({"action", "response"})
+"""Points where a hook that fails blocks; at the others it is passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ok:
+    """Nothing to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """Something for the watched agent to hear."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """It must not happen."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """It happens differently: other arguments (JSON) of an action, another text of a response."""
+
+    text: str
+
+
+Verdict: TypeAlias = Ok | Comment | Deny | Rewrite
+
+
+ALLOWED: dict[Point, tuple[type, ...]] = {
+    "input": (Ok, Comment),
+    "result": (Ok, Comment),
+    "action": (Ok, Comment, Deny, Rewrite),
+    "response": (Ok, Comment, Deny, Rewrite),
+}
+"""What a hook may say at each point; anything else counts as its failure."""
+
+
+def checked(verdict: Verdict, point: Point) -> Verdict:
+    """Return what a hook said, if it may say so at this point. Raises TypeError."""
+    if not isinstance(verdict, ALLOWED[point]):
+        raise TypeError(f"{verdict!r} is no verdict on {point}")
+    text = verdict.reason if isinstance(verdict, Deny) else getattr(verdict, "text", "")
+    if not isinstance(text, str):
+        raise TypeError(f"{verdict!r} says no text")
+    return verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a hook is asked to judge."""
+
+    point: Point
+    agent: str
+    """The name of the watched agent."""
+    subject: Reference
+    """The message or call that it is about."""
+    text: str
+    """The input, result or response; for an action, its arguments as JSON."""
+    call: ToolCall | None = None
+    """The action itself, as hooks before this one have rewritten it."""
+
+    @property
+    def words(self) -> str:
+        """The question as the hook hears it."""
+        what = {
+            "input": "has heard",
+            "action": f"is about to call {self.call.function.name if self.call else ''} with",
+            "result": "got the result",
+            "response": "is about to answer",
+        }
+        return f"[{self.point}] Agent {self.agent} {what[self.point]}: {self.text}"
+
+
+def in_words(verdict: Verdict) -> str:
+    """Write a verdict in the words of the hook protocol."""
+    match verdict:
+        case Ok():
+            return "OK"
+        case Comment(text):
+            return f"COMMENT: {text}"
+        case Deny(reason):
+            return f"DENY: {reason}"
+        case Rewrite(text):
+            return f"REWRITE: {text}"
+
+
+def read_verdict(words: str) -> Verdict:
+    """Read a verdict. Raises ValueError where the words are none.
+
+    >>> read_verdict("DENY: too many"), read_verdict("ok")
+    (Deny(reason='too many'), Ok())
+    """
+    if words.strip().rstrip(".").upper() == "OK":
+        return Ok()
+    match = re.fullmatch(r"\s*(COMMENT|DENY|REWRITE)\s*[:.]\s*(.*)", words, re.DOTALL)
+    if match is None:
+        raise ValueError(f"{words!r} is none of OK, COMMENT: ..., DENY: ..., REWRITE: ...")
+    kinds: dict[str, type[Comment | Deny | Rewrite]] = {
+        "COMMENT": Comment,
+        "DENY": Deny,
+        "REWRITE": Rewrite,
+    }
+    return kinds[match[1]](match[2])
+
+
+class Hook(DumbAgent):
+    """A dumb hook: `judge` is code. Subclass it and `register` it."""
+
+    points: ClassVar[frozenset[Point]] = frozenset({"input", "action", "result", "response"})
+    """Where it is asked."""
+
+    def judge(self, question: Question) -> Verdict:
+        """Return the verdict; an exception denies at a guarded point, else is passed over."""
+        raise NotImplementedError
+
+    def copy_for(self, agent: Agent) -> Hook | None:
+        """Return a new hook, with a state of its own, for a new subagent; None for no hook.
+
+        The subagent is not born yet: where this fails, it never will be.
+        """
+        return type(self)(agent.session, runtime=agent.runtime)
+
+    def install(self, agent: Agent, name: str | None = None) -> Self:
+        """Begin to watch an agent: the birth names the agent's own birth as its cause."""
+        self.log_birth(agent.state.birth, name or self.kind, "hook")
+        return self
+
+    async def ask(self, question: Question) -> Opinion:
+        """Put a question; it and the verdict enter the hook's transcript."""
+        heard = TranscriptEntry(
+            agent_id=self.agent_id, role="user", content=question.words, cause=question.subject
+        )
+        asked = self.session.append(heard)
+        try:
+            verdict = checked(self.judge(question), question.point)
+        except (LogError, ModelError):
+            raise  # not this hook's failure: it reaches the user
+        except Exception as error:  # noqa: BLE001 - the border: a hook's failure is a verdict
+            return self._failed(question, asked, error)
+        return Opinion(self.name, verdict, self.say(in_words(verdict)).message_id or asked)
+
+    def _failed(self, question: Question, asked: MessageId, error: Exception) -> Opinion:
+        note = TranscriptEntry(
+            agent_id=self.agent_id,
+            role="system",
+            content=f"[hook failed] {type(error).__name__}: {error}",
+            cause=asked,
+        )
+        noted = self.session.append(note)
+        self.save_state()
+        denied = Deny(f"the hook failed ({type(error).__name__}: {error})")
+        return Opinion(self.name, denied if question.point in GUARDED else Ok(), noted)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """A verdict with whose it is and the message that says so."""
+
+    hook: str
+    verdict: Verdict
+    message_id: MessageId
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What all hooks together said: a denial, or the text as rewritten, and comments."""
+
+    comments: list[Opinion]
+    denied: Opinion | None = None
+    rewritten: str | None = None
+    rewriter: Opinion | None = None
+
+
+async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
+    """Ask hooks in order: all may comment, the first denial ends, rewrites chain.
+
+    Raises ConfigError where one of them cannot be asked: a guard is never passed over in silence.
+    """
+    judgement = Judgement(comments=[])
+    for hook in hooks:
+        if not isinstance(hook, Hook):
+            raise ConfigError(f"{hook.name} watches as a hook, but {hook.kind} is no kind of hook")
+        if question.point not in hook.points:
+            continue
+        opinion = await hook.ask(question)
+        match opinion.verdict:
+            case Deny():
+                judgement.denied = opinion
+                return judgement
+            case Comment():
+                judgement.comments.append(opinion)
+            case Rewrite(text):
+                judgement.rewritten, judgement.rewriter = text, opinion
+                question = _with_text(question, text)
+    return judgement
+
+
+def _with_text(question: Question, text: str) -> Question:
+    call = question.call
+    if call is not None:
+        call = ToolCall(call.id, FunctionCall(call.function.name, text), call.type, call.meta)
+    return Question(question.point, question.agent, question.subject, text, call)
+
+
+def comment_entry(watched: Agent, opinion: Opinion, text: str) -> TranscriptEntry:
+    """Make the user message in which a watched agent hears a hook."""
+    return TranscriptEntry(
+        agent_id=watched.agent_id,
+        role="user",
+        content=f"[hook {opinion.hook}]: {text}",
+        cause=opinion.message_id,
+    )

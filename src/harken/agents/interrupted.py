@@ -1,0 +1,97 @@
+"""Calls that were cut off: how far a `task` or a `discuss` had come.
+
+A crash, a cancellation or a failed model call leaves calls without a result. What they had done
+by then stands in the log, so the result that they get later can say more than "it may have
+acted". And a subagent that was cut off at its birth, before it had its hooks, is ended: nobody
+shall talk with an agent whose guards are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harken.agents.actions import end_subtree, lenient, texts
+from harken.agents.base import Agent
+from harken.core.ids import AgentId, base_of, number_of
+from harken.session.state import AgentState, OpenCall
+
+
+def note_on(agent: Agent, call: OpenCall) -> str:
+    """Return what is known of a call that was cut off; nothing for most tools."""
+    if call.name == "task":
+        return _note_on_task(agent, call)
+    if call.name == "discuss":
+        return _note_on_discuss(agent, call)
+    return ""
+
+
+def abandon(agent: Agent, call: OpenCall) -> None:
+    """End the subagent that a `task` which was cut off left half made.
+
+    `task` sets the interlocutors when a subagent is complete, and awaits nothing before: so only
+    the newest subagent can be incomplete, and it is where it neither is one nor heard anything.
+    """
+    child = _made_by(agent, call) if call.name == "task" else None
+    if child is None or child.id in agent.state.speakers or child.id != agent.state.subagents[-1]:
+        return
+    if all(entry.role == "system" for entry in agent.session.agent(child.id).transcript or ()):
+        end_subtree(agent.session, child.id, call.reference)
+
+
+def _note_on_task(agent: Agent, call: OpenCall) -> str:
+    child = _made_by(agent, call)
+    if child is None:
+        return " No subagent was created."
+    arguments = lenient(call.arguments)
+    if not (arguments.get("prompt") or arguments.get("user_prompt")):
+        return f" Subagent {_name(child)} was created."
+    answered = "had" if _spoke(agent, child, call) else "had not"
+    return f" Subagent {_name(child)} was created and {answered} answered."
+
+
+def _note_on_discuss(agent: Agent, call: OpenCall) -> str:
+    agents, named = agent.session.agents, texts(lenient(call.arguments).get("speakers"))
+    ids: Sequence[AgentId] = agent.state.speakers
+    if named:
+        by_name = {agents[id_].name: id_ for id_ in agent.state.subagents}
+        ids = [by_name[name] for name in dict.fromkeys(named) if name in by_name]
+    spoken = [_name(agents[id_]) for id_ in ids if _spoke(agent, agents[id_], call)]
+    silent = [_name(agents[id_]) for id_ in ids if _name(agents[id_]) not in spoken]
+    if not ids:
+        return ""
+    return f" Had spoken: {_listed(spoken)}. Had not: {_listed(silent)}."
+
+
+def _made_by(agent: Agent, call: OpenCall) -> AgentState | None:
+    """Return the living subagent that a `task` made; a hook may have changed its name."""
+    subagents = [agent.session.agents[id_] for id_ in agent.state.subagents]
+    since = _number(call.reference)
+    born = [child for child in subagents if _number(child.birth) > since]
+    name = lenient(call.arguments).get("name")
+    named = [child for child in born if child.name == name]
+    tasks = [other for other in agent.state.open_calls.values() if other.name == "task"]
+    return next(iter(named or (born if len(tasks) == 1 else [])), None)
+
+
+def _spoke(agent: Agent, other: AgentState, call: OpenCall) -> bool:
+    """Whether another agent has answered, to the end, since the call was made."""
+    causes: set[str] = set()  # an answer that was cut off is the cause of a note that says so
+    for entry in reversed(agent.session.agent(other.id).transcript or ()):
+        if _number(entry.message_id) <= _number(call.reference):
+            return False
+        if entry.is_utterance and entry.message_id not in causes:
+            return True
+        causes.add(entry.cause if isinstance(entry.cause, str) else "")
+    return False
+
+
+def _number(reference: str) -> int:
+    return number_of(base_of(reference), "msg_") or 0
+
+
+def _name(agent: AgentState) -> str:
+    return agent.name or agent.id
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nobody"

@@ -1,0 +1,91 @@
+"""`load_session`: a session and its root agent, new or exactly as they were.
+
+What a crash cut off is closed here: a model call without an answer is noted, a tool call without
+a result gets one that says so, except where the tool may simply be run again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from harken.agents.base import Agent, revive
+from harken.agents.budget import Budget, budget_of
+from harken.agents.model_call import log_interrupted, unanswered
+from harken.agents.runtime import Runtime
+from harken.agents.smart import SmartAgent
+from harken.core.events import AgentConfigured
+from harken.core.messages import Message
+from harken.errors import NotALog
+from harken.session.session import Session, SessionOptions, entry_of
+
+
+def load_session(
+    session_file: str | Path,
+    *,
+    runtime: Runtime | None = None,
+    system_prompt: str | None = None,
+    name: str | None = None,
+    budget: Budget | None = None,
+    options: SessionOptions | None = None,
+) -> tuple[Agent, Session]:
+    """Return the root agent and the session of a log.
+
+    A new file (or an empty one) gets a root agent with this prompt, name and budget; an existing
+    one is restored: the whole tree, transcripts, names, models, counters. Where `runtime` has
+    another model than the root had, the agents that shared the root's model go on with it; a
+    budget replaces the root's. Raises what `Session` raises.
+    """
+    runtime = runtime or Runtime()
+    session = Session(session_file, options=options)
+    try:
+        if session.state.root is None:
+            root: Agent = SmartAgent(session, system_prompt, runtime=runtime, budget=budget)
+            root.log_birth(name=name)
+            session.settle()
+        else:
+            root = _restored(session, runtime)
+            _complete(root, system_prompt, budget)
+    except BaseException:
+        session.close()
+        raise
+    return root, session
+
+
+def _restored(session: Session, runtime: Runtime) -> Agent:
+    if session.state.root is None:
+        raise NotALog(session.path, "has no agent")
+    root = revive(session, session.state.root, runtime)
+    _change_model(session, runtime)
+    for request in unanswered(session):
+        log_interrupted(session, request)
+    for state in list(session.agents.values()):
+        if state.open_calls:
+            agent = revive(session, state.id, runtime)
+            for call in list(state.open_calls.values()):
+                if not agent.runs_again(call):
+                    agent.close_call(call)
+    return root
+
+
+def _complete(root: Agent, system_prompt: str | None, budget: Budget | None) -> None:
+    """Give the root what a crash at its birth left out, and the budget that it has from now on."""
+    if system_prompt is not None and not root.state.transcript:
+        message = Message("system", str(system_prompt))
+        root.session.append(entry_of(root.agent_id, message))
+    if budget is not None and budget != budget_of(root.state.spec):
+        spec = {"budget": msgspec.to_builtins(budget)}
+        root.session.append(AgentConfigured(agent_id=root.agent_id, spec=spec))
+
+
+def _change_model(session: Session, runtime: Runtime) -> None:
+    """Let the agents that shared the root's model go on with the one that was given."""
+    root = session.agents[session.state.root] if session.state.root is not None else None
+    if runtime.model is None or root is None or root.language_model == runtime.model.name:
+        return
+    before = root.language_model
+    for state in session.agents.values():
+        if state.language_model == before and session.state.is_live(state.id):
+            event = AgentConfigured(agent_id=state.id, language_model=runtime.model.name)
+            session.append(event)

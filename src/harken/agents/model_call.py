@@ -1,0 +1,166 @@
+"""One model call, with everything about it in the log.
+
+The request is logged before the call, the answer and how it ended right after it. A failed or
+cancelled call is logged too, with what had arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from harken.agents.runtime import OnChunk
+from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry
+from harken.core.ids import AgentId, MessageId
+from harken.core.messages import CallPlace, Message, ToolCall
+from harken.errors import LogError, ModelError
+from harken.llm.base import Draft, Finish, Model, Request
+from harken.session.session import Session, entry_of
+
+CUT_OFF = "[interrupted]: your answer was cut off here"
+"""What an agent hears after an answer of its own that was cancelled."""
+
+
+@dataclass(slots=True)
+class ModelCall:
+    """A call that is in the log as `request_id`."""
+
+    session: Session
+    agent_id: AgentId
+    request_id: MessageId
+    draft: Draft = field(default_factory=Draft)
+    started_us: int = 0
+
+    async def run(
+        self, model: Model, request: Request, on_chunk: OnChunk | None
+    ) -> TranscriptEntry:
+        """Return the answer as the entry that was logged.
+
+        Raises ModelError; a failure of any other kind in the model is one too.
+        """
+        self.started_us = self.session.options.clock()
+        try:
+            await self._stream(model, request, on_chunk)
+            return self._log_answer()
+        except asyncio.CancelledError:
+            self._log_cancelled()
+            raise
+        except LogError:
+            raise
+        except ModelError as error:
+            self._log_failure(error)
+            raise
+        except Exception as error:
+            failure = ModelError(f"{model.name}: {type(error).__name__}: {error}")
+            self._log_failure(failure)
+            raise failure from error
+
+    async def _stream(self, model: Model, request: Request, on_chunk: OnChunk | None) -> None:
+        chunks = model.stream(request)
+        try:
+            async for chunk in chunks:
+                self.draft.add(chunk)
+                if on_chunk is not None:
+                    on_chunk(self.agent_id, chunk)
+        finally:
+            if isinstance(chunks, AsyncGenerator):
+                await chunks.aclose()  # a connection is given back now, not when it is collected
+        if self.draft.finish is None:
+            raise ModelError(f"{model.name}: the answer was cut off before its end")
+
+    def _log_answer(self) -> TranscriptEntry:
+        taken = self.session.agent(self.agent_id).open_calls
+        message = with_call_ids(self.draft.message(), taken, self.request_id)
+        finish = self.draft.finish or Finish(stop_reason="end_turn")
+        entry = entry_of(self.agent_id, message)
+        if entry.content is None and not entry.tool_calls:
+            entry.content = ""
+        self.session.append_all([entry, self._response(finish, self.session.next_id())])
+        return entry
+
+    def _log_failure(self, error: ModelError) -> None:
+        finish = self._ended("error")
+        response = self._response(finish, None)
+        response.error, response.partial = str(error), self.draft.text or None
+        self.session.append(response)
+
+    def _log_cancelled(self) -> None:
+        """Log a cancelled call; text that had arrived is what the agent said, and a note says so.
+
+        Half a thinking has no signature and half a call no end: no provider would take them back.
+        """
+        finish, text = self._ended("cancelled"), self.draft.text
+        if not text.strip():
+            self.session.append(self._response(finish, None))
+            return
+        said = self.session.append(entry_of(self.agent_id, Message("assistant", text)))
+        self.session.append(self._response(finish, said))
+        self.session.append(entry_of(self.agent_id, Message("user", CUT_OFF), cause=said))
+
+    def _ended(self, reason: str) -> Finish:
+        """Return how a call ended that gave no answer, with the usage where it is known."""
+        arrived = self.draft.finish
+        return (
+            Finish(stop_reason=reason) if arrived is None else replace(arrived, stop_reason=reason)
+        )
+
+    def _response(self, finish: Finish, entry: MessageId | None) -> LlmResponse:
+        elapsed_us = self.session.options.clock() - self.started_us
+        return LlmResponse(
+            agent_id=self.agent_id,
+            request=self.request_id,
+            entry=entry,
+            stop_reason=finish.stop_reason,
+            model=finish.model,
+            usage=finish.usage,
+            cost_usd=finish.cost_usd,
+            latency_s=elapsed_us / 1e6,
+        )
+
+
+def with_call_ids(message: Message, taken: Collection[str], prefix: str) -> Message:
+    """Return the message with a new id for each call whose id is missing, doubled or taken.
+
+    Some servers leave ids out or repeat them. Places in the content follow in order; where they
+    are not those of the calls, the calls stand after the content.
+    """
+    message = _without_odd_places(message)
+    calls = message.tool_calls or []
+    ids = [call.id for call in calls]
+    if all(id_ and id_ not in taken and ids.count(id_) == 1 for id_ in ids):
+        return message
+    renamed = [
+        ToolCall(f"call_{prefix}_{at}", call.function, call.type, call.meta)
+        for at, call in enumerate(calls)
+    ]
+    content = message.content
+    if isinstance(content, list):
+        new_ids = iter([call.id for call in renamed])
+        content = [CallPlace(next(new_ids)) if isinstance(p, CallPlace) else p for p in content]
+    return msgspec.structs.replace(message, tool_calls=renamed, content=content)
+
+
+def _without_odd_places(message: Message) -> Message:
+    content = message.content if isinstance(message.content, list) else []
+    places = sorted(part.id for part in content if isinstance(part, CallPlace))
+    if not places or places == sorted(call.id for call in message.tool_calls or ()):
+        return message
+    rest = [part for part in content if not isinstance(part, CallPlace)]
+    return msgspec.structs.replace(message, content=rest or None)
+
+
+def unanswered(session: Session) -> list[LlmRequest]:
+    """Return the model calls that a crash left without an answer."""
+    return list(session.state.requests.values())
+
+
+def log_interrupted(session: Session, request: LlmRequest) -> None:
+    """Log that a crash ended a model call."""
+    session.append(
+        LlmResponse(
+            agent_id=request.agent_id, request=request.message_id, stop_reason="interrupted"
+        )
+    )

@@ -1,0 +1,45 @@
+"""What the agents of one tree share: the world, the models, and the kinds of dumb agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from harken.agents.schemas import ACTIONS
+from harken.core.ids import AgentId
+from harken.errors import ConfigError
+from harken.llm.base import Chunk, Model, ModelResolver
+from harken.llm.resolve import one_per_name
+from harken.world.world import World
+
+OnChunk: TypeAlias = Callable[[AgentId, Chunk], None]
+"""Told of every piece of an answer while it streams. It is provisional until it is in the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """Passed from an agent to its subagents; the log records names, this gives the things."""
+
+    model: Model | None = None
+    """Used for agents whose model has this one's name, or none."""
+    models: ModelResolver = field(default_factory=one_per_name)
+    """Gives all other models, by name."""
+    world: World = field(default_factory=World)
+    kinds: Mapping[str, Any] = field(default_factory=dict)
+    """Classes of agents by the name that logs record, beside those that `register` knows."""
+    on_chunk: OnChunk | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a tool with the name of an action. Raises ConfigError."""
+        for name in ACTIONS:
+            if name in self.world.tools:
+                raise ConfigError(f"a tool cannot be named {name}: that is an action of agents")
+
+    def model_named(self, name: str | None) -> Model:
+        """Return a model. Raises ConfigError where the name is none or unknown."""
+        if self.model is not None and name in (None, self.model.name):
+            return self.model
+        if name is None:
+            raise ConfigError("this agent has no model: pass one, such as scripted:FILE.yaml")
+        return self.models(name)

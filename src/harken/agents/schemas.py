@@ -1,0 +1,49 @@
+"""The structural actions as a model is shown them: names, descriptions, arguments.
+
+What they do is in `actions`. The order here is the order in which models see them.
+"""
+
+from __future__ import annotations
+
+from harken.world.tool import Tool, tool
+
+
+@tool
+def task(
+    name: str,
+    instructions: str | None = None,
+    prompt: str | None = None,
+    tools: list[str] | None = None,
+    system_prompt: str | None = None,
+    user_prompt: str | None = None,
+) -> None:
+    """Create a subagent with a name and instructions (its system prompt).
+
+    It lives until you terminate it and remembers what it heard. `instructions` is the text, or
+    `file:PATH` for a file. With `prompt` it answers at once and its answer is the result.
+    `tools` limits what it may use to some of your own tools; by default it has all of them.
+    """  # system_prompt and user_prompt are other names for instructions and prompt
+
+
+@tool
+def discuss(
+    prompt: str | None = None,
+    speakers: list[str] | None = None,
+    listeners: list[str] | None = None,
+) -> None:
+    """Talk with your subagents, by name, and let them talk with each other.
+
+    The prompt goes to all speakers and listeners. Then each speaker in turn answers, heard by
+    all others; the answers are the result. Without speakers and listeners, those of the last
+    discussion are meant, or the newest subagent. Speakers alone clear the listeners. A good
+    first prompt for a group is to ask everyone to introduce themselves.
+    """
+
+
+@tool
+def terminate(name: str) -> None:
+    """End a subagent, with all subagents of its own, when it is no longer needed."""
+
+
+ACTIONS: dict[str, Tool] = {action.name: action for action in (task, discuss, terminate)}
+"""The structural actions by name, as a model is shown them."""

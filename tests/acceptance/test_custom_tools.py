@@ -1,0 +1,188 @@
+"""Tools that let agents talk in ways of their own, with the public API alone (S1, "Tool Agnosticism").
+
+Whoever carries a text on says what it represents by its LoggedString; whoever makes a new one
+logs it as a piece. Then all views show it, though they know nothing of the tool.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from harken import Agent, LoggedString, SessionViewer, Tool, tool
+from tests.agent_kit import Stage, call, calls, check_log, everything, play, stage
+
+
+def last_said(agent: Agent) -> LoggedString:
+    """Return the last thing that an agent said, as what it is."""
+    said = agent.transcript[-1]
+    return LoggedString(said["content"], said["message_id"])
+
+
+def running(agent: Agent, tool_name: str) -> str:
+    """Return how a cause names the call of this tool that the agent is just making."""
+    [made] = [made for made in agent.state.open_calls.values() if made.name == tool_name]
+    return made.reference
+
+
+class Telephone:
+    """Tools of the root: they reach its subagents as `discuss` does."""
+
+    def __init__(self) -> None:
+        self.root: Agent | None = None
+
+    @property
+    def tools(self) -> list[Tool]:
+        return [tool(self.whisper), tool(self.translate), tool(self.broadcast)]
+
+    def _root(self) -> Agent:
+        assert self.root is not None
+        return self.root
+
+    async def whisper(self, from_name: str, to_name: str) -> str:
+        """Let one subagent hear what another said last, and nobody else."""
+        root = self._root()
+        speaker = root.subagent(from_name)
+        speaker.inform(root.subagent(to_name), last_said(speaker).as_said_by(from_name))
+        return f"whispered to {to_name}"
+
+    async def translate(self, text: str, to_names: list[str]) -> str:
+        """Let subagents hear a text in capitals."""
+        root = self._root()
+        cause = running(root, "translate")
+        piece = LoggedString(
+            text.upper(), root.session.log_piece_of_text(root.agent_id, text.upper(), cause)
+        )
+        for name in to_names:
+            root.inform(root.subagent(name), piece)
+        return str(piece)
+
+    async def broadcast(self, from_name: str) -> str:
+        """Let all others hear what one said last; the result is what he said."""
+        root = self._root()
+        speaker = root.subagent(from_name)
+        said = last_said(speaker)
+        for name, other in root.subagents.items():
+            if name != from_name:
+                speaker.inform(other, said.as_said_by(from_name))
+        return said
+
+
+def party(folder: Path, *steps: object) -> Stage:
+    telephone = Telephone()
+    names = ("Jack", "Jill", "Joe")
+    model = play(
+        main=[
+            calls(*(call("task", f"t{n}", name=n, prompt="Say hi.") for n in names)),
+            *(calls(step) for step in steps),  # type: ignore[arg-type]
+            "Done.",
+        ],
+        **{name: [f"Hi from {name}.", f"{name} heard."] for name in names},
+    )
+    one = stage(folder, model, tools=telephone.tools)
+    telephone.root = one.root
+    assert one.ask("Go.") == "Done."
+    check_log(one.log)
+    return one
+
+
+@pytest.mark.req("S1-10", "S0-49")
+def test_a_whisper_logs_no_piece_and_its_substance_is_the_original(tmp_path: Path) -> None:
+    one = party(tmp_path, call("whisper", from_name="Jack", to_name="Jill"))
+    [said] = one.rows(content="Hi from Jack.", role="assistant")
+    heard = one.rows(content="[Jack]: Hi from Jack.")
+    assert [(row["agent_id"], row["substance"]) for row in heard] == [
+        (one.id_of("Jill"), said["message_id"])
+    ]
+    assert len(one.rows(event_type="piece_of_text")) == 3  # the prompts of the tasks
+    dialog = SessionViewer(one.log).extract_dialog(["Jack", "Jill"])
+    assert [item["content"] for item in dialog].count("Hi from Jack.") == 1
+    assert SessionViewer(one.log).extract_dialog(["Joe"])[-1]["content"] == "Hi from Joe."
+
+
+@pytest.mark.req("S1-10", "S0-49")
+def test_a_translation_is_a_piece_caused_by_the_call_and_entries_point_to_it(
+    tmp_path: Path,
+) -> None:
+    one = party(tmp_path, call("translate", text="good day", to_names=["Jack", "Jill"]))
+    [made] = [r for r in one.rows(role="assistant") if "translate" in str(r.get("tool_calls"))]
+    [piece] = one.rows(event_type="piece_of_text", content="GOOD DAY")
+    assert (piece["cause"], piece["agent_id"]) == (made["message_id"], one.root.agent_id)
+    assert "substance" not in piece
+    heard = one.rows(substance=piece["message_id"])
+    assert [(row["agent_id"], row["content"]) for row in heard] == [
+        (one.id_of("Jack"), "GOOD DAY"),
+        (one.id_of("Jill"), "GOOD DAY"),
+    ]
+    references = SessionViewer(one.log).trace_content_references(piece["message_id"])
+    assert {row["agent_id"] for row in references} == {one.id_of("Jack"), one.id_of("Jill")}
+    dialog = SessionViewer(one.log).extract_dialog(["Jack", "Jill"])
+    assert [item["content"] for item in dialog].count("GOOD DAY") == 1
+
+
+@pytest.mark.req("S1-10")
+def test_the_result_of_a_tool_may_represent_a_message(tmp_path: Path) -> None:
+    one = party(tmp_path, call("broadcast", from_name="Joe"))
+    [said] = one.rows(content="Hi from Joe.", role="assistant")
+    result = one.result()
+    assert (result["content"], result["substance"]) == ("Hi from Joe.", said["message_id"])
+    heard = one.rows(content="[Joe]: Hi from Joe.")
+    assert {row["agent_id"] for row in heard} == {one.id_of("Jack"), one.id_of("Jill")}
+
+
+@pytest.mark.req("S1-10", "S0-31")
+def test_what_custom_tools_did_survives_a_resume(tmp_path: Path) -> None:
+    one = party(
+        tmp_path,
+        call("whisper", from_name="Jack", to_name="Jill"),
+        call("translate", text="x", to_names=["Joe"]),
+    )
+    live = everything(one.session)
+    assert everything(one.again().session) == live
+
+
+@pytest.mark.req("S4-03", "S1-10")
+@pytest.mark.parametrize("odd", ["msg_999", "not an id"])
+def test_a_result_that_claims_to_represent_what_is_not_there_is_text(
+    tmp_path: Path, odd: str
+) -> None:
+    @tool
+    async def claim() -> str:
+        """Claim."""
+        return LoggedString("I was said.", odd)
+
+    one = stage(tmp_path, play(main=[calls(call("claim")), "Done."]), tools=[claim])
+    assert one.ask("Go.") == "Done."
+    assert one.result()["content"] == "I was said."
+    assert "substance" not in one.result()
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-03", "S1-10")
+@pytest.mark.parametrize("by", ["message_id", "substance"])
+def test_what_an_agent_heard_can_be_handed_on(tmp_path: Path, by: str) -> None:
+    """What an agent heard is a copy: only its original can be represented."""
+    holder: list[Agent] = []
+
+    @tool
+    async def repeat(name: str) -> str:
+        """Repeat what a subagent heard last."""
+        heard = next(
+            m for m in reversed(holder[0].subagent(name).transcript) if m["role"] == "user"
+        )
+        return LoggedString(heard["content"], heard[by])
+
+    model = play(
+        main=[
+            calls(call("task", "t", name="Ann", prompt="Hi?")),
+            calls(call("repeat", name="Ann")),
+            "Done.",
+        ],
+        Ann=["Hi."],
+    )
+    one = stage(tmp_path, model, tools=[repeat])
+    holder.append(one.root)
+    assert one.ask("Go.") == "Done."
+    assert one.result()["content"] == "Hi?"
+    [piece] = one.rows(event_type="piece_of_text")
+    assert one.result().get("substance") == (piece["message_id"] if by == "substance" else None)
+    check_log(one.log)

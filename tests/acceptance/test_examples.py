@@ -1,0 +1,254 @@
+"""The examples of the specification (session-log.md, "Concrete Examples"), played again.
+
+Each is compared with its listing there: the events, in order, with their links. Three things
+differ on purpose: one call has one result (DESIGN §3), so that of c3 comes once, at the end;
+ids are allocated; and the log holds more kinds of events, which are left out here.
+"""
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from harken import Deny, Hook, Ok, Question, Rewrite, SessionViewer, register
+from harken.agents.hook import Verdict
+from harken.views.interventions import interventions
+from tests.agent_kit import Stage, call, calls, check_log, everything, play, run, stage, told
+
+Event: TypeAlias = tuple[str, str, str, str | None]
+"""What it is, whose, what it says, and what it points to (by position in the list)."""
+CAFE = "You meet in a cafe. Introduce yourselves."
+HI, HELLO = "Hi, I'm Jack. *extends hand*", "*smiles* Hello Jack, I'm Jill."
+ASIDE = "Jack just introduced himself. What should I say?"
+ADVICE = "Be friendly but not over-eager. A simple greeting with a smile."
+
+
+def listing(one: Stage, *agents: str) -> list[Event]:
+    """Return the entries, pieces and births of some agents, with links as positions."""
+    chosen = {one.id_of(agent): agent for agent in agents}
+    kinds = ("agent_created", "transcript_entry", "piece_of_text")
+    rows = [r for r in one.rows() if r["event_type"] in kinds and r["agent_id"] in chosen]
+    places = {row["message_id"]: str(at) for at, row in enumerate(rows)}
+    found: list[Event] = []
+    for row in rows:
+        what = row.get("role", row["event_type"].partition("_")[0])
+        says = row.get("content") or row.get("name", "")
+        made = row.get("tool_calls")
+        if made:
+            says = f"{made[0]['id']} {made[0]['function']['name']}"
+        link = None
+        for name in ("substance", "cause"):
+            if name in row:
+                to = row[name] if isinstance(row[name], list) else [row[name]]
+                link = f"{name} {' '.join(places.get(one, 'elsewhere') for one in to)}"
+        if what == "tool":
+            says = f"{row['tool_call_id']}: {says}"
+        found.append((what, chosen[row["agent_id"]], says, link))
+    return found
+
+
+def cafe(folder: Path, **parts: Any) -> Stage:
+    script: dict[str, Any] = {
+        "main": [
+            calls(call("task", "c1", name="Jack", system_prompt="You work in HR...")),
+            calls(call("task", "c2", name="Jill", system_prompt="You are an aspiring author...")),
+            calls(call("discuss", "c3", prompt=CAFE, speakers=["Jack", "Jill"])),
+            "They have met.",
+        ],
+        "Jack": [HI],
+        "Jill": [HELLO],
+    }
+    one = stage(folder, play(**{**script, **parts}), system_prompt=None)
+    assert one.ask("Create Jack and Jill for a cafe discussion") == "They have met."
+    return one
+
+
+@pytest.mark.req("S0-51", "S0-16", "S0-17")
+def test_example_1_jack_and_jill(tmp_path: Path) -> None:
+    one = cafe(tmp_path)
+    assert listing(one, "main", "Jack", "Jill") == [
+        ("agent", "main", "main", None),
+        ("user", "main", "Create Jack and Jill for a cafe discussion", None),
+        ("assistant", "main", "c1 task", None),
+        ("agent", "Jack", "Jack", "cause 2"),
+        ("system", "Jack", "You work in HR...", "cause 2"),
+        ("tool", "main", "c1: Created subagent: Jack", None),
+        ("assistant", "main", "c2 task", None),
+        ("agent", "Jill", "Jill", "cause 6"),
+        ("system", "Jill", "You are an aspiring author...", "cause 6"),
+        ("tool", "main", "c2: Created subagent: Jill", None),
+        ("assistant", "main", "c3 discuss", None),
+        ("piece", "main", CAFE, "cause 10"),
+        ("user", "Jack", CAFE, "substance 11"),
+        ("user", "Jill", CAFE, "substance 11"),
+        ("assistant", "Jack", HI, None),
+        ("user", "Jill", f"[Jack]: {HI}", "substance 14"),
+        ("assistant", "Jill", HELLO, None),
+        ("user", "Jack", f"[Jill]: {HELLO}", "substance 16"),
+        ("tool", "main", f"c3: [Jack]: {HI}\n\n[Jill]: {HELLO}", "cause 14 16"),
+        ("assistant", "main", "They have met.", None),
+    ]
+    check_log(one.log)
+    dialog = SessionViewer(one.log).extract_dialog(["Jack", "Jill"])
+    assert [item["content"] for item in dialog] == [CAFE, HI, HELLO]
+
+
+@pytest.mark.req("S0-51", "S0-31")
+def test_example_1_resumes_and_goes_on(tmp_path: Path) -> None:
+    one = cafe(tmp_path, Jack=[HI, "What do you write?"], Jill=[HELLO, "A story."])
+    live = everything(one.session)
+    later = one.again(
+        play(
+            main=["-"] * 4 + [calls(call("discuss", "c4", prompt="Go on.")), "They went on."],
+            Jack=["-", "What do you write?"],
+            Jill=["-", "A story."],
+        )
+    )
+    assert everything(later.session) == live
+    assert later.ask("More.") == "They went on."
+    assert later.result("c4")["content"] == "[Jack]: What do you write?\n\n[Jill]: A story."
+    check_log(later.log)
+
+
+def with_inner(folder: Path) -> Stage:
+    jill = [
+        calls(call("task", "c4", name="Inner", system_prompt="You are Jill's inner voice...")),
+        calls(call("discuss", "c5", speakers=["Inner"], prompt=ASIDE)),
+        HELLO,
+    ]
+    return cafe(folder, Jill=jill, Inner=[ADVICE])
+
+
+@pytest.mark.req("S0-52")
+def test_example_2_an_inner_voice(tmp_path: Path) -> None:
+    one = with_inner(tmp_path)
+    assert listing(one, "Jill", "Inner")[2:] == [
+        ("user", "Jill", CAFE, "substance elsewhere"),
+        ("user", "Jill", f"[Jack]: {HI}", "substance elsewhere"),
+        ("assistant", "Jill", "c4 task", None),
+        ("agent", "Inner", "Inner", "cause 4"),
+        ("system", "Inner", "You are Jill's inner voice...", "cause 4"),
+        ("tool", "Jill", "c4: Created subagent: Inner", None),
+        ("assistant", "Jill", "c5 discuss", None),
+        ("piece", "Jill", ASIDE, "cause 8"),
+        ("user", "Inner", ASIDE, "substance 9"),
+        ("assistant", "Inner", ADVICE, None),
+        ("tool", "Jill", f"c5: {ADVICE}", "substance 11"),
+        ("assistant", "Jill", HELLO, None),
+    ]
+    check_log(one.log)
+
+
+@pytest.mark.req("S0-52")
+def test_example_2_nobody_but_jill_hears_her_inner_voice(tmp_path: Path) -> None:
+    one = with_inner(tmp_path)
+    [advice] = one.rows(content=ADVICE, role="assistant")
+    [heard] = SessionViewer(one.log).trace_content_references(advice["message_id"])
+    assert heard["agent_id"] == one.id_of("Jill")
+    for row in [*one.rows(agent_id=one.id_of("Jack")), *one.rows(agent_id=one.id_of("main"))]:
+        assert ADVICE not in str(row.get("content"))
+        assert ASIDE not in str(row.get("content"))
+    for request in one.runtime.model.asked:  # type: ignore[union-attr]
+        assert (ADVICE in " ".join(told(request))) <= (request.agent == "Jill")
+
+
+@pytest.mark.req("S0-52")
+def test_example_2_the_view_of_jill_and_inner_shows_heard_thought_said(tmp_path: Path) -> None:
+    one = with_inner(tmp_path)
+    dialog = SessionViewer(one.log).extract_dialog(["Jill", "Inner"])
+    assert [item["content"] for item in dialog] == [CAFE, f"[Jack]: {HI}", ASIDE, ADVICE, HELLO]
+
+
+@register("test-resource-monitor")
+class ResourceMonitor(Hook):
+    """Allows an agent three subagents."""
+
+    def judge(self, question: Question) -> Verdict:
+        if question.call is None or question.call.function.name != "task":
+            return Ok()
+        watched = self.sibling(self.state.parent or "")
+        if len(watched.subagents) >= 3:
+            return Deny("Maximum subagents (3) already reached.")
+        return Ok()
+
+
+@pytest.mark.req("S0-53")
+def test_example_3_a_hook_denies_a_task(tmp_path: Path) -> None:
+    made = [calls(call("task", f"c{n}", name=f"Searcher{n}")) for n in range(1, 5)]
+    one = stage(tmp_path, play(main=[*made, "I have three searchers."]))
+    hook = ResourceMonitor(one.session, runtime=one.runtime).install(one.root, "ResourceMonitor")
+    assert one.ask("Search.") == "I have three searchers."
+    assert one.result("c4")["content"] == (
+        "Error: Action blocked by hook 'ResourceMonitor': Maximum subagents (3) already reached."
+    )
+    births = [row["name"] for row in one.rows(event_type="agent_created", relation="subagent")]
+    assert births == ["Searcher1", "Searcher2", "Searcher3"]
+    asked, verdict = [
+        row
+        for row in one.rows(agent_id=hook.agent_id)
+        if "Searcher4" in str(row) or "DENY" in str(row)
+    ]
+    assert (asked["role"], verdict["role"]) == ("user", "assistant")
+    assert "main" in asked["content"]
+    assert "task" in asked["content"]
+    assert verdict["content"] == "DENY: Maximum subagents (3) already reached."
+    [made_4] = [r for r in one.rows(role="assistant") if "Searcher4" in str(r.get("tool_calls"))]
+    assert asked["cause"] == made_4["message_id"]
+    assert one.rows(content=verdict["content"]) == [verdict]
+    check_log(one.log)
+    live = everything(one.session)
+    assert everything(one.again().session) == live
+
+
+@pytest.mark.req("S0-54")
+def test_example_4_an_external_event(tmp_path: Path) -> None:
+    said = "I'll reload the data and notify the main agent."
+    one = stage(tmp_path, play(main=[calls(call("task", name="Watcher")), "-"], Watcher=[said]))
+    one.ask("Watch data.json.")
+    watcher = one.root.subagent("Watcher")
+    watcher.harken("File changed: data.json")
+    assert run(watcher.response()) == said
+    assert listing(one, "Watcher")[1:] == [
+        ("user", "Watcher", "File changed: data.json", None),
+        ("assistant", "Watcher", said, None),
+    ]
+
+
+@register("test-redactor")
+class Redactor(Hook):
+    """Keeps passwords from others."""
+
+    def judge(self, question: Question) -> Verdict:
+        if question.point == "response" and "1234" in question.text:
+            return Rewrite(question.text.replace("1234", "[REDACTED]"))
+        return Ok()
+
+
+@pytest.mark.req("S0-50", "S0-14")
+def test_hook_transparency_what_was_said_and_what_was_heard(tmp_path: Path) -> None:
+    script = {"Jack": ["password: 1234"], "Jill": ["Thanks."]}
+    one = stage(
+        tmp_path,
+        play(
+            main=[
+                calls(call("task", "c1", name="Jack"), call("task", "c2", name="Jill")),
+                calls(call("discuss", "c3", prompt="Talk.", speakers=["Jack", "Jill"])),
+                "The password is 1234.",
+            ],
+            **script,
+        ),
+    )
+    Redactor(one.session, runtime=one.runtime).install(one.root, "redactor")
+    assert one.ask("Go.") == "The password is [REDACTED]."
+    one.session.close()
+    found = interventions(SessionViewer(one.log).events)
+    assert [(row.name, row.proposed, row.heard_by_name, row.became) for row in found] == [
+        ("Jack", "password: 1234", "Jill", "[Jack]: password: [REDACTED]"),
+        ("main", "The password is 1234.", "user", "The password is [REDACTED]."),
+    ]
+    [jill] = [
+        item
+        for item in SessionViewer(one.log).extract_dialog(["Jill"])
+        if "password" in item["content"]
+    ]
+    assert "1234" not in jill["content"]

@@ -1,0 +1,228 @@
+"""What tests of agents share: models that play parts, a stage, and what every log must be like."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from harken import Agent, FunctionModel, Runtime, Session, SessionOptions, Tool, World
+from harken import load_session as load
+from harken.core import codec
+from harken.core.messages import ChatMessage, FunctionCall, Message, ToolCall, text_of
+from harken.llm.base import Chunk, Model, Request
+from harken.session.file import RealDisk
+from harken.session.session import Durability
+from harken.session.verify import verify
+from tests.session_kit import lines, ticking
+
+Line: TypeAlias = str | Message | Exception | Sequence[Chunk] | Callable[[Request], Any]
+"""What an agent's model answers: a text, a message, chunks, or what a function makes of it."""
+Row: TypeAlias = dict[str, Any]
+T = TypeVar("T")
+
+
+class QuickDisk(RealDisk):
+    """A disk that does not sync: a test that is not about durability need not wait for it."""
+
+    def sync(self, fd: int) -> None:
+        pass
+
+    def sync_folder(self, folder: Path) -> None:
+        pass
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run to the end, at most ten seconds: what hangs is a failure."""
+
+    async def limited() -> T:
+        async with asyncio.timeout(10):
+            return await coroutine
+
+    return asyncio.run(limited())
+
+
+def call(tool: str, /, _id: str = "c1", **arguments: Any) -> ToolCall:
+    """Return a call of a tool."""
+    return ToolCall(_id, FunctionCall(tool, codec.encode(arguments).decode()))
+
+
+def raw_call(tool: str, arguments: str, _id: str = "c1") -> ToolCall:
+    """Return a call whose arguments are exactly this text."""
+    return ToolCall(_id, FunctionCall(tool, arguments))
+
+
+def calls(*some: ToolCall, text: str | None = None) -> Message:
+    """Return an assistant message that makes these calls."""
+    return Message("assistant", text, list(some))
+
+
+def told(request: Request) -> list[str]:
+    """Return the texts of all messages that a request holds."""
+    return [text_of(message.content) for message in request.messages]
+
+
+@dataclass
+class Play:
+    """A model that gives each agent its lines in order, and remembers what it was asked.
+
+    Which line is due follows from the request alone (how often the agent answered in it), so
+    that a resumed agent goes on where it was. Every request must be one that a provider takes.
+    """
+
+    parts: Mapping[str, Sequence[Line]]
+    name: str = "play"
+    asked: list[Request] = field(default_factory=list)
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        check_context(request.messages)
+        self.asked.append(replace(request, messages=list(request.messages)))
+        async for chunk in FunctionModel(self._answer, self.name).stream(request):
+            yield chunk
+
+    def _answer(self, request: Request) -> Any:
+        at = sum(message.role == "assistant" for message in request.messages)
+        part = self.parts[request.agent]
+        line = part[at] if at < len(part) else f"[{request.agent} has no line {at}]"
+        if isinstance(line, Exception):
+            raise line
+        return line(request) if callable(line) else line
+
+    def asked_of(self, agent: str) -> list[Request]:
+        """Return the requests of one agent."""
+        return [request for request in self.asked if request.agent == agent]
+
+
+def play(**parts: Sequence[Line]) -> Play:
+    """Return a model with these parts; the root's name is `main`."""
+    return Play(parts)
+
+
+@dataclass
+class Stage:
+    """A session with its root agent."""
+
+    root: Agent
+    session: Session
+    runtime: Runtime
+
+    @property
+    def log(self) -> Path:
+        return self.session.path
+
+    def ask(self, text: str | None = None) -> str:
+        """Let the root answer."""
+        return run(self.root.response(text))
+
+    def again(self, model: Model | None = None, tools: Iterable[Tool] | None = None) -> Stage:
+        """Close the session and resume it from its log."""
+        self.session.close()
+        runtime = self.runtime
+        if model is not None:
+            runtime = replace(runtime, model=model)
+        if tools is not None:
+            runtime = replace(runtime, world=World(tools))
+        root, session = load(self.log, runtime=runtime, options=quick())
+        return Stage(root, session, runtime)
+
+    def agent(self, name: str) -> Agent:
+        """Return the agent with this name, wherever it stands, also one that is gone."""
+        return self.root.sibling(self.id_of(name))
+
+    def id_of(self, name: str) -> str:
+        return next(id_ for id_, state in self.session.agents.items() if state.name == name)
+
+    def rows(self, **members: Any) -> list[Row]:
+        return rows(self.log, **members)
+
+    def result(self, call_id: str = "c1", agent: str = "main") -> Row:
+        """Return the one result of a call."""
+        [row] = self.rows(role="tool", tool_call_id=call_id, agent_id=self.id_of(agent))
+        return row
+
+    def heard(self, agent: str) -> list[str]:
+        """Return all that an agent heard as user messages."""
+        return [row["content"] for row in self.rows(role="user", agent_id=self.id_of(agent))]
+
+
+def quick(durability: Durability = "none", disk: RealDisk | None = None) -> SessionOptions:
+    """Return options with a ticking clock, which sync nothing unless they are asked to."""
+    return SessionOptions(durability=durability, clock=ticking(), disk=disk or QuickDisk())
+
+
+def stage(
+    folder: Path,
+    model: Model,
+    *,
+    tools: Iterable[Tool] = (),
+    system_prompt: str | None = "You are main.",
+    options: SessionOptions | None = None,
+    **more: Any,
+) -> Stage:
+    """Begin a session in `folder` whose root is `main`; `more` goes to `load_session`."""
+    runtime = more.pop("runtime", None) or Runtime(model=model, world=World(tools))
+    root, session = load(
+        folder / "s.jsonl",
+        runtime=runtime,
+        system_prompt=system_prompt,
+        name="main",
+        options=options or quick(),
+        **more,
+    )
+    return Stage(root, session, runtime)
+
+
+def rows(log: Path, **members: Any) -> list[Row]:
+    """Return the lines of a log that have all these members."""
+    return [
+        line
+        for line in lines(log)
+        if all(line.get(name) == value for name, value in members.items())
+    ]
+
+
+def everything(session: Session) -> dict[str, Any]:
+    """Return the whole state, evicted transcripts read again."""
+    for agent_id in session.agents:
+        session.agent(agent_id)
+    return session.state.describe()
+
+
+def check_context(messages: Sequence[ChatMessage]) -> None:
+    """Check that a provider would take these messages.
+
+    The calls of a message are answered just after it, each once, before anything else is said.
+    """
+    waiting: set[str | None] = set()
+    for message in messages:
+        if message.role == "tool":
+            assert message.tool_call_id in waiting, f"a result for no call: {message}"
+            waiting.remove(message.tool_call_id)
+        else:
+            assert not waiting, f"{message.role} comes before the results of {waiting}"
+            ids = [one.id for one in message.tool_calls or ()]
+            assert len(set(ids)) == len(ids)
+            assert all(ids)
+            waiting = set(ids)
+    assert not waiting, f"no result for {waiting}"
+
+
+def check_log(log: Path, *, finished: bool = True) -> None:
+    """Check what holds for every log: it verifies, and its links are as the format has them."""
+    assert verify(log) == []
+    born: set[str] = {"user"}
+    open_calls: set[tuple[str, str]] = set()
+    for row in lines(log):
+        assert not ("substance" in row and "cause" in row)
+        if row["event_type"] == "agent_created":
+            born.add(row["agent_id"])
+        elif "agent_id" in row:
+            assert row["agent_id"] in born, f"{row} stands before its agent's birth"
+        for made in row.get("tool_calls", ()):
+            assert (row["agent_id"], made["id"]) not in open_calls
+            open_calls.add((row["agent_id"], made["id"]))
+        if row.get("role") == "tool":
+            open_calls.remove((row["agent_id"], row["tool_call_id"]))  # KeyError: a second result
+    assert not (finished and open_calls), f"without a result: {open_calls}"

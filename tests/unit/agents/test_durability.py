@@ -1,0 +1,219 @@
+"""What is on disk when: the log before the effect, the effect before the result."""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import Comment, Hook, Question, Rewrite, Runtime, load_session, register, tool
+from harken.errors import LogWriteError
+from harken.llm.base import Request
+from harken.session.file import RealDisk
+from tests.agent_kit import Play, Stage, call, calls, check_log, play, quick, run, stage
+from tests.session_kit import FailingDisk, lines
+
+
+@dataclass
+class WatchedDisk(RealDisk):
+    """A disk that knows how much of the log has reached it, and what happened in which order."""
+
+    written: int = 0
+    synced: int = 0
+    order: list[str] = field(default_factory=list)
+
+    def write(self, fd: int, data: bytes) -> int:
+        self.written += 1
+        return super().write(fd, data)
+
+    def sync(self, fd: int) -> None:
+        self.synced = self.written
+        self.order.append("sync")
+
+    def sync_folder(self, folder: Path) -> None:
+        pass
+
+    def effect(self, what: str) -> str:
+        """Note an effect on the world, and whether everything before it is safe."""
+        self.order.append(what if self.synced == self.written else f"{what} UNSAFE")
+        return what
+
+
+@register("test-remarks")
+class Remarks(Hook):
+    """Has something to say about everything."""
+
+    def judge(self, question: Question) -> Comment:
+        return Comment(f"about {question.point}")
+
+    def saved_state(self) -> Any:
+        return len(self.transcript)
+
+
+def watched(folder: Path, disk: WatchedDisk, durability: Any = "turn") -> Stage:
+    @tool
+    async def work(what: str) -> str:
+        """Work."""
+        return disk.effect(what)
+
+    @tool
+    def work_in_thread(what: str) -> str:
+        """Work in a thread."""
+        return disk.effect(what)
+
+    model = play(
+        main=[
+            calls(call("work", "a", what="one")),
+            calls(call("work", "b", what="two"), call("work_in_thread", "c", what="three")),
+            calls(call("task", "d", name="Ann", prompt="Work."), call("work", "e", what="four")),
+            "Done.",
+        ],
+        Ann=[calls(call("work", "f", what="Ann's")), "Ann is done."],
+    )
+    return stage(folder, model, tools=[work, work_in_thread], options=quick(durability, disk))
+
+
+@pytest.mark.req("S0-34")
+@pytest.mark.parametrize("hooked", [False, True], ids=["plain", "with a hook"])
+@pytest.mark.parametrize("durability", ["turn", "always"])
+def test_all_of_the_log_is_on_disk_before_a_tool_acts_and_before_an_answer(
+    tmp_path: Path, durability: Any, hooked: bool
+) -> None:
+    disk = WatchedDisk()
+    one = watched(tmp_path, disk, durability)
+    if hooked:
+        Remarks(one.session, runtime=one.runtime).install(one.root)
+    assert one.ask("Work.") == "Done."
+    disk.effect("answer")
+    effects = [what for what in disk.order if what != "sync"]
+    assert sorted(effects) == sorted(["one", "two", "three", "four", "Ann's", "answer"])
+    check_log(one.log)
+
+
+@pytest.mark.req("S0-34")
+def test_turn_syncs_no_more_often_than_it_must(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    one = watched(tmp_path, disk)
+    disk.order.clear()
+    run(_one_turn(one))
+    assert disk.order == ["sync", "one", "sync"]
+
+
+async def _one_turn(one: Stage) -> None:
+    assert isinstance(one.runtime.model, Play)
+    one.runtime.model.parts = {"main": [calls(call("work", what="one")), "Done."]}
+    await one.root.response("Work.")
+
+
+@pytest.mark.req("S0-34")
+def test_none_syncs_nothing(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    watched(tmp_path, disk, "none").ask("Work.")
+    assert "sync" not in disk.order
+
+
+@pytest.mark.req("S0-34")
+def test_a_rewritten_action_is_on_disk_before_it_runs(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+
+    class Changing(Hook):
+        kind = "test-changing"
+
+        def judge(self, question: Question) -> Any:
+            return Rewrite('{"what": "other"}') if question.point == "action" else Comment("")
+
+    one = watched(tmp_path, disk)
+    Changing(one.session).install(one.root)
+    run(_one_turn(one))
+    assert "other" in disk.order
+
+
+@pytest.mark.req("S0-34", "S0-31")
+def test_the_call_stands_in_the_log_before_its_effect_and_the_result_after(tmp_path: Path) -> None:
+    seen: list[list[str]] = []
+    log = tmp_path / "s.jsonl"
+
+    @tool
+    def work() -> str:
+        """Look at the log."""
+        seen.append([row.get("role", row["event_type"]) for row in lines(log)])
+        return "worked"
+
+    one = stage(tmp_path, play(main=[calls(call("work")), "Done."]), tools=[work])
+    one.ask("Work.")
+    [then] = seen
+    assert then[-2:] == ["assistant", "llm_response"]
+    assert "tool" not in then
+    after = [row.get("role", row["event_type"]) for row in one.rows()]
+    assert after[: len(then)] == then
+    assert after[len(then)] == "tool"
+
+
+def test_the_request_stands_in_the_log_before_the_model_is_asked(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def answer(request: Request) -> str:
+        seen.append(lines(tmp_path / "s.jsonl")[-1]["event_type"])
+        return "Hi."
+
+    stage(tmp_path, play(main=[answer])).ask("hello")
+    assert seen == ["llm_request"]
+
+
+@pytest.mark.req("S0-34", "S4-04")
+def test_where_the_log_cannot_be_written_no_tool_acts_and_nothing_is_shown(tmp_path: Path) -> None:
+    """Fail every operation of a turn in turn: no effect without its call in the log."""
+
+    def attempt(at: int) -> tuple[FailingDisk, list[str], bool, Path]:
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        disk, effects = FailingDisk(at=at, fault="EIO"), []
+
+        @tool
+        async def work(n: int) -> str:
+            """Work."""
+            effects.append(f"c{n}")
+            return "worked"
+
+        both = calls(call("work", "c1", n=1), call("work", "c2", n=2))
+        model = play(main=[both, calls(call("work", "c3", n=3)), "Done."])
+        shown = False
+        with contextlib.suppress(LogWriteError):
+            one = stage(folder, model, tools=[work], options=quick("turn", disk))
+            with one.session:
+                shown = one.ask("Work.") == "Done."
+        return disk, effects, shown, folder / "s.jsonl"
+
+    whole, effects, shown, _ = attempt(10_000)
+    assert (effects, shown) == (["c1", "c2", "c3"], True)
+    for at in range(len(whole.done)):
+        _, effects, shown, log = attempt(at)
+        assert not shown
+        made = [made["id"] for row in lines(log) for made in row.get("tool_calls", ())]
+        assert set(effects) <= set(made)
+        if made:
+            root, session = load_session(log, runtime=Runtime(model=play()), options=quick())
+            assert not root.state.open_calls
+            session.close()
+            check_log(log)
+
+
+def test_a_cancelled_turn_leaves_a_session_that_can_be_closed_and_resumed(tmp_path: Path) -> None:
+    async def forever(request: Request) -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    one = stage(tmp_path, play(main=[forever]), options=quick("turn"))
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(one.root.response("hello"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(cancelled())
+    assert one.again(play(main=["Hi."])).ask() == "Hi."

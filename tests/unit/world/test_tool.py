@@ -1,0 +1,306 @@
+"""Tools: typed functions with a schema, a check, and a result that is always text."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from harken import LoggedString, Tool, World, tool
+from harken.world.tool import BadArguments, OutOfTime
+
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers.
+
+    The second is 1 where it is not given.
+    """
+    return a + b
+
+
+def ran(one: Tool, **arguments: Any) -> str:
+    return asyncio.run(one.run(arguments))
+
+
+@pytest.mark.req("S4-07")
+def test_a_schema_comes_from_the_signature_and_the_docstring() -> None:
+    assert add.schema == {
+        "name": "add",
+        "description": "Add two numbers.\n\nThe second is 1 where it is not given.",
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "default": 1}},
+            "required": ["a"],
+        },
+    }
+
+
+def test_a_schema_says_what_types_say() -> None:
+    @tool
+    def paint(
+        color: Literal["red", "blue"], where: list[str], how: dict[str, float] | None = None
+    ) -> str:
+        """Paint."""
+        return color
+
+    properties = paint.parameters["properties"]
+    assert properties["color"] == {"enum": ["blue", "red"]}
+    assert properties["where"] == {"type": "array", "items": {"type": "string"}}
+    assert paint.parameters["required"] == ["color", "where"]
+    json.dumps(paint.schema)
+
+
+def test_a_schema_with_types_of_its_own_is_in_one_piece() -> None:
+    @tool
+    def place(at: Point) -> str:
+        """Place."""
+        return f"{at.x}/{at.y}"
+
+    assert place.parameters["$defs"]["Point"]["properties"].keys() == {"x", "y"}
+    assert place.parameters["properties"]["at"] == {"$ref": "#/$defs/Point"}
+    assert ran(place, at={"x": 1, "y": 2}) == "1/2"
+
+
+@dataclass
+class Point:
+    """Somewhere."""
+
+    x: int
+    y: int
+
+
+def test_a_tool_without_arguments_or_docstring_is_one_too() -> None:
+    @tool
+    def ping() -> str:
+        return "pong"
+
+    assert ping.description == ""
+    assert ping.parameters["properties"] == {}
+    assert ran(ping) == "pong"
+
+
+def test_a_tool_may_have_another_name_than_its_function() -> None:
+    @tool(name="plus")
+    def _add(a: int) -> int:
+        """Add."""
+        return a
+
+    assert _add.name == _add.schema["name"] == "plus"
+    with pytest.raises(BadArguments, match="plus has no argument 'b'"):
+        ran(_add, b=1)
+
+
+def test_an_argument_needs_a_type() -> None:
+    with pytest.raises(TypeError, match="untyped: argument x needs a type"):
+
+        @tool
+        def untyped(x) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001
+            return str(x)
+
+
+@pytest.mark.req("S4-03")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "missing required field `a`"),
+        ({"a": "1"}, "Expected `int`, got `str` - at `$.a`"),
+        ({"a": 1, "c": 1}, "no argument 'c'; it takes: a, b"),
+        ({"a": 1.5}, "got `float`"),
+        ({"a": [1]}, "got `array`"),
+    ],
+)
+def test_arguments_that_do_not_fit_say_what_does(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadArguments, match=says.replace("$", r"\$")):
+        ran(add, **arguments)
+
+
+def test_defaults_are_not_shared_between_calls() -> None:
+    @tool
+    def collect(item: str, into: list[str] = []) -> list[str]:  # noqa: B006
+        """Collect."""
+        into.append(item)
+        return into
+
+    assert ran(collect, item="a") == '["a"]'
+    assert ran(collect, item="b") == '["b"]'
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ("plain", "plain"),
+        ("", ""),
+        (5, "5"),
+        (True, "true"),
+        (None, "null"),
+        ({"a": [1, None]}, '{"a":[1,null]}'),
+        (("a", 1), '["a",1]'),
+        (Point(1, 2), '{"x":1,"y":2}'),
+        (datetime(2026, 1, 1, tzinfo=UTC), '"2026-01-01T00:00:00Z"'),
+        (Path("/x"), "/x"),
+        (10**30, str(10**30)),
+        ({1: 2, (1, 2): 3}, "{1: 2, (1, 2): 3}"),
+        ({"p": Path("/x")}, "{'p': PosixPath('/x')}"),
+        ("\ud83d", "\ud83d"),
+    ],
+    ids=repr,
+)
+def test_a_result_is_always_text(result: Any, text: str) -> None:
+    @tool
+    def give() -> Any:
+        """Give."""
+        return result
+
+    assert ran(give) == text
+
+
+def test_a_result_that_carries_a_message_keeps_it() -> None:
+    @tool
+    def give() -> str:
+        """Give."""
+        return LoggedString("hi", "msg_007")
+
+    assert getattr(asyncio.run(give.run({})), "message_id", None) == "msg_007"
+
+
+@pytest.mark.parametrize("kind", ["def", "async def", "def that returns an awaitable"])
+def test_functions_of_all_kinds_are_tools(kind: str) -> None:
+    async def later(x: int) -> int:
+        await asyncio.sleep(0)
+        return x + 1
+
+    def now(x: int) -> int:
+        return x + 1
+
+    def mixed(x: int) -> Any:
+        return later(x)
+
+    functions: dict[str, Callable[..., Any]] = {
+        "def": now,
+        "async def": later,
+        "def that returns an awaitable": mixed,
+    }
+    assert ran(tool(functions[kind]), x=1) == "2"
+
+
+def test_methods_are_tools() -> None:
+    class Shop:
+        def __init__(self) -> None:
+            self.sold: list[str] = []
+
+        def sell(self, what: str) -> str:
+            """Sell something."""
+            self.sold.append(what)
+            return "sold"
+
+    shop = Shop()
+    sell = tool(shop.sell)
+    assert (sell.name, list(sell.parameters["properties"])) == ("sell", ["what"])
+    assert ran(sell, what="tea") == "sold"
+    assert shop.sold == ["tea"]
+
+
+@pytest.mark.parametrize(
+    "function", [partial(lambda a, b: a + b, b=1), lambda *a: a], ids=["partial", "variadic"]
+)
+def test_what_has_no_plain_signature_is_refused_when_it_is_made(function: Any) -> None:
+    with pytest.raises(TypeError):
+        tool(function)
+
+
+def test_a_variadic_function_is_refused_when_it_is_made() -> None:
+    with pytest.raises(TypeError, match="rest"):
+
+        @tool
+        def run(command: str, *rest: str) -> str:
+            """Run."""
+            return command
+
+    with pytest.raises(TypeError, match="options"):
+
+        @tool
+        def run_too(command: str, **options: str) -> str:
+            """Run."""
+            return command
+
+
+def test_a_plain_function_does_not_hold_up_the_others() -> None:
+    here = threading.Event()
+
+    @tool
+    def wait() -> str:
+        """Wait."""
+        return str(here.wait(5))
+
+    async def both() -> str:
+        waiting = asyncio.create_task(wait.run({}))
+        await asyncio.sleep(0)
+        here.set()
+        return await waiting
+
+    assert asyncio.run(both()) == "True"
+
+
+def test_a_tool_that_takes_too_long_is_told_apart_from_one_that_says_so() -> None:
+    @tool(timeout_s=0.01)
+    async def slow() -> None:
+        """Be slow."""
+        await asyncio.sleep(10)
+
+    @tool(timeout_s=10)
+    async def says() -> None:
+        """Say so."""
+        raise TimeoutError("nobody answered")
+
+    with pytest.raises(OutOfTime, match=r"slow did not finish within 0\.01 s"):
+        ran(slow)
+    with pytest.raises(TimeoutError, match="nobody answered"):
+        ran(says)
+
+
+def test_what_reads_only_may_be_run_again() -> None:
+    @tool(reads_only=True)
+    def read() -> str:
+        """Read."""
+        return ""
+
+    @tool(idempotent=True)
+    def save() -> str:
+        """Save."""
+        return ""
+
+    assert [(t.reads_only, t.idempotent) for t in (read, save, add)] == [
+        (True, True),
+        (False, True),
+        (False, False),
+    ]
+
+
+def test_a_world_holds_its_tools_by_name_and_no_name_twice() -> None:
+    assert World([add]).tools == {"add": add}
+    with pytest.raises(ValueError, match="add"):
+        World([add, add])
+
+
+def test_instructions_are_read_below_the_folder_only(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.md").write_text("A")
+    (tmp_path / "out.md").write_text("secret")
+    (tmp_path / "in" / "link.md").symlink_to(tmp_path / "out.md")
+    world = World(folder=tmp_path / "in")
+    assert world.read_instructions("a.md") == "A"
+    assert world.read_instructions("./x/../a.md") == "A"
+    for path in ("../out.md", str(tmp_path / "out.md"), "link.md"):
+        with pytest.raises(ValueError, match="outside"):
+            world.read_instructions(path)
+    with pytest.raises(OSError, match=r"none\.md"):
+        world.read_instructions("none.md")
+    with pytest.raises(ValueError, match="no folder"):
+        World().read_instructions("a.md")
