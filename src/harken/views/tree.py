@@ -1,0 +1,106 @@
+"""The tree: all agents that ever were, each below the one that it belongs to.
+
+Made from births and moves by the fold. A hook stands below the agent that it watches; whoever is
+gone stays where it last was, marked, with its subtree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from harken.core.events import AgentMoved, Event, Place
+from harken.core.ids import AgentId, MessageId
+from harken.errors import HarkenError
+from harken.session.fold import fold
+from harken.session.state import AgentState, SessionState
+from harken.views.context import placeholders
+from harken.views.row import Row
+
+
+class TreeRow(Row, frozen=True, kw_only=True):
+    """One agent in the tree."""
+
+    agent_id: AgentId
+    name: str
+    """Its id where it has no name."""
+    depth: int
+    """0 at a root."""
+    parent: AgentId | None
+    """The agent above; of a hook, the one that it watches."""
+    place: Place
+    """What it is, or last was before it was gone: primary, subagent or hook."""
+    gone: bool = False
+    """Whether it, or somebody above it, is gone."""
+    language_model: str | None = None
+    birth: MessageId | None = None
+    """None in an older log, which may not tell."""
+    entries: int
+    """How many messages ever entered its transcript."""
+    model_calls: int
+    tokens: int
+    """Input and output together, of its own model calls."""
+    cost_usd: float
+
+
+def tree(events: Iterable[Event]) -> list[TreeRow]:
+    """Return all agents, parents before their children: first hooks, then subagents, by birth.
+
+    Raises HarkenError where the log contradicts itself.
+    """
+    state = SessionState()
+    places: dict[AgentId, Place] = {}
+    for event in events:
+        if isinstance(event, AgentMoved) and event.agent_id in state.agents:
+            _remember(places, state.agents[event.agent_id])
+        try:
+            fold(state, event, placeholders)
+        except ValueError as error:
+            raise HarkenError(f"the log contradicts itself: {error}") from None
+    for agent in state.agents.values():
+        _remember(places, agent)
+    return list(_walk(state, places))
+
+
+def _remember(places: dict[AgentId, Place], agent: AgentState) -> None:
+    """Note where an agent stands, or that it is still remembered where it stood before it went."""
+    if agent.place != "gone" or agent.id not in places:
+        places[agent.id] = agent.place
+
+
+def _walk(state: SessionState, places: dict[AgentId, Place]) -> Iterator[TreeRow]:
+    """Yield the rows, parents first, without recursion: a tree may be deeper than Python likes."""
+    below: dict[AgentId | None, list[AgentState]] = {}
+    for agent in state.agents.values():
+        parent = agent.parent if agent.parent in state.agents else None
+        below.setdefault(parent, []).append(agent)
+    for children in below.values():
+        children.sort(key=lambda agent: places[agent.id] != "hook")
+    seen: set[AgentId] = set()
+    for start in (*below.get(None, ()), *state.agents.values()):  # the latter: agents in a circle
+        waiting = [(start, 0, False)]
+        while waiting:
+            agent, depth, gone = waiting.pop()
+            if agent.id in seen:
+                continue
+            seen.add(agent.id)
+            gone = gone or agent.place == "gone"
+            yield _row(agent, places[agent.id], depth, gone=gone)
+            lower = reversed(below.get(agent.id, []))
+            waiting.extend((child, depth + 1, gone) for child in lower)
+
+
+def _row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> TreeRow:
+    return TreeRow(
+        agent_id=agent.id,
+        name=agent.name or agent.id,
+        depth=depth,
+        parent=agent.parent,
+        place=place,
+        gone=gone,
+        language_model=agent.language_model,
+        birth=agent.birth or None,
+        entries=len(agent.transcript or ()),
+        model_calls=agent.spent.model_calls,
+        tokens=agent.spent.tokens,
+        cost_usd=agent.spent.cost_usd,
+    )

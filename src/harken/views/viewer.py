@@ -1,0 +1,137 @@
+"""`SessionViewer`: the views of one log file, under the names of the specification.
+
+The file is read once, when the first view asks, and without a lock: a log that is being written
+shows as far as its last whole line. Events come back as the dicts that the log holds, with all
+that this version does not know, and without `sum`.
+
+Source: spec [S0] "SessionViewer Class".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from harken.core.codec import decode
+from harken.core.events import Event, event_dict
+from harken.core.ids import AgentId, MessageId, base_of
+from harken.errors import UnknownName
+from harken.session.reader import Reading, open_log, paused_gc, records
+from harken.views import flow
+from harken.views.dialog import dialog
+from harken.views.links import Links
+from harken.views.perspective import narrate, perspective
+from harken.views.transcript import transcript
+
+EventDict: TypeAlias = dict[str, Any]
+
+
+class SessionViewer:
+    """Different views of one session, by links alone: no tool is known to it.
+
+    Agents are named by id or by name. What is not there is an UnknownName that lists what is,
+    except where a method says that it returns nothing then.
+    """
+
+    def __init__(self, session_file: str | Path) -> None:
+        """View a log. Raises LogNotFound or NotALog here, LogDamaged and LogTooNew at first use."""
+        self.path = Path(session_file)
+        open_log(self.path).close()
+        self.reading = Reading()
+        """How the log was read: torn, verified, in which dialect; filled in at first use."""
+        self._lines: list[bytes] = []
+
+    @cached_property
+    def events(self) -> Links:
+        """All events, for every other view: `tree(viewer.events)`."""
+        events: list[Event] = []
+        lines: list[bytes] = []
+        self.reading = Reading()
+        with paused_gc():
+            for event, line in records(self.path, self.reading):
+                events.append(event)
+                lines.append(line)
+        self._lines = lines
+        return Links(events)
+
+    def raw(self, event: Event) -> EventDict:
+        """Return an event of this log as the dict that its line holds.
+
+        An event of an older dialect comes in current members.
+        """
+        position = self.events.at.get(event.message_id)
+        is_here = position is not None and self.events.events[position] is event
+        if position is None or not is_here or self.reading.dialect is not None:
+            return event_dict(event)
+        data: EventDict = decode(self._lines[position])
+        data.pop("sum", None)
+        return data
+
+    def resolve_agent(self, name_or_id: str) -> AgentId:
+        """Return the id of the agent with this id or name (also a former one).
+
+        Raises UnknownName, which lists the agents, or the ids of those that share the name.
+        """
+        return self.events.names.resolve(name_or_id)
+
+    def resolve_message(self, message_id: str) -> MessageId:
+        """Return the id of this message: `msg_003`, a call of it (`msg_003.call_abc`), or `3`.
+
+        Raises UnknownName, which says which ids there are.
+        """
+        padded = f"msg_{message_id:0>3}"
+        for id_ in (MessageId(message_id), base_of(message_id), MessageId(padded)):
+            if id_ in self.events.at:
+                return id_
+        ids = [event.message_id for event in self.events]
+        raise UnknownName("message", message_id, [f"{ids[0]} to {ids[-1]}"] if ids else [])
+
+    def list_agents(self) -> dict[AgentId, str]:
+        """Return all agents that ever were: id to name, to the id where it has no name."""
+        return dict(self.events.names.called)
+
+    def get_transcript(self, agent_id: str) -> list[EventDict]:
+        """Return an agent's entries, oldest first; none for an unknown agent.
+
+        Raises UnknownName for a name that several agents had.
+        """
+        try:
+            agent = self.resolve_agent(agent_id)
+        except UnknownName as error:
+            if error.kind == "agent":
+                return []
+            raise
+        return self._raw(transcript(self.events, agent))
+
+    def extract_dialog(self, agent_ids: Iterable[str]) -> list[dict[str, Any]]:
+        """Return what these agents said and heard, each content once, as `dialog.DialogItem`s.
+
+        The first of them that said or heard a content gives its words; `differs` is true where
+        another heard it differently.
+        """
+        chosen = [self.resolve_agent(agent) for agent in agent_ids]
+        return [item.as_json() for item in dialog(self.events, chosen)]
+
+    def extract_agent_perspective(self, agent_id: str) -> str:
+        """Return what an agent heard, thought, did and said, a labelled text each.
+
+        Labels: [System] [Heard] [Thought] [Action] [Received] [Said].
+        """
+        return narrate(perspective(self.events, self.resolve_agent(agent_id)))
+
+    def build_causality_index(self) -> dict[MessageId, MessageId]:
+        """Return each message's parent: its substance, else its first cause, else its call."""
+        return flow.parents(self.events)
+
+    def trace_message_flow(self, message_id: str) -> list[EventDict]:
+        """Return what led to a message over all links, oldest first, it last; [] if unknown."""
+        return self._raw(flow.trace(self.events, message_id))
+
+    def trace_content_references(self, content_msg_id: str) -> list[EventDict]:
+        """Return the entries whose substance is this message: who heard it; [] if unknown."""
+        return self._raw(flow.references(self.events, content_msg_id))
+
+    def _raw(self, events: Iterable[Event]) -> list[EventDict]:
+        return [self.raw(event) for event in events]

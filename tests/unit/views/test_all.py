@@ -1,0 +1,84 @@
+"""What holds for every view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from harken.core import codec
+from harken.core.events import Event, LlmRequest
+from harken.views.context import context
+from harken.views.dialog import dialog
+from harken.views.flow import hearers, parents, references, spread, trace
+from harken.views.interventions import interventions
+from harken.views.links import Links
+from harken.views.names import Names
+from harken.views.perspective import perspective
+from harken.views.row import Row
+from harken.views.timeline import timeline
+from harken.views.transcript import transcript
+from harken.views.tree import tree
+from tests.unit.views.play import Play
+
+View = Callable[[list[Event] | Links], object]
+
+
+def contexts(events: list[Event] | Links) -> object:
+    requests = [event for event in events if isinstance(event, LlmRequest)]
+    return [context(events, request.message_id) for request in requests]
+
+
+VIEWS: dict[str, View] = {
+    "context": contexts,
+    "dialog": lambda events: dialog(events, ["agent_002", "agent_001"]),
+    "hearers": lambda events: hearers(events, "msg_009"),
+    "interventions": interventions,
+    "names": lambda events: Names(events).called,
+    "parents": parents,
+    "perspective": lambda events: perspective(events, "agent_001"),
+    "references": lambda events: references(events, "msg_009"),
+    "spread": lambda events: spread(events, "msg_009"),
+    "timeline": timeline,
+    "trace": lambda events: trace(events, "msg_010"),
+    "transcript": lambda events: transcript(events, "agent_002"),
+    "tree": tree,
+}
+
+
+@pytest.fixture
+def events(play: Play) -> list[Event]:
+    jack = play.born("Jack", by=play.root)
+    play.hears(play.root, "Hi")
+    play.answers(play.root, play.asks(play.root), "the password is 1234")
+    said = play.says(jack, "1234")
+    play.hears(play.root, "[Jack]: ...", said)
+    play.result(play.root, play.calls(play.root, ("look", "{}")), "a cat", substance=said)
+    play.asks(play.root)
+    play.moves(jack, "gone")
+    return list(play.viewer().events)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_prefix_of_a_log_can_be_viewed(events: list[Event], name: str) -> None:
+    """A live log is a prefix of what it will be."""
+    for length in range(len(events) + 1):
+        VIEWS[name](events[:length])
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_is_a_pure_function_and_the_same_over_shared_links(
+    events: list[Event], name: str
+) -> None:
+    before = codec.encode(events)
+    assert VIEWS[name](events) == VIEWS[name](events) == VIEWS[name](Links(events))
+    assert codec.encode(events) == before
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_a_view_returns_is_json_as_it_stands(events: list[Event], name: str) -> None:
+    found = VIEWS[name](events)
+    assert found
+    plain = codec.decode(codec.encode(found))
+    if isinstance(found, list) and isinstance(found[0], Row):
+        assert plain == [row.as_json() for row in found]

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+
+from harken.core.events import Event, TranscriptEntry, event_from
+from harken.core.ids import AgentId
+from harken.core.messages import FunctionCall, ThinkingPart, ToolCall
+from harken.views.filter import select, utterances
+from harken.views.viewer import SessionViewer
+from tests.unit.views.examples import JACK, ROOT
+from tests.unit.views.play import Play
+
+
+def ids(events: object) -> list[str]:
+    return [str(event.message_id) for event in events]  # type: ignore[attr-defined]
+
+
+@pytest.mark.req("S0-10")
+def test_an_utterance_is_assistant_content_without_calls_and_nothing_else(
+    cafe: SessionViewer,
+) -> None:
+    assert ids(utterances(cafe.events)) == ["msg_015", "msg_018"]
+
+
+@pytest.mark.req("S0-10")
+@pytest.mark.parametrize(
+    ("entry", "is_one"),
+    [
+        (TranscriptEntry(role="assistant", content="Hi"), True),
+        (TranscriptEntry(role="assistant", content="Hi", tool_calls=[]), True),
+        (TranscriptEntry(role="assistant", content=[ThinkingPart("hm")]), True),
+        (TranscriptEntry(role="assistant", content=""), False),
+        (TranscriptEntry(role="assistant"), False),
+        (TranscriptEntry(role="user", content="Hi"), False),
+        (TranscriptEntry(role="system", content="Hi"), False),
+        (TranscriptEntry(role="tool", content="Hi", tool_call_id="c"), False),
+        (
+            TranscriptEntry(
+                role="assistant", content="Hi", tool_calls=[ToolCall("c", FunctionCall("f", "{}"))]
+            ),
+            False,
+        ),
+    ],
+)
+def test_what_is_an_utterance(entry: Event, is_one: bool) -> None:
+    assert bool(list(utterances([entry]))) == is_one
+
+
+@pytest.mark.req("S1-12")
+def test_events_are_filtered_by_type_agent_and_role(cafe: SessionViewer) -> None:
+    events = cafe.events
+    assert ids(select(events, event_type="agent_created")) == ["msg_001", "msg_004", "msg_008"]
+    assert ids(select(events, agent_id=JACK, role="user")) == ["msg_013", "msg_020"]
+    assert ids(select(events, role="system")) == ["msg_005", "msg_009"]
+    assert ids(select(events, agent_id=ROOT, event_type="piece_of_text")) == ["msg_012"]
+    assert len(list(select(events))) == 20
+    assert ids(select(events, agent_id="nobody")) == []
+
+
+@pytest.mark.req("S1-12")
+def test_events_are_filtered_by_what_they_point_at(cafe: SessionViewer) -> None:
+    events = list(cafe.events)
+    assert ids(select(events, link="msg_011")) == ["msg_012", "msg_016", "msg_019"]
+    assert ids(select(events, link="msg_011", by="cause")) == ["msg_012"]
+    assert ids(select(events, link="msg_011", by="call", role="tool")) == ["msg_016", "msg_019"]
+    assert ids(select(events, by="substance", agent_id=JACK)) == ["msg_013", "msg_020"]
+    assert ids(select(events, link="msg_012", by="cause")) == []
+
+
+@pytest.mark.req("S1-12")
+def test_one_of_several_calls_is_a_link_of_its_own(play: Play) -> None:
+    call = play.calls(play.root, ("discuss", "{}"), ("look", "{}"))
+    first, second = f"{call}.discuss_{call}_0", f"{call}.look_{call}_1"
+    piece = play.piece(play.root, "Hi?", first)
+    one, two = play.result(play.root, call, "Hi"), play.result(play.root, call, "a cat")
+    events = play.viewer().events
+    assert ids(select(events, link=first)) == [piece, one]
+    assert ids(select(events, link=second)) == [two]
+    assert ids(select(events, link=call)) == [piece, one, two]
+
+
+def test_an_event_of_an_unknown_type_is_filtered_by_what_it_has() -> None:
+    """A member of an unheard-of type is a link only where it looks like one."""
+    new = {
+        "event_type": "new",
+        "message_id": "m",
+        "agent_id": "a",
+        "role": "user",
+        "cause": ["b", 1],
+    }
+    odd = {"event_type": "odd", "message_id": "n", "agent_id": 7, "role": 7, "cause": 7}
+    same = {"event_type": "new", "message_id": "s", "substance": "b"}
+    events = [event_from(new), event_from(odd), event_from(same)]
+    assert ids(select(events, role="user", agent_id=AgentId("a"), link="b")) == ["m"]
+    assert ids(select(events, event_type="odd")) == ["n"]
+    assert ids(select(events, link="b", by="substance")) == ["s"]
+    assert ids(select(events, by="cause")) == ["m"]

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import pytest
+
+from harken.core import events as ev
+from harken.core.ids import AgentId
+from harken.core.messages import ImagePart, TextPart
+from harken.views.interventions import interventions
+from harken.views.viewer import SessionViewer
+from tests.unit.views.play import Play
+
+SECRET, REDACTED = "the password is 1234", "the password is [REDACTED]"
+
+
+@pytest.fixture
+def jack(play: Play) -> AgentId:
+    return play.born("Jack", by=play.root)
+
+
+@pytest.fixture
+def jill(play: Play, jack: AgentId) -> AgentId:
+    return play.born("Jill", by=play.root)
+
+
+@pytest.mark.req("S0-50")
+def test_a_rewritten_utterance_is_listed_with_what_was_proposed_and_heard(
+    play: Play, jack: AgentId, jill: AgentId
+) -> None:
+    said = play.says(jack, SECRET)
+    heard = play.hears(jill, f"[Jack]: {REDACTED}", said)
+    (found,) = interventions(play.viewer().events)
+    assert found.as_json() == {
+        "kind": "message",
+        "message_id": said,
+        "agent_id": jack,
+        "name": "Jack",
+        "proposed": SECRET,
+        "became": f"[Jack]: {REDACTED}",
+        "became_id": heard,
+        "heard_by": jill,
+        "heard_by_name": "Jill",
+        "time": "2026-01-31T12:00:09.000000Z",
+    }
+
+
+@pytest.mark.req("S0-50")
+def test_the_form_in_which_others_hear_an_utterance_is_no_intervention(
+    play: Play, cafe: SessionViewer, jack: AgentId, jill: AgentId
+) -> None:
+    said = play.says(jack, SECRET)
+    for form in (SECRET, f"[Jack]: {SECRET}", f"[Jack whispers]: {SECRET}", f"[{jack}]: {SECRET}"):
+        play.hears(jill, form, said)
+    assert interventions(play.viewer().events) == []
+    assert interventions(cafe.events) == []
+
+
+@pytest.mark.req("S0-50")
+@pytest.mark.parametrize(
+    "heard", [f"[Jill]: {SECRET}", f"[Jackson]: {SECRET}", f"[Jack]: {SECRET} ", "[Jack]: ", ""]
+)
+def test_any_other_text_or_author_is_one(
+    play: Play, jack: AgentId, jill: AgentId, heard: str
+) -> None:
+    play.hears(jill, heard, play.says(jack, SECRET))
+    assert len(interventions(play.viewer().events)) == 1
+
+
+def test_any_label_will_do_for_an_author_without_a_name(play: Play, jack: AgentId) -> None:
+    nameless = play.born(None, by=play.root)
+    said = play.says(nameless, "Hi")
+    play.hears(jack, "[the third]: Hi", said)
+    play.hears(jack, "[the third]: Ho", said)
+    assert [found.became for found in interventions(play.viewer().events)] == ["[the third]: Ho"]
+
+
+def test_a_rewritten_piece_result_and_answer_to_the_user_are_listed_too(
+    play: Play, jack: AgentId
+) -> None:
+    call = play.calls(play.root, ("discuss", "{}"))
+    play.hears(jack, REDACTED, play.piece(play.root, SECRET, call))
+    play.result(play.root, call, REDACTED, substance=play.says(jack, SECRET))
+    play.hears("user", REDACTED, play.says(play.root, SECRET))
+    found = interventions(play.viewer().events)
+    assert [(one.name, one.heard_by_name) for one in found] == [
+        ("Root", "Jack"),
+        ("Jack", "Root"),
+        ("Root", "user"),
+    ]
+
+
+def test_another_image_under_the_same_text_is_one_and_other_metadata_is_not(
+    play: Play, jack: AgentId
+) -> None:
+    picture = ImagePart(media_type="image/png", data="eA==")
+    said = play.says(play.root, [TextPart("Look"), picture])
+    play.hears(jack, [TextPart("Look"), ImagePart("image/png", "eA==", meta={"id": 1})], said)
+    assert interventions(play.viewer().events) == []
+    play.hears(jack, [TextPart("Look"), ImagePart("image/png", "eQ==")], said)
+    assert len(interventions(play.viewer().events)) == 1
+
+
+def test_what_represents_a_message_that_the_log_lacks_tells_nothing(inner: SessionViewer) -> None:
+    assert interventions(inner.events) == []
+
+
+def test_a_rewritten_action_is_listed_with_both_calls_verbatim(play: Play) -> None:
+    guard = play.born("Guard", by=play.root, relation="hook")
+    call = play.calls(play.root, ("look", "{}"), ("rm", "{not json"))
+    verdict = play.says(guard, "REWRITE: {}")
+    play.session.append(
+        ev.ActionRewritten(
+            agent_id=play.root,
+            call=f"{call}.rm_{call}_1",
+            tool="rm",
+            arguments="{}",
+            cause=verdict,
+        )
+    )
+    (found,) = interventions(play.viewer().events)
+    assert (found.kind, found.proposed, found.became) == ("action", "rm {not json", "rm {}")
+    assert (found.message_id, found.name, found.heard_by) == (call, "Root", play.root)
+
+
+def test_the_only_call_of_a_message_is_named_by_the_message(play: Play) -> None:
+    call = play.calls(play.root, ("rm", "/"))
+    play.session.append(
+        ev.ActionRewritten(agent_id=play.root, call=call, tool="rm", arguments="/tmp/x")
+    )
+    (found,) = interventions(play.viewer().events)
+    assert (found.proposed, found.became) == ("rm /", "rm /tmp/x")
+
+
+def test_a_rewritten_call_that_the_log_lacks_tells_nothing() -> None:
+    rewritten = ev.ActionRewritten(call="msg_007.c", tool="rm", arguments="x")
+    assert interventions([rewritten]) == []

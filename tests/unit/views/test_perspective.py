@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harken.core.messages import CallPlace, ImagePart, TextPart, ThinkingPart
+from harken.views.perspective import perspective
+from harken.views.viewer import SessionViewer
+from tests.unit.views.examples import ADVICE, HELLO, HI, INNER, JILL
+from tests.unit.views.play import Play, write_log
+
+
+@pytest.mark.req("S0-45", "S1-11")
+def test_example_2_gives_jills_perspective_with_its_labels(inner: SessionViewer) -> None:
+    assert inner.extract_agent_perspective(JILL) == (
+        '[Action]: task {"name": "Inner"}\n'
+        f"[Heard]: [Jack]: {HI}\n"
+        '[Action]: discuss {"speakers": ["Inner"]}\n'
+        f"[Received]: {ADVICE}\n"
+        f"[Said]: {HELLO}"
+    )
+
+
+def test_instructions_are_labelled_system(inner: SessionViewer) -> None:
+    told = inner.extract_agent_perspective("Inner").splitlines()
+    assert told[0] == "[System]: You are Jill's inner voice..."
+    assert inner.extract_agent_perspective(INNER).splitlines() == told
+
+
+@pytest.mark.req("S0-45")
+def test_thoughts_stand_where_the_agent_thought_them(play: Play) -> None:
+    play.hears(play.root, "Is it raining?")
+    here = play.session.next_id()
+    message = {
+        "role": "assistant",
+        "content": [
+            ThinkingPart("I must look."),
+            TextPart("One moment."),
+            CallPlace(f"look_{here}"),
+            ThinkingPart("And listen."),
+            TextPart(""),
+        ],
+        "tool_calls": [{"id": f"look_{here}", "function": {"name": "look", "arguments": "{}"}}],
+    }
+    call = play.session.log_transcript_entry(play.root, message)
+    play.result(play.root, call, "wet")
+    play.says(play.root, [ThinkingPart("Wet means rain."), TextPart("Yes."), ImagePart(url="u")])
+    assert play.viewer().extract_agent_perspective("Root").splitlines() == [
+        "[Heard]: Is it raining?",
+        "[Thought]: I must look.",
+        "[Action]: One moment.",
+        "[Action]: look {}",
+        "[Thought]: And listen.",
+        "[Received]: wet",
+        "[Thought]: Wet means rain.",
+        "[Said]: Yes.",
+        "[Said]: [image u]",
+    ]
+
+
+@pytest.mark.req("S1-11")
+def test_text_beside_a_call_and_each_of_several_calls_are_actions(play: Play) -> None:
+    play.calls(play.root, ("a", "1"), ("b", "2"), text="Both at once.")
+    moments = perspective(play.viewer().events, play.root)
+    assert [(m.label, m.text) for m in moments] == [
+        ("Action", "Both at once."),
+        ("Action", "a 1"),
+        ("Action", "b 2"),
+    ]
+
+
+def test_the_place_of_a_call_that_a_foreign_log_lacks_is_passed_over(tmp_path: Path) -> None:
+    content = [{"type": "call", "id": "lost"}, {"type": "text", "text": "Yes."}]
+    line = {"message_id": "1", "event_type": "transcript_entry", "agent_id": "a"}
+    viewer = write_log(tmp_path, [{**line, "role": "assistant", "content": content}])
+    assert viewer.extract_agent_perspective("a") == "[Said]: Yes."
+
+
+def test_an_empty_answer_still_shows(play: Play) -> None:
+    play.says(play.root, None)
+    assert play.viewer().extract_agent_perspective("Root") == "[Said]: "
+
+
+def test_what_the_user_was_shown_is_what_the_user_heard(play: Play) -> None:
+    play.hears("user", "[REDACTED]", play.says(play.root, "1234"))
+    assert play.viewer().extract_agent_perspective("user") == "[Heard]: [REDACTED]"
+
+
+def test_a_copy_is_heard_whatever_its_role(play: Play) -> None:
+    jack = play.born("Jack", by=play.root)
+    said = play.says(play.root, "Hi")
+    play.session.log_transcript_entry(jack, {"role": "assistant", "content": "Hi"}, said)
+    assert play.viewer().extract_agent_perspective("Jack") == "[Heard]: Hi"
+
+
+def test_rows_are_json(play: Play) -> None:
+    play.hears(play.root, "Hi")
+    (moment,) = perspective(play.viewer().events, play.root)
+    assert moment.as_json() == {
+        "label": "Heard",
+        "text": "Hi",
+        "message_id": "msg_002",
+        "time": "2026-01-31T12:00:02.000000Z",
+    }

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+
+from harken.core import events as ev
+from harken.core.ids import MessageId
+from harken.views.timeline import timeline
+from harken.views.viewer import SessionViewer
+from tests.unit.views.examples import EXAMPLE_1, HI, JACK, JILL, ROOT
+from tests.unit.views.play import Play
+
+
+@pytest.mark.req("S1-13")
+def test_the_timeline_holds_all_events_in_order_with_agents_as_lanes(cafe: SessionViewer) -> None:
+    view = timeline(cafe.events)
+    assert [mark.message_id for mark in view.marks] == [line["message_id"] for line in EXAMPLE_1]
+    assert [lane.agent_id for lane in view.lanes] == [ROOT, JACK, JILL]
+    for mark, line in zip(view.marks, EXAMPLE_1, strict=True):
+        assert mark.lane is not None
+        assert view.lanes[mark.lane].agent_id == line["agent_id"]
+    jack = view.lanes[1]
+    assert (jack.name, jack.first, jack.last, jack.events) == ("Jack", "msg_004", "msg_020", 5)
+    assert view.marks[14].text == HI
+
+
+@pytest.mark.req("S1-13")
+def test_a_turn_begins_when_the_user_speaks_to_the_primary_agent(play: Play) -> None:
+    jack = play.born("Jack", by=play.root)
+    guard = play.born("Guard", by=play.root, relation="hook")
+    first = play.hears(play.root, "Hi")
+    play.hears(jack, "File changed: data.json")
+    play.hears(play.root, "[hook Guard]: hm", cause=play.says(guard, "COMMENT: hm"))
+    second = play.hears(play.root, "Go on")
+    last = play.says(play.root, "Done")
+    turns = {mark.message_id: mark.turn for mark in timeline(play.viewer().events).marks}
+    assert turns[MessageId("msg_001")] == 0
+    assert (turns[first], turns[second], turns[last]) == (1, 2, 2)
+
+
+def test_the_turns_follow_the_primary_agent(play: Play) -> None:
+    above = play.born("Above", by=play.root)
+    play.moves(above, "primary")
+    play.moves(play.root, "subagent", above)
+    play.hears(play.root, "not the user")
+    heard = play.hears(above, "Hi")
+    turns = {mark.message_id: mark.turn for mark in timeline(play.viewer().events).marks}
+    assert (turns[heard], list(turns.values()).count(1)) == (1, 1)
+
+
+def test_every_mark_says_what_happened(play: Play) -> None:
+    play.hears(play.root, "Hi")
+    tools = ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h")
+    request = play.asks(play.root, tools=play.session.append(tools))
+    play.answers(play.root, request, "Hello")
+    call = play.calls(play.root, ("look", "{}"), text="I look.")
+    rewritten = ev.ActionRewritten(agent_id=play.root, call=call, tool="look", arguments="[]")
+    play.session.append(rewritten)
+    play.piece(play.root, "a piece", call)
+    play.result(play.root, call, "a cat")
+    jack = play.born("Jack", by=play.root)
+    play.moves(jack, "hook", play.root)
+    play.moves(jack, "gone")
+    play.session.append(ev.InterlocutorsSet(agent_id=play.root, speakers=[play.root], listeners=[]))
+    play.session.end("bye")
+    marks = timeline(play.viewer().events).marks
+    assert '"session_id":"play"' in marks[0].text
+    assert [mark.text for mark in marks[1:]] == [
+        "Root, primary",
+        "Hi",
+        "1 tools",
+        "scripted:play reads 1 messages",
+        "Hello",
+        "stop_reason stop, input_tokens 10, output_tokens 2, cost_usd 0.5",
+        "I look.\nlook {}",
+        f"{call}: look []",
+        "a piece",
+        "a cat",
+        'task {"not": "read"}',
+        "Jack, subagent",
+        "Created: Jack",
+        "hook of Root",
+        "gone",
+        "speakers: Root; listeners: none",
+        '{"reason":"bye"}',
+    ]
+    assert (marks[0].lane, marks[1].lane) == (None, 0)
+
+
+def test_the_user_has_a_lane_where_the_log_speaks_of_what_the_user_was_shown(play: Play) -> None:
+    play.hears("user", "[REDACTED]", play.says(play.root, "1234"))
+    view = timeline(play.viewer().events)
+    assert [lane.name for lane in view.lanes] == ["Root", "user"]
+    assert view.as_json()["marks"][-1]["lane"] == 1
+
+
+def test_an_event_of_an_unknown_type_shows_its_members(play: Play) -> None:
+    strange = ev.event_from({"event_type": "new", "message_id": "msg_9", "time": "", "x": [1]})
+    assert timeline([strange]).marks[0].text == '{"x":[1]}'

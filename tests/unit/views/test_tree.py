@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harken.core import events as ev
+from harken.core.ids import AgentId, MessageId
+from harken.errors import HarkenError
+from harken.views.tree import TreeRow, tree
+from harken.views.viewer import SessionViewer
+from tests.unit.views.examples import INNER, JACK, JILL, ROOT
+from tests.unit.views.play import Play
+
+
+def shape(rows: list[TreeRow]) -> list[tuple[str, int, str, bool]]:
+    return [(row.name, row.depth, row.place, row.gone) for row in rows]
+
+
+@pytest.mark.req("S1-13")
+def test_the_tree_of_example_1(cafe: SessionViewer) -> None:
+    rows = tree(cafe.events)
+    assert [(row.agent_id, row.depth, row.parent) for row in rows] == [
+        (ROOT, 0, None),
+        (JACK, 1, ROOT),
+        (JILL, 1, ROOT),
+    ]
+    assert rows[1].birth == "msg_004"
+    assert rows[1].language_model == "anthropic/claude-sonnet-4-5-20250929"
+    assert rows[1].entries == 4
+
+
+def test_an_agent_whose_birth_an_excerpt_lacks_is_a_root(inner: SessionViewer) -> None:
+    rows = tree(inner.events)
+    assert [(row.agent_id, row.depth, row.birth) for row in rows] == [
+        (JILL, 0, None),
+        (INNER, 1, "msg_031"),
+    ]
+
+
+@pytest.mark.req("S1-13")
+def test_hooks_come_first_and_who_is_gone_stays_in_place_with_its_subtree(play: Play) -> None:
+    jack = play.born("Jack", by=play.root)
+    play.born("Anna", by=jack)
+    play.born("Jill", by=play.root)
+    play.born("Guard", by=play.root, relation="hook")
+    critic = play.born("Critic", by=play.root, relation="hook")
+    play.moves(jack, "gone")
+    play.moves(critic, "gone")
+    assert shape(tree(play.viewer().events)) == [
+        ("Root", 0, "primary", False),
+        ("Guard", 1, "hook", False),
+        ("Critic", 1, "hook", True),
+        ("Jack", 1, "subagent", True),
+        ("Anna", 2, "subagent", True),
+        ("Jill", 1, "subagent", False),
+    ]
+
+
+@pytest.mark.req("S1-13")
+def test_the_tree_follows_moves(play: Play) -> None:
+    """Jill becomes a hook of Jack; then a new agent takes Root's place above it."""
+    jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
+    play.moves(jill, "hook", jack)
+    above = play.born("Above", by=play.root)
+    play.moves(above, "primary")
+    play.moves(play.root, "subagent", above)
+    assert shape(tree(play.viewer().events)) == [
+        ("Above", 0, "primary", False),
+        ("Root", 1, "subagent", False),
+        ("Jack", 2, "subagent", False),
+        ("Jill", 3, "hook", False),
+    ]
+
+
+def test_a_row_says_what_the_agents_model_calls_cost(play: Play) -> None:
+    play.hears(play.root, "Hi")
+    play.answers(play.root, play.asks(play.root), "Hello")
+    (row,) = tree(play.viewer().events)
+    assert (row.model_calls, row.tokens, row.cost_usd, row.entries) == (1, 12, 0.5, 2)
+    assert row.as_json()["name"] == "Root"
+
+
+def test_a_very_deep_tree_is_no_trouble(tmp_path: Path) -> None:
+    def born(n: int) -> ev.AgentCreated:
+        return ev.AgentCreated(
+            message_id=MessageId(f"msg_{n:03d}"),
+            agent_id=AgentId(f"agent_{n:03d}"),
+            cause=f"msg_{n - 1:03d}" if n else None,
+        )
+
+    rows = tree([born(n) for n in range(3000)])
+    assert rows[-1].depth == 2999
+
+
+def test_agents_in_a_circle_show_once_each() -> None:
+    one, two = AgentId("one"), AgentId("two")
+    events: list[ev.Event] = [
+        ev.AgentMoved(agent_id=one, place="subagent", parent=two),
+        ev.AgentMoved(agent_id=two, place="subagent", parent=one),
+    ]
+    assert [row.agent_id for row in tree(events)] == [one, two]
+
+
+def test_a_commit_that_an_agent_started_from_needs_no_store(play: Play) -> None:
+    loaded = ev.ContextLoaded(agent_id=play.root, ctx="ctx-1", count=2, context_hash="")
+    events = [*play.viewer().events, loaded]
+    assert shape(tree(events)) == [("Root", 0, "primary", False)]
+
+
+def test_a_log_that_contradicts_itself_is_an_error_of_one_line(play: Play) -> None:
+    edit = ev.TranscriptEdited(agent_id=play.root, segments=[ev.Segment(start=0, stop=9)])
+    with pytest.raises(HarkenError, match="contradicts itself"):
+        tree([*play.viewer().events, edit])

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harken.core import events as ev
+from harken.core.ids import AgentId
+from harken.errors import LogDamaged, LogNotFound, NotALog, UnknownName
+from harken.session.session import Session
+from harken.views.viewer import SessionViewer
+from tests.unit.views.examples import EXAMPLE_1, HI, JACK, JILL, ROOT, Line
+from tests.unit.views.play import Play, write_log
+
+
+@pytest.mark.req("S0-41")
+def test_list_agents_gives_ids_and_names_and_the_id_where_there_is_no_name(
+    cafe: SessionViewer,
+) -> None:
+    assert cafe.list_agents() == {ROOT: ROOT, JACK: "Jack", JILL: "Jill"}
+
+
+@pytest.mark.req("S0-41")
+def test_list_agents_includes_past_agents_and_not_the_user(play: Play) -> None:
+    jack = play.born("Jack", by=play.root)
+    said = play.says(play.root, "the password is 1234")
+    play.hears("user", "the password is [REDACTED]", said)
+    play.moves(jack, "gone")
+    assert play.viewer().list_agents() == {play.root: "Root", jack: "Jack"}
+
+
+def test_an_agent_that_an_excerpt_speaks_of_without_a_birth_is_listed(inner: SessionViewer) -> None:
+    assert inner.list_agents() == {JILL: JILL, "agent_jill_inner": "Inner"}
+
+
+def test_a_renamed_agent_is_listed_under_its_last_name_and_found_by_both(play: Play) -> None:
+    jack = play.born("Jack", by=play.root)
+    play.session.append(ev.AgentConfigured(agent_id=jack, name="John"))
+    viewer = play.viewer()
+    assert viewer.list_agents()[jack] == "John"
+    assert viewer.resolve_agent("Jack") == viewer.resolve_agent("John") == jack
+
+
+@pytest.mark.req("S0-42")
+def test_a_transcript_is_the_agents_entries_in_order_without_pieces(cafe: SessionViewer) -> None:
+    own = [line for line in EXAMPLE_1 if line["agent_id"] == ROOT]
+    entries = [line for line in own if line["event_type"] == "transcript_entry"]
+    assert cafe.get_transcript(ROOT) == entries
+    assert any(line["event_type"] == "piece_of_text" for line in own)
+
+
+@pytest.mark.req("S0-42")
+def test_the_transcript_of_an_unknown_agent_is_empty(cafe: SessionViewer) -> None:
+    assert cafe.get_transcript("agent_nobody") == []
+
+
+def test_a_transcript_can_be_asked_for_by_name(cafe: SessionViewer) -> None:
+    assert cafe.get_transcript("Jack") == cafe.get_transcript(JACK) != []
+
+
+def test_event_dicts_are_what_the_line_holds_without_its_sum(play: Play) -> None:
+    play.hears(play.root, "Hi")
+    line = json.loads(play.session.path.read_text(encoding="utf-8").splitlines()[-1])
+    assert line.pop("sum")
+    assert play.viewer().get_transcript(play.root) == [line]
+
+
+def test_event_dicts_keep_members_that_this_version_does_not_know(tmp_path: Path) -> None:
+    call = {"id": "c1", "function": {"name": "new", "arguments": "{}", "strict": True}, "index": 0}
+    line: Line = {
+        "message_id": "msg_001",
+        "event_type": "transcript_entry",
+        "agent_id": "a",
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [call],
+        "mood": "good",
+    }
+    assert write_log(tmp_path, [line]).get_transcript("a") == [line]
+
+
+def test_events_of_an_older_dialect_come_in_current_members(tmp_path: Path) -> None:
+    said: Line = {
+        "message_id": "msg_001",
+        "event_type": "transcript_entry",
+        "agent_id": "a",
+        "role": "assistant",
+        "content": "Hi",
+    }
+    heard: Line = {**said, "message_id": "msg_002", "agent_id": "b", "role": "user"}
+    viewer = write_log(tmp_path, [said, {**heard, "content_id": "msg_001"}])
+    (entry,) = viewer.get_transcript("b")
+    assert entry["substance"] == "msg_001"
+    assert "content_id" not in entry
+
+
+def test_an_event_of_another_log_is_given_by_its_own_members(cafe: SessionViewer) -> None:
+    stranger = ev.PieceOfText(message_id=cafe.events.events[0].message_id, content="x")
+    assert cafe.raw(stranger)["content"] == "x"
+
+
+def test_the_first_of_two_events_with_one_id_is_the_one_that_links_mean(tmp_path: Path) -> None:
+    first = {**EXAMPLE_1[14], "content": "first"}
+    viewer = write_log(tmp_path, [first, {**first, "content": "second"}, *EXAMPLE_1[16:17]])
+    assert viewer.trace_message_flow("msg_017")[0]["content"] == "first"
+    assert [e["content"] for e in viewer.get_transcript(JACK)] == ["first", "second"]
+
+
+def test_a_name_that_several_agents_had_lists_their_ids(play: Play) -> None:
+    one = play.born("Jack", by=play.root)
+    play.moves(one, "gone")
+    two = play.born("Jack", by=play.root)
+    viewer = play.viewer()
+    with pytest.raises(UnknownName, match=f"'Jack'.*{one}, {two}"):
+        viewer.resolve_agent("Jack")
+    with pytest.raises(UnknownName, match=f"{one}, {two}"):
+        viewer.get_transcript("Jack")
+    assert viewer.resolve_agent(one) == one
+
+
+def test_an_unknown_agent_lists_those_that_exist(cafe: SessionViewer) -> None:
+    with pytest.raises(UnknownName, match=r"'Jim'.*agent_root, Jack \(agent_jack\), Jill"):
+        cafe.resolve_agent("Jim")
+    with pytest.raises(UnknownName, match="Jim"):
+        cafe.extract_dialog(["Jack", "Jim"])
+    with pytest.raises(UnknownName, match="Jim"):
+        cafe.extract_agent_perspective("Jim")
+
+
+def test_the_user_is_a_party_that_can_be_named(cafe: SessionViewer) -> None:
+    assert cafe.resolve_agent("user") == "user"
+
+
+def test_a_message_is_named_by_its_id_a_call_of_it_or_its_number(cafe: SessionViewer) -> None:
+    names = ("msg_003", "msg_003.c1", "3")
+    assert {cafe.resolve_message(name) for name in names} == {"msg_003"}
+    with pytest.raises(UnknownName, match="'msg_999'.*msg_001 to msg_020"):
+        cafe.resolve_message("msg_999")
+
+
+def test_a_log_of_blank_lines_has_no_messages(tmp_path: Path) -> None:
+    (tmp_path / "blank.jsonl").write_bytes(b"\n\n")
+    viewer = SessionViewer(tmp_path / "blank.jsonl")
+    with pytest.raises((UnknownName, NotALog)):
+        viewer.resolve_message("msg_001")
+
+
+def test_a_log_is_read_once_and_only_when_a_view_asks(tmp_path: Path) -> None:
+    viewer = write_log(tmp_path, EXAMPLE_1)
+    viewer.path.write_text(json.dumps(EXAMPLE_1[0]) + "\n", encoding="utf-8")
+    assert list(viewer.list_agents()) == [ROOT]
+    viewer.path.unlink()
+    assert viewer.get_transcript(ROOT) == []
+
+
+def test_a_log_that_is_being_written_can_be_viewed_without_a_lock(play: Play) -> None:
+    play.hears(play.root, "Hi")
+    viewer = play.viewer()
+    assert len(viewer.get_transcript(play.root)) == 1
+    play.says(play.root, "Hello")
+    assert len(viewer.get_transcript(play.root)) == 1
+    assert len(play.viewer().get_transcript(play.root)) == 2
+
+
+def test_a_torn_log_shows_its_whole_lines_and_says_that_it_is_torn(play: Play) -> None:
+    play.hears(play.root, "Hi")
+    play.says(play.root, "Hello")
+    play.session.close()
+    whole = play.session.path.read_bytes()
+    play.session.path.write_bytes(whole[:-20])
+    viewer = play.viewer()
+    assert [entry["content"] for entry in viewer.get_transcript("Root")] == ["Hi"]
+    assert viewer.reading.torn
+    assert play.session.path.read_bytes() == whole[:-20]
+
+
+def test_a_damaged_log_is_refused_with_its_place(play: Play) -> None:
+    play.hears(play.root, "Hi")
+    play.says(play.root, "Hello")
+    play.session.close()
+    data = play.session.path.read_bytes()
+    play.session.path.write_bytes(data.replace(b'"Hi"', b'"Ho"'))
+    with pytest.raises(LogDamaged, match="line 3"):
+        play.viewer().list_agents()
+
+
+def test_what_is_no_log_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(LogNotFound):
+        SessionViewer(tmp_path / "none.jsonl")
+    with pytest.raises(NotALog):
+        SessionViewer(tmp_path)
+
+
+def test_an_empty_file_is_refused_when_it_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "empty.jsonl"
+    file.touch()
+    with pytest.raises(NotALog, match="empty"):
+        SessionViewer(str(file)).list_agents()
+
+
+@pytest.mark.req("S0-49")
+def test_a_tool_and_an_event_type_of_tomorrow_show_in_every_view_unchanged(tmp_path: Path) -> None:
+    """The arguments are not even JSON: whoever read them would stumble."""
+    odd = "<telepathy target='Jill'/> {"
+    call = {"id": "t1", "type": "function", "function": {"name": "telepathy", "arguments": odd}}
+    lines: list[Line] = [
+        *EXAMPLE_1,
+        {
+            "message_id": "msg_021",
+            "event_type": "transcript_entry",
+            "agent_id": JACK,
+            "role": "assistant",
+            "tool_calls": [call],
+        },
+        {
+            "message_id": "msg_022",
+            "event_type": "thought_sent",
+            "agent_id": JACK,
+            "content": "!",
+            "cause": "msg_021",
+        },
+        {
+            "message_id": "msg_023",
+            "event_type": "transcript_entry",
+            "agent_id": JILL,
+            "role": "user",
+            "content": "!",
+            "substance": "msg_022",
+        },
+        {
+            "message_id": "msg_024",
+            "event_type": "transcript_entry",
+            "agent_id": JACK,
+            "role": "tool",
+            "tool_call_id": "t1",
+            "content": "sent",
+        },
+    ]
+    viewer = write_log(tmp_path, lines)
+    assert viewer.get_transcript(JACK)[-2:] == [lines[20], lines[23]]
+    assert f"[Action]: telepathy {odd}\n[Received]: sent" in viewer.extract_agent_perspective(JACK)
+    (item,) = [i for i in viewer.extract_dialog([JILL]) if i["message_id"] == "msg_022"]
+    assert (item["content"], item["agent_id"]) == ("!", JACK)
+    assert [e["message_id"] for e in viewer.trace_message_flow("msg_023")] == [
+        "msg_021",
+        "msg_022",
+        "msg_023",
+    ]
+    assert viewer.build_causality_index()[viewer.resolve_message("msg_024")] == "msg_021"
+    assert viewer.trace_message_flow("msg_022")[-1] == lines[21]
+
+
+def test_the_views_of_a_log_are_the_same_after_the_session_was_resumed(play: Play) -> None:
+    jack = play.born("Jack", by=play.root)
+    play.says(jack, HI)
+    before = play.viewer().get_transcript(jack)
+    play.session.close()
+    with Session.load(play.session.path):
+        assert play.viewer().get_transcript(AgentId("Jack")) == before
