@@ -1,0 +1,119 @@
+"""The home folder: where sessions are kept, and how a person names one.
+
+`HARKEN_HOME`, else `~/.harken`; only its owner can read it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from harken.errors import ConfigError, LogWriteError, UnknownName
+
+_CHOSEN = "harken.home"
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Home:
+    """The folder that holds everything Harken keeps for one person."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        """Use this folder, else `HARKEN_HOME`, else `~/.harken`. Nothing is made yet."""
+        self.chosen = folder is not None
+        """Whether it was named on the command line."""
+        chosen = folder or os.environ.get("HARKEN_HOME") or "~/.harken"
+        self.folder = Path(chosen).expanduser()
+
+    @property
+    def sessions_folder(self) -> Path:
+        """Where the logs of sessions are."""
+        return self.folder / "sessions"
+
+    def make(self) -> None:
+        """Make the folders where they are missing. Raises ConfigError where that fails."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.sessions_folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{self.folder}: the home folder cannot be made ({error.strerror}); "
+                f"choose another with --home or HARKEN_HOME"
+            ) from None
+
+    def new_session(self, stem: str | None = None) -> Path:
+        """Make an empty new log: `session_YYYYMMDD_HHMMSS.jsonl`, or one named `stem`.
+
+        Two processes never get the same one. Raises ConfigError, LogWriteError.
+        """
+        self.make()
+        stem = stem or datetime.now().astimezone().strftime("session_%Y%m%d_%H%M%S")
+        for n in itertools.count(1):
+            path = self.sessions_folder / f"{stem if n == 1 else f'{stem}-{n}'}.jsonl"
+            try:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise LogWriteError(path, reason=error.strerror or str(error)) from None
+            return path
+        raise AssertionError("numbers do not end")
+
+    def logs(self) -> list[Path]:
+        """Return the logs of all sessions, the last written first."""
+        found = [path for path in self.sessions_folder.glob("*.jsonl") if path.is_file()]
+        return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+
+    def latest(self) -> Path:
+        """Return the log that was written last. Raises ConfigError where there is none."""
+        logs = self.logs()
+        if not logs:
+            raise ConfigError(f"{self.sessions_folder}: no session yet; `harken demo` makes one")
+        return logs[0]
+
+    def find(self, name: str) -> Path:
+        """Return the log that a person means: an id, a path, or the unique beginning of an id.
+
+        Raises UnknownName with what there is, ConfigError for an ambiguous beginning.
+        """
+        by_id = {path.stem: path for path in self.logs()}
+        if name in by_id:
+            return by_id[name]
+        if name.endswith(".jsonl") or "/" in name or (name and Path(name).exists()):
+            path = Path(name)
+            return path if path.exists() else by_id.get(name.removesuffix(".jsonl"), path)
+        fitting = [id_ for id_ in by_id if name and id_.startswith(name)]
+        if len(fitting) > 1:
+            raise ConfigError(f"session {name!r} is ambiguous: {', '.join(sorted(fitting))}")
+        if not fitting:
+            raise UnknownName("session", name, by_id)
+        return by_id[fitting[0]]
+
+
+def home_option(command: Command) -> Command:
+    """Give a command `--home`, and pass it the `Home` as `home`.
+
+    It may stand at any level of a command line; the last one counts.
+    """
+
+    def chosen(context: click.Context, _option: click.Parameter, value: str | None) -> Home:
+        if value:
+            context.meta[_CHOSEN] = value
+        return Home(context.meta.get(_CHOSEN))
+
+    return click.option(
+        "--home",
+        metavar="FOLDER",
+        callback=chosen,
+        help="Where sessions are kept (default: HARKEN_HOME, else ~/.harken).",
+    )(command)
+
+
+def json_option(command: Command) -> Command:
+    """Give a command `--json`, passed as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)

@@ -1,0 +1,59 @@
+"""What is printed: everything from a log is hostile until its control characters are harmless."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def safe(text: str) -> str:
+    r"""Return a text whose control characters are written out; lines and tabs stay.
+
+    A transcript could otherwise recolour, rewrite or retitle the terminal that shows it.
+
+    >>> print(safe("a\x1b[31mb"))
+    a\x1b[31mb
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def one_line(text: str, width: int = 100) -> str:
+    r"""Return the beginning of a text on one line.
+
+    >>> one_line("a\nb  c" * 2, 6)
+    'a b c…'
+    """
+    words = " ".join(safe(text).split())
+    return words if len(words) <= width else words[: width - 1] + "…"
+
+
+def say(text: str = "") -> None:
+    """Print a text of a log, made harmless."""
+    click.echo(safe(text))
+
+
+def say_json(value: Any, indent: int | None = 2) -> None:
+    """Print a value as JSON, what could harm a terminal escaped; without `indent` on one line."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def program() -> str:
+    """Return what a person types to run this program again, in the folder where it was run."""
+    called = Path(sys.argv[0])
+    is_hidden = called.name == "harken" and shutil.which("harken") is None
+    return shlex.quote(str(called)) if is_hidden else "harken"
+
+
+def indent(text: str, by: str) -> str:
+    """Return a text whose further lines stand below its first."""
+    return text.replace("\n", "\n" + by)

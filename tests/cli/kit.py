@@ -1,0 +1,93 @@
+"""The command line in this process, and what tests of it say to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.cli.main import run
+
+HARKEN = Path(sys.executable).with_name("harken")
+
+SCRIPT = """\
+rules:
+  - pattern: hello
+    answer: Hi there.
+  - pattern: make Ann
+    calls: [{task: {name: Ann, instructions: You are Ann., prompt: "Tea or coffee?"}}]
+  - agent: Ann
+    answer: Tea.
+  - pattern: Tea
+    answer: Ann wants tea.
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Cli:
+    """`harken`, with a home folder of its own, in this process."""
+
+    def __init__(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.home, self._capsys = home, capsys
+
+    def __call__(self, *arguments: str | Path) -> Ran:
+        self._capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        return Ran(code, *self._capsys.readouterr())
+
+    def ok(self, *arguments: str | Path) -> Ran:
+        """Run a command that works."""
+        ran = self(*arguments)
+        assert ran.code == 0, ran
+        return ran
+
+    def refused(self, *arguments: str | Path) -> str:
+        """Run a command that cannot be done; return the one line that says why."""
+        ran = self(*arguments)
+        assert (ran.code, ran.out) == (2, ""), ran
+        return one_line(ran.err)
+
+    def sessions(self) -> list[Path]:
+        return sorted((self.home / "sessions").glob("*.jsonl"))
+
+
+def one_line(err: str) -> str:
+    """Check that this is one line for a person; return it without who says it."""
+    assert err.startswith("harken: "), err
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert "Traceback" not in err
+    assert "bug in Harken" not in err
+    return err.removeprefix("harken: ").rstrip()
+
+
+def start(
+    home: Path, *arguments: str | Path, stdin: str | bytes = b"", **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run `harken` as a process of its own."""
+    return subprocess.run(
+        [HARKEN, *arguments],
+        input=stdin.encode() if isinstance(stdin, str) else stdin,
+        capture_output=True,
+        env={**os.environ, "HARKEN_HOME": str(home), **environment},
+        timeout=60,
+        check=False,
+    )

@@ -1,0 +1,313 @@
+"""What a person can get wrong, or a disk: one line that says what to do, exit code 2, nothing lost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harken.session.session import Session
+from harken.session.verify import verify
+from tests.cli.kit import SCRIPT, Cli, one_line, start
+
+DIALECTS = Path(__file__).parents[1] / "fixtures" / "dialects"
+
+NEWER = {
+    "event_type": "session_started",
+    "message_id": "msg_000",
+    "time": "2031-01-31T12:00:00.000000Z",
+    "session_id": "later",
+    "schema_version": 99,
+}
+
+
+def bad_file(kind: str) -> Path:
+    """Make something in this folder that is no log that can be used."""
+    path = Path("bad.jsonl")
+    if kind == "folder":
+        path.mkdir()
+    elif kind != "missing":
+        contents = {
+            "empty": b"",
+            "binary": bytes(range(256)) * 64,
+            "text": b"Dear diary,\n",
+            "newer": json.dumps(NEWER).encode() + b"\n",
+        }
+        path.write_bytes(contents[kind])
+    return path
+
+
+KINDS = {
+    "missing": "bad.jsonl: no such session log; `harken sessions` lists those that exist",
+    "empty": "bad.jsonl: is empty: nothing was recorded in it; start a new session",
+    "folder": "bad.jsonl: is a folder; name a session log (a .jsonl file)",
+    "binary": "bad.jsonl: is no session log",
+    "text": "bad.jsonl: is no session log: its first line is no JSON object",
+    "newer": "bad.jsonl: has schema version 99, this Harken reads up to 1: upgrade Harken",
+}
+
+COMMANDS = {
+    "view": ["view", "bad.jsonl", "tree"],
+    "chat": ["chat", "--resume", "bad.jsonl", "-p", "hello"],
+    "verify": ["session", "verify", "bad.jsonl"],
+    "repair": ["session", "repair", "bad.jsonl", "--out", "new.jsonl"],
+    "replay": ["chat", "--model", "replay:bad.jsonl", "-p", "hello"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_that_is_no_log_is_refused_and_left_as_it_is(
+    cli: Cli, command: str, kind: str
+) -> None:
+    path = bad_file(kind)
+    before = path.read_bytes() if path.is_file() else None
+    assert KINDS[kind] in cli.refused(*COMMANDS[command])
+    assert (path.read_bytes() if path.is_file() else None) == before
+    assert [child.name for child in Path().iterdir()] == ([path.name] if path.exists() else [])
+    assert cli.sessions() == []
+
+
+def test_an_older_log_is_not_resumed_but_how_to_is_said(cli: Cli) -> None:
+    old = Path("old.jsonl")
+    shutil.copy(DIALECTS / "s0.jsonl", old)
+    before = old.read_bytes()
+    text = cli.refused("chat", "--resume", old, "-p", "hello")
+    assert f"`harken session repair {old.absolute()} --out NEW`" in text
+    assert old.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["view", "demo", "tree"], ["chat", "--resume", "demo", "-p", "go on"]],
+    ids=["view", "chat"],
+)
+def test_a_damaged_log_is_named_with_line_and_byte_and_what_to_do(
+    demo: Cli, arguments: list[str]
+) -> None:
+    [log] = demo.sessions()
+    damaged = log.read_bytes().replace(b"cafe", b"cave", 1)
+    log.write_bytes(damaged)
+    text = demo.refused(*arguments)
+    assert "damaged at line 3, byte " in text
+    assert "`harken session verify`" in text
+    assert "`harken session repair`" in text
+    assert log.read_bytes() == damaged
+
+
+def test_resuming_an_unknown_session_lists_those_that_exist(demo: Cli) -> None:
+    assert demo.refused("chat", "--resume", "dmeo", "-p", "go on") == (
+        "there is no session 'dmeo' here; there is: demo"
+    )
+
+
+def test_there_may_be_no_session_to_continue(cli: Cli) -> None:
+    text = cli.refused("chat", "--continue", "-p", "hello")
+    assert "no session yet; `harken demo` makes one" in text
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        ("gpt-9", "there is no model 'gpt-9'; a model is `scripted:FILE` (rules in YAML)"),
+        ("scripted:", "there is no model 'scripted:'; a model is"),
+        ("replay:", "there is no model 'replay:'; a model is"),
+        ("scripted:none.yaml", "none.yaml: cannot be read (No such file or directory); name a"),
+        ("scripted:.", "cannot be read (Is a directory); name a YAML file"),
+        ("scripted:bad.yaml", "bad.yaml, line 2: a rule has no key 'anser'; it has agent, "),
+        ("scripted:worse.yaml", "worse.yaml, line 3: not YAML: "),
+        ("replay:nobody", "there is no session 'nobody' here; there is: demo"),
+        ("replay:no/such.jsonl", "no/such.jsonl: no such session log; `harken sessions`"),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_told_before_anything_is_made(
+    demo: Cli, model: str, text: str
+) -> None:
+    Path("bad.yaml").write_text("rules:\n  - anser: Hi\n")
+    Path("worse.yaml").write_text("rules:\n  - answer: Hi\n   - answer: Ho\n")
+    before = demo.sessions()[0].read_bytes()
+    assert text in demo.refused("chat", "--model", model, "-p", "hello")
+    assert text in demo.refused("chat", "--resume", "demo", "--model", model, "-p", "hello")
+    assert [path.read_bytes() for path in demo.sessions()] == [before]
+
+
+def test_a_new_session_needs_a_model(cli: Cli) -> None:
+    assert "which model? Pass --model scripted:FILE.yaml" in cli.refused("chat", "-p", "hello")
+
+
+def test_a_model_that_is_gone_is_told_before_anything_is_said(cli: Cli, script: str) -> None:
+    cli.ok("chat", "--model", script, "-p", "hello")
+    [log] = cli.sessions()
+    before = log.read_bytes()
+    path = Path(script.removeprefix("scripted:"))
+    path.unlink()
+    text = cli.refused("chat", "--continue", "-p", "hello")
+    assert "cannot be read" in text
+    assert "name a model that is there with --model" in text
+    assert log.read_bytes() == before
+    Path("other.yaml").write_text(SCRIPT)
+    cli.ok("chat", "--continue", "--model", "scripted:other.yaml", "-p", "hello")
+
+
+def test_a_hook_that_only_a_program_knows_is_told_before_anything_is_said(
+    cli: Cli, script: str
+) -> None:
+    cli.ok("chat", "--model", script, "-p", "hello")
+    [log] = cli.sessions()
+    with Session(log) as session:
+        root = session.agent("agent_001")
+        hook = session.allocate_agent_id()
+        spec = {"kind": "somebodys"}
+        session.log_agent_created(hook, root.birth, "guard", relation="hook", spec=spec)
+    before = log.read_bytes()
+    text = cli.refused("chat", "--continue", "-p", "hello")
+    assert text.startswith("there is no registered kind of agent 'somebodys' here")
+    assert "go on with the program that registers it" in text
+    assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'; commands: demo, chat, sessions, view"),
+        (["--frob"], "No such option '--frob'"),
+        (["session"], None),
+        (["session", "frob"], "commands: repair, verify; see `harken session --help`"),
+        (["session", "verify"], "Missing argument 'FILE'; see `harken session verify --help`"),
+        (["chat", "--resume"], "Option '--resume' requires an argument"),
+        (["chat", "--resume", "x", "--continue"], "--resume and --continue exclude each other"),
+        (["demo", "extra"], "unexpected extra argument (extra); see `harken demo --help`"),
+    ],
+)
+def test_a_command_line_that_is_wrong_says_what_there_is(
+    cli: Cli, arguments: list[str], text: str | None
+) -> None:
+    if text is None:
+        assert "Usage: harken session" in cli(*arguments).err
+    else:
+        assert text in cli.refused(*arguments)
+
+
+@pytest.mark.parametrize("home", ["below-a-file/home", "/proc/no/home"])
+def test_a_home_that_cannot_be_made_is_refused(
+    cli: Cli, script: str, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    Path("below-a-file").write_text("I am no folder")
+    monkeypatch.setenv("HARKEN_HOME", home)
+    for arguments in (["demo"], ["chat", "--model", script, "-p", "hello"]):
+        text = cli.refused(*arguments)
+        assert text.startswith(f"{home}: the home folder cannot be made (")
+        assert text.endswith("choose another with --home or HARKEN_HOME")
+    assert Path("below-a-file").read_text() == "I am no folder"
+
+
+def test_a_folder_that_cannot_be_written_is_refused(cli: Cli, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "sessions").mkdir(parents=True)
+    (home / "sessions").chmod(0o500)
+    if os.geteuid() == 0:
+        (home / "sessions").rmdir()
+        (home / "sessions").symlink_to("/proc")
+    text = cli.refused("demo")
+    assert "demo.jsonl: could not be written (" in text
+
+
+@pytest.fixture
+def holder(demo: Cli) -> Iterator[int]:
+    """Another process that has the demo's log open for writing; its pid."""
+    code = (
+        "import sys; from harken.session.session import Session; s = Session(sys.argv[1]); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, demo.sessions()[0]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield process.pid
+        process.communicate()
+
+
+def test_a_log_that_another_process_holds_is_refused_with_its_pid(demo: Cli, holder: int) -> None:
+    before = demo.sessions()[0].read_bytes()
+    text = demo.refused("chat", "--resume", "demo", "-p", "go on")
+    assert f"is being written by process {holder}; end it, or look at the log with" in text
+    assert demo.sessions()[0].read_bytes() == before
+    demo.ok("view", "demo", "tree")  # looking is allowed
+    demo.ok("session", "verify", "demo")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 KB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("only root can mount a small disk")
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets nobody mount")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def fill(folder: Path, *, spare: int) -> Path:
+    """Fill a disk but for some bytes; return the file that fills it."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    os.truncate(filler, filler.stat().st_size - spare)
+    return filler
+
+
+@pytest.mark.parametrize("spare", [0, 4096, 8192])
+def test_a_full_disk_loses_nothing_and_the_session_goes_on_when_there_is_room(
+    small_disk: Path, script: str, spare: int
+) -> None:
+    begun = start(small_disk, "chat", "--model", script, "-p", "hello")
+    assert begun.returncode == 0
+    [log] = (small_disk / "sessions").glob("*.jsonl")
+    before = log.read_bytes()
+    filler = fill(small_disk, spare=spare)
+    ran = start(small_disk, "chat", "--continue", stdin=f"hello {'x' * 3000}\n" * 10)
+    assert ran.returncode == 2
+    text = one_line(ran.stderr.decode().splitlines(keepends=True)[-1])
+    assert "could not be written (" in text
+    assert "everything acknowledged before is safe; make room" in text
+    acknowledged = ran.stdout.decode().count("Hi there.")
+    filler.unlink()
+    again = start(small_disk, "chat", "--continue", "-p", "hello")
+    assert (again.returncode, again.stdout) == (0, b"Hi there.\n"), again
+    assert log.read_bytes().startswith(before)
+    assert verify(log) == []
+    assert log.read_text().count('"content":"Hi there."') >= 1 + acknowledged + 1
+
+
+def test_a_disk_without_room_for_a_new_session_is_told(small_disk: Path, script: str) -> None:
+    (small_disk / "sessions").mkdir()
+    fill(small_disk, spare=0)
+    ran = start(small_disk, "chat", "--model", script, "-p", "hello")
+    assert ran.returncode == 2
+    assert "make room or mend the disk" in one_line(ran.stderr.decode())
+
+
+def test_an_output_that_takes_nothing_is_told(demo: Cli) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no /dev/full here")
+    command = f"{Path(sys.executable).with_name('harken')} view demo raw >{full}"
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "No space left" in one_line(ran.stderr)

@@ -1,0 +1,102 @@
+"""`harken sessions`, and the home folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from harken.cli.home import Home
+from tests.cli.kit import Cli
+
+
+def test_without_sessions_it_says_how_to_make_one(cli: Cli) -> None:
+    ran = cli.ok("sessions")
+    assert ran.out == ""
+    assert "`harken demo` makes one" in ran.err
+    assert cli.ok("sessions", "--json").json == []
+    assert not cli.home.exists()  # looking makes nothing
+
+
+def test_sessions_are_listed_the_last_written_first(demo: Cli, script: str) -> None:
+    demo.ok("chat", "--model", script, "-p", "hello\n there")
+    os.utime(demo.home / "sessions" / "demo.jsonl", (0, 0))
+    rows = demo.ok("sessions", "--json").json
+    assert [row["began"] for row in rows] == ["hello\n there", "Let Jack and Jill meet in a cafe."]
+    first, second = demo.ok("sessions").out.splitlines()
+    assert first.startswith("session_")
+    assert first.endswith("KB  hello there")
+    assert second.startswith("demo  ")
+    assert second.endswith("Let Jack and Jill meet in a cafe.")
+
+
+def test_a_session_that_cannot_be_read_is_listed_and_the_others_are_too(demo: Cli) -> None:
+    (demo.home / "sessions" / "broken.jsonl").write_text("no log at all\n")
+    (demo.home / "sessions" / "folder.jsonl").mkdir()
+    (demo.home / "sessions" / "gone.jsonl").symlink_to("nowhere")
+    out = demo.ok("sessions").out
+    assert "`harken session verify broken` says why" in out
+    assert "Let Jack and Jill" in out
+    assert len(out.splitlines()) == 2
+    broken = demo.ok("sessions", "--json").json[0]
+    assert "no session log" in broken["error"]
+
+
+def test_home_may_stand_before_and_after_a_command(demo: Cli, tmp_path: Path) -> None:
+    tree = demo.ok("view", "demo", "tree").out
+    home, other = str(demo.home), str(tmp_path / "other")
+    for arguments in (
+        ["--home", home, "view", "demo", "tree"],
+        ["view", "--home", home, "demo", "tree"],
+        ["view", "demo", "tree", "--home", home],
+        ["--home", other, "view", "demo", "tree", "--home", home],  # the last one counts
+    ):
+        assert demo.ok(*arguments).out == tree
+    for arguments in (["--home", home, "sessions"], ["sessions", "--home", home]):
+        assert demo.ok(*arguments).out.startswith("demo ")
+    for arguments in (["--home", other, "sessions"], ["sessions", "--home", other]):
+        assert demo.ok(*arguments).out == ""
+
+
+def test_home_is_the_environment_variable_else_a_folder_in_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HARKEN_HOME", str(tmp_path / "x"))
+    assert Home().folder == tmp_path / "x"
+    monkeypatch.delenv("HARKEN_HOME")
+    assert Home().folder == tmp_path / ".harken"
+    assert Home("~/y").folder == tmp_path / "y"
+
+
+def test_only_the_owner_can_read_what_is_kept(cli: Cli, script: str) -> None:
+    before = os.umask(0)
+    try:
+        cli.ok("demo")
+        cli.ok("chat", "--model", script, "-p", "hello")
+        repaired = cli.home / "sessions" / "again.jsonl"
+        cli.ok("session", "repair", "demo", "--out", repaired)
+    finally:
+        os.umask(before)
+    assert [cli.home.stat().st_mode & 0o777, (cli.home / "sessions").stat().st_mode & 0o777] == [
+        0o700,
+        0o700,
+    ]
+    files = [path for path in cli.home.rglob("*") if path.is_file()]
+    assert len(files) == 3
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+def test_two_sessions_of_one_second_have_names_of_their_own(tmp_path: Path) -> None:
+    home = Home(str(tmp_path / "home"))
+    paths = [home.new_session() for _ in range(20)]
+    assert len(set(paths)) == 20
+    assert all(path.read_bytes() == b"" for path in paths)
+
+
+def test_json_is_json_whatever_a_log_says(cli: Cli, script: str) -> None:
+    cli.ok("chat", "--model", script, "-p", "hello \x1b[31m \udcff \u202e")
+    [row] = json.loads(cli.ok("sessions", "--json").out)
+    assert row["began"] == "hello \x1b[31m \udcff \u202e"

@@ -1,0 +1,174 @@
+"""`harken view`: every view, as text and as JSON, by names and ids."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kit import Cli, start
+
+EXPECTED = {
+    "tree": ("    Inner  (agent_004, scripted:demo, 3 entries, 1 model calls)", 4),
+    "dialog Jack Jill": ("Jack: Hi, I'm Jack. *extends hand*", 3),
+    "perspective Jill": ("[Heard]: [Jack]: Hi, I'm Jack. *extends hand*", 8),
+    "transcript Jill": ("msg_029 [substance=msg_027] user: [Jack]: Hi, I'm Jack.", 8),
+    "flow msg_050": ("msg_027 Jack assistant: Hi, I'm Jack.", 4),
+    "refs msg_027": ("msg_029 Jill (itself, hop 1): [Jack]: Hi, I'm Jack.", 2),
+    "context msg_046": ("+   6 msg_045 tool: Be friendly but not over-eager.", None),
+    "timeline": ("msg_002 main  transcript_entry:system  You are the host", None),
+    "raw": ("msg_027 Jack assistant: Hi, I'm Jack. *extends hand*", 55),
+    "raw --role tool --agent Jill": ("msg_036 Jill tool: Created subagent: Inner", 2),
+}
+
+
+@pytest.mark.parametrize("view", EXPECTED)
+def test_a_view_is_text_for_people_and_json_for_programs(demo: Cli, view: str) -> None:
+    text, count = EXPECTED[view]
+    plain, data = (
+        demo.ok("view", "demo", *view.split()),
+        demo.ok("view", "demo", *view.split(), "--json"),
+    )
+    assert text in plain.out
+    assert plain.err == data.err == ""
+    if count is not None:
+        assert len(data.json) == count
+    assert data.json
+
+
+def test_agents_are_named_by_name_or_id(demo: Cli) -> None:
+    for name, id_ in (("main", "agent_001"), ("Jill", "agent_003")):
+        for view in ("perspective", "transcript", "dialog"):
+            by_name = demo.ok("view", "demo", view, name)
+            assert by_name.out == demo.ok("view", "demo", view, id_).out
+            assert by_name.out
+
+
+def test_messages_are_named_by_id_or_number(demo: Cli) -> None:
+    for view, message in (("flow", "50"), ("refs", "27"), ("context", "46")):
+        by_number = demo.ok("view", "demo", view, message).out
+        assert by_number == demo.ok("view", "demo", view, f"msg_0{message}").out
+        assert by_number
+
+
+def test_sessions_are_named_by_id_by_its_beginning_or_by_file(demo: Cli) -> None:
+    expected = demo.ok("view", "demo", "tree").out
+    for name in ("d", "demo.jsonl", str(demo.sessions()[0])):
+        assert demo.ok("view", name, "tree").out == expected
+
+
+def test_an_id_comes_before_a_file_of_that_name(demo: Cli) -> None:
+    Path("demo").mkdir()
+    demo.ok("view", "demo", "tree")
+
+
+def test_the_context_of_a_model_call_is_what_it_saw(demo: Cli) -> None:
+    view = demo.ok("view", "demo", "context", "msg_046", "--json").json
+    transcript = demo.ok("view", "demo", "transcript", "Jill", "--json").json
+    seen = [row["message_id"] for row in transcript]
+    assert [row["message_id"] for row in view["messages"]] == seen[:-1]  # all before the answer
+    by_answer = demo.ok("view", "demo", "context", seen[-1], "--json").json
+    assert by_answer == view
+
+
+def test_a_transcript_is_not_cut(cli: Cli, script: str) -> None:
+    long = "hello " + "x" * 500 + "\nand a second line"
+    cli.ok("chat", "--model", script, "-p", long)
+    out = cli.ok("view", "session_", "transcript", "main").out
+    assert "user: hello " + "x" * 500 + "\n  and a second line\n" in out
+
+
+def test_raw_as_json_is_the_log_without_sums(demo: Cli) -> None:
+    lines = [json.loads(line) for line in demo.sessions()[0].read_text().splitlines()]
+    for line in lines:
+        del line["sum"]
+    assert demo.ok("view", "demo", "raw", "--json").json == lines
+
+
+def test_raw_is_filtered_by_what_events_point_at(demo: Cli) -> None:
+    rows = demo.ok("view", "demo", "raw", "--link", "27", "--json").json
+    assert [row["message_id"] for row in rows] == ["msg_029", "msg_050"]
+
+
+@pytest.mark.parametrize(
+    ("view", "note"),
+    [
+        ("hooks", "No hook rewrote anything."),
+        ("refs msg_052", "Nobody heard it."),
+        ("raw --agent Inner --role tool", "No event is like that."),
+    ],
+)
+def test_an_empty_view_says_that_it_is_empty(demo: Cli, view: str, note: str) -> None:
+    ran = demo.ok("view", "demo", *view.split())
+    assert ran.out == ""
+    assert note in ran.err
+    assert demo.ok("view", "demo", *view.split(), "--json").json == []
+
+
+@pytest.mark.parametrize(
+    ("view", "there_is"),
+    [
+        ("perspective Jakc", "main (agent_001), Jack (agent_002), Jill (agent_003), Inner"),
+        ("transcript agent_009", "no agent 'agent_009' here; there is: main (agent_001)"),
+        ("dialog Jack Nobody", "no agent 'Nobody' here; there is: main"),
+        ("flow 999", "no message '999' here; there is: msg_000 to msg_054"),
+        ("refs msg_xyz", "there is: msg_000 to msg_054"),
+        ("context msg_010", "no model call 'msg_010' here; there is: msg_005, msg_012"),
+        ("raw --type utterance", "there is: session_started, agent_created, transcript_entry"),
+        ("raw --role boss", "'system', 'user', 'assistant', 'tool'"),
+        ("raw --agent Jakc", "there is: main (agent_001)"),
+        ("raw --link 999", "there is: msg_000 to msg_054"),
+        ("nonsense", "commands: context, dialog, flow, hooks, perspective"),
+        ("", "commands: context, dialog, flow, hooks, perspective"),
+        ("dialog", "Missing argument 'AGENTS...'; see `harken view SESSION dialog --help`"),
+    ],
+)
+def test_what_does_not_exist_is_answered_with_what_does(
+    demo: Cli, view: str, there_is: str
+) -> None:
+    assert there_is in demo.refused("view", "demo", *view.split())
+
+
+def test_an_unknown_session_is_answered_with_those_that_exist(demo: Cli) -> None:
+    demo.ok("demo")
+    assert demo.refused("view", "nobody", "tree") == (
+        "there is no session 'nobody' here; there is: demo-2, demo"
+    )
+    assert "ambiguous: demo, demo-2" in demo.refused("view", "dem", "tree")
+    assert "no session ''" in demo.refused("view", "", "tree")
+
+
+def test_the_last_half_line_of_a_log_is_left_out_and_told(demo: Cli) -> None:
+    log = demo.sessions()[0]
+    whole = demo.ok("view", "demo", "raw").out
+    log.write_bytes(log.read_bytes()[:-30])
+    ran = demo.ok("view", "demo", "raw")
+    assert ran.out.splitlines() == whole.splitlines()[:-1]
+    assert "half-written" in ran.err
+
+
+def test_a_log_can_be_viewed_while_it_is_written(demo: Cli, script: str) -> None:
+    from harken.session.session import Session
+
+    with Session(demo.sessions()[0]):
+        demo.ok("view", "demo", "tree")
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    import os
+    import subprocess
+
+    from tests.cli.kit import HARKEN
+
+    start(tmp_path, "demo")
+    read, write = os.pipe()
+    os.close(read)
+    ran = subprocess.run(
+        [HARKEN, "--home", tmp_path, "view", "demo", "raw"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (0, b"")
