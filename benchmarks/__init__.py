@@ -1,0 +1,1 @@
+"""What Harken costs, beside a reference in the same run; `make bench` writes results.md."""

@@ -1,0 +1,53 @@
+"""`python -m benchmarks [ROW ...]`: measure, print, and write benchmarks/results.md."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks import append, load, loop, startup
+from benchmarks.measure import RUNS, Row
+
+PARTS = {"startup": startup.rows, "loop": loop.rows, "append": append.rows, "load": load.rows}
+RESULTS = Path(__file__).with_name("results.md")
+
+
+def machine() -> str:
+    """Return what the figures were measured on."""
+    import os
+
+    names = ("msgspec", "blake3")
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    return (
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, {versions}; Harken {version('harken')}; "
+        f"{datetime.now(UTC):%Y-%m-%d}"
+    )
+
+
+def table(rows: list[Row]) -> str:
+    """Return rows as a Markdown table."""
+    lines = ["| what | median (min to max) | aim | note |", "|---|---|---|---|"]
+    lines += [f"| {row.what} | {row.value} | {row.aim} | {row.note} |" for row in rows]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure the parts that are named, or all; all are written down."""
+    chosen = sys.argv[1:] or list(PARTS)
+    rows = [row for name in chosen for row in PARTS[name]()]
+    text = (
+        f"# What it costs\n\n{machine()}.\n\nMedians of at least {RUNS} runs; a reference is "
+        f"measured in turn with what it is for. Shared machines are noisy: trust ratios.\n\n"
+        f"{table(rows)}\n"
+    )
+    sys.stdout.write(text)
+    if not sys.argv[1:]:
+        RESULTS.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
