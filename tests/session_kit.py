@@ -1,45 +1,29 @@
-"""What tests of sessions share: a clock, small builders, and disks that count or fail."""
+"""What tests of sessions share: small builders; clock and disks are those of harken.testing."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from harken.core import events as ev
-from harken.core.clock import Clock
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
-from harken.session.file import RealDisk
+from harken.errors import EventRefused
+from harken.session.file import Disk
 from harken.session.fold import Resolver, context_now, fold
 from harken.session.reader import Reading, events
 from harken.session.session import Durability, Session, SessionOptions
 from harken.session.state import SessionState
-
-START_US = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
-
-Fault: TypeAlias = Literal["EIO", "ENOSPC", "none", "one", "half", "but one", "late"]
-"""What a disk does instead of its work: it raises; or it takes no byte, one, half of them, all but
-one; `late`: it does its work, and then raises EIO.
-"""
-WRITE_FAULTS: tuple[Fault, ...] = ("EIO", "ENOSPC", "none", "one", "half", "but one", "late")
-SYNC_FAULTS: tuple[Fault, ...] = ("EIO", "ENOSPC", "late")
-
-
-def ticking() -> Clock:
-    """Return a clock that moves by a second each time that it is asked."""
-    seconds = iter(range(10**9))
-    return lambda: START_US + next(seconds) * 1_000_000
+from harken.testing import ticking
 
 
 def options(
     *,
     durability: Durability = "none",
-    disk: RealDisk | None = None,
+    disk: Disk | None = None,
     resolver: Resolver | None = None,
 ) -> SessionOptions:
     """Return options with a fixed clock; syncs only where a test is about them."""
@@ -187,67 +171,18 @@ def texts(session: Session, agent: str) -> list[Any]:
     return [message.content for message in context_now(session.agent(agent))]
 
 
-@dataclass
-class CountingDisk(RealDisk):
-    """A disk that remembers what it was asked to do; it syncs nothing."""
-
-    writes: list[bytes] = field(default_factory=list)
-    synced: list[int] = field(default_factory=list)
-    """For each sync, how many writes there were before it."""
-    folders: list[Path] = field(default_factory=list)
-
-    def write(self, fd: int, data: bytes) -> int:
-        self.writes.append(data)
-        return super().write(fd, data)
-
-    def sync(self, fd: int) -> None:
-        self.synced.append(len(self.writes))
-
-    def sync_folder(self, folder: Path) -> None:
-        self.folders.append(folder)
-
-
-@dataclass
-class FailingDisk(RealDisk):
-    """A disk whose operation number `at` (from 0) fails; it syncs nothing."""
-
-    at: int
-    fault: Fault
-    done: list[str] = field(default_factory=list)
-    """The operations so far."""
-
-    def write(self, fd: int, data: bytes) -> int:
-        if not self._is_hit("write"):
-            return super().write(fd, data)
-        short = {"none": 0, "one": 1, "half": len(data) // 2, "but one": len(data) - 1}
-        if self.fault in short:
-            return super().write(fd, data[: short[self.fault]])
-        if self.fault == "late":
-            super().write(fd, data)
-        raise self._error()
-
-    def sync(self, fd: int) -> None:
-        if self._is_hit("sync"):
-            raise self._error()
-
-    def sync_folder(self, folder: Path) -> None:
-        if self._is_hit("sync_folder"):
-            raise self._error()
-
-    def _is_hit(self, operation: str) -> bool:
-        self.done.append(operation)
-        return len(self.done) == self.at + 1
-
-    def _error(self) -> OSError:
-        number = errno.ENOSPC if self.fault == "ENOSPC" else errno.EIO
-        return OSError(number, os.strerror(number))
-
-
-def faults_of(operations: Sequence[str]) -> Iterator[tuple[int, Fault]]:
-    """Yield every operation's number with every fault that it can have."""
-    for at, operation in enumerate(operations):
-        for fault in WRITE_FAULTS if operation == "write" else SYNC_FAULTS:
-            yield at, fault
+def refused(session: Session, event: ev.Event, *, because: str) -> None:
+    """Assert that an event is refused, that nothing is left of it, and that others pass."""
+    bytes_before, state_before = session.path.read_bytes(), session.state.describe()
+    reason = ""
+    try:
+        session.append(event)
+    except EventRefused as error:
+        reason = str(error)
+    assert re.search(because, reason), f"refused because {reason!r}"
+    assert session.path.read_bytes() == bytes_before
+    assert session.state.describe() == state_before
+    hear(session, next(iter(session.agents)), "and so on")
 
 
 def members(session: Session, id_: str) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from harken.core.ids import AgentId
 from harken.errors import LogDamaged, LogError, NotALog
 from harken.session.reader import Reading
 from harken.session.session import Session
+from harken.testing import RecordingDisk
 from tests.session_kit import (
     answered,
     ask,
@@ -84,7 +85,7 @@ def test_a_cut_at_any_byte_loses_no_whole_line_and_no_byte(small: Small) -> None
             assert small.path.read_bytes() == small.raw[:length]
             continue
         end = sum(map(len, small.lines[:whole]))
-        with Session(small.path, options=options()) as session:
+        with Session(small.path, options=options(disk=RecordingDisk())) as session:
             assert session.state.describe() == small.states[whole - 1], length
             torn = small.raw[end:length]
             assert (session.torn.read_bytes() if session.torn else b"") == torn
@@ -109,7 +110,7 @@ def test_a_cut_log_can_be_read_without_changing_it(small: Small) -> None:
 @pytest.mark.req("D-01")
 def test_a_log_that_was_cut_to_nothing_begins_anew(small: Small) -> None:
     small.path.write_bytes(b"")
-    with Session(small.path, options=options()) as session:
+    with Session(small.path, options=options(disk=RecordingDisk())) as session:
         assert born(session) == ROOT
     assert ids(small.path) == ["msg_000", "msg_001"]
 
@@ -120,7 +121,7 @@ def test_an_unfinished_turn_goes_on_after_a_cut_anywhere(small: Small) -> None:
     for length, whole in cuts(small):
         if whole < 2 or length % 3:
             continue
-        with Session(small.path, options=options()) as session:
+        with Session(small.path, options=options(disk=RecordingDisk())) as session:
             for call in list(session.agents[ROOT].open_calls):
                 result(session, ROOT, call, "interrupted: it may or may not have acted")
             for agent, request in list(session.state.requests.items()):

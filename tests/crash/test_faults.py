@@ -11,7 +11,8 @@ from harken.core.ids import AgentId
 from harken.errors import HarkenError, LogWriteError, NotALog
 from harken.session.file import RealDisk
 from harken.session.session import Durability, Session
-from tests.session_kit import CountingDisk, FailingDisk, born, faults_of, hear, ids, options, turn
+from harken.testing import FailingDisk, RecordingDisk, faults
+from tests.session_kit import born, hear, ids, options, turn
 
 ROOT = AgentId("agent_001")
 
@@ -75,7 +76,7 @@ def test_no_fault_at_any_operation_loses_or_damages_anything(
     (tmp_path / "good").mkdir()
     asked = operations(tmp_path / "good", durability)
     assert asked.count("write") == len(ids(tmp_path / "good" / "s.jsonl"))
-    for number, (at, fault) in enumerate(faults_of(asked)):
+    for number, (at, fault) in enumerate(faults(asked)):
         folder = tmp_path / str(number)
         folder.mkdir()
         run = Run(folder, durability)
@@ -126,11 +127,11 @@ def test_no_fault_while_a_torn_line_is_set_aside_loses_a_byte_of_it(tmp_path: Pa
         hear(session, born(session), "one")
     torn = good.read_bytes() + b'{"event_type":"transcript_ent'
     good.write_bytes(torn)
-    disk = CountingDisk()
+    disk = RecordingDisk()
     Session(good, options=options(durability="turn", disk=disk)).close()
     counted = ["write", "sync", "sync_folder", "sync", "sync_folder", "sync"]
     assert len(disk.writes) + len(disk.synced) + len(disk.folders) == len(counted)
-    for number, (at, fault) in enumerate(faults_of(counted)):
+    for number, (at, fault) in enumerate(faults(counted)):
         folder = tmp_path / str(number)
         folder.mkdir()
         path = folder / "s.jsonl"

@@ -22,7 +22,6 @@ MESSAGE = b"harken.message.v1\n"
 CONTEXT = b"harken.context.v1\n"
 TOOLS = b"harken.tools.v1\n"
 REQUEST = b"harken.request.v1\n"
-SPEC = b"harken.spec.v1\n"
 
 
 def _plain(value: object) -> object:

@@ -32,6 +32,11 @@ class LoggedString(str):
         string.message_id = None if message_id is None else MessageId(message_id)
         return string
 
+    @property
+    def content_id(self) -> MessageId | None:
+        """`message_id` by its older name."""
+        return self.message_id
+
     def as_said_by(self, name: str) -> LoggedString:
         """Return the form in which others hear it; it still represents the original."""
         return LoggedString(f"[{name}]: {self}", self.message_id)

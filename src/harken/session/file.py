@@ -91,7 +91,13 @@ class LogFile:
             raise NotALog(path, "is a folder; name a session log (a .jsonl file)") from None
         except OSError as error:
             raise LogWriteError(path, reason=error.strerror or str(error)) from None
-        if not _lock(self.fd):
+        try:
+            locked = _lock(self.fd)
+        except OSError as error:
+            os.close(self.fd)
+            reason = f"it cannot be locked here: {error.strerror or error}"
+            raise LogWriteError(path, reason=reason) from None
+        if not locked:
             os.close(self.fd)
             raise LogLocked(path, pid=_read_pid(path))
         self._pid = os.getpid()
@@ -172,6 +178,26 @@ class LogFile:
     def _break(self, reason: str) -> LogWriteError:
         self._broken = reason
         return LogWriteError(self.path, reason=reason)
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether a writer holds this log now; nothing is changed by asking.
+
+    The lock is only tried where a pid file stands, which a crash leaves behind: so whoever begins
+    to write is not kept from it by somebody who looks.
+    """
+    if not _pid_file(path).exists():
+        return False
+    if sys.platform == "win32":
+        return True
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _free_name(path: Path) -> Path:

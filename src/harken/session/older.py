@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from harken.core.ids import MessageId
+from harken.core.ids import MessageId, base_of
 from harken.core.text import LoggedString
+from harken.errors import EventRefused
 from harken.session.session import Session
 
 
@@ -33,11 +34,6 @@ class MessageString(LoggedString):
         string = super().__new__(cls, content, content_id)
         string.caused_by = caused_by
         return string
-
-    @property
-    def content_id(self) -> MessageId | None:
-        """The message that it represents."""
-        return self.message_id
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Keep the ids in copies and pickles."""
@@ -66,7 +62,9 @@ class SessionLogger:
 
     def log_piece_of_text(self, content: str, caused_by: str) -> MessageId:
         """Log a piece of text of the agent whose call this is."""
-        owner = self.session.state.owners[MessageId(caused_by.partition(".")[0])]
+        owner = self.session.state.owners.get(base_of(caused_by))
+        if owner is None:
+            raise EventRefused(f"caused_by {caused_by} is no call in progress")
         return self.session.log_piece_of_text(owner, content, caused_by)
 
     def close(self) -> None:

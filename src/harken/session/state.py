@@ -123,10 +123,6 @@ class SessionState:
         number = number_of(self.last_id, "msg_")
         return 0 if number is None else number + 1
 
-    def agent(self, agent_id: AgentId) -> AgentState | None:
-        """Return the agent with this id, None where it was never born."""
-        return self.agents.get(agent_id)
-
     def is_live(self, agent_id: AgentId) -> bool:
         """Whether the agent and everybody above it is still there."""
         agent = self.agents.get(agent_id)

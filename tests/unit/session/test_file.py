@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from harken.errors import LogLocked, LogNotFound, LogWriteError, NotALog
-from harken.session.file import LogFile, RealDisk
-from tests.session_kit import CountingDisk, FailingDisk, Fault
+from harken.session.file import LogFile, RealDisk, is_being_written
+from harken.testing import FailingDisk, Fault, RecordingDisk
 
 HOLDER = """
 import sys, time
@@ -162,7 +162,7 @@ def test_a_log_below_a_file_is_refused(path: Path) -> None:
 
 @pytest.mark.req("S0-33")
 def test_an_append_is_one_write_at_the_end(path: Path) -> None:
-    disk = CountingDisk()
+    disk = RecordingDisk()
     log = LogFile(path, disk=disk, create=True)
     log.append(b"a\n")
     log.append(b"b" * 100_000 + b"\n")
@@ -288,3 +288,22 @@ def test_the_real_disk_writes_and_syncs_files_and_folders(tmp_path: Path) -> Non
     os.close(fd)
     with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
         RealDisk().sync(fd)
+
+
+def test_a_log_is_being_written_while_its_lock_is_held(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    assert not is_being_written(path)
+    file = LogFile(path, create=True)
+    assert is_being_written(path)
+    file.close()
+    assert not is_being_written(path)
+
+
+def test_the_pid_file_of_a_crashed_writer_is_not_believed_and_stays(tmp_path: Path) -> None:
+    path, pid_file = tmp_path / "a.jsonl", tmp_path / ".a.jsonl.pid"
+    pid_file.write_text(str(os.getpid()))
+    assert not is_being_written(path)  # no log at all
+    path.write_bytes(b"{}\n")
+    assert not is_being_written(path)
+    assert pid_file.exists()
+    LogFile(path).close()

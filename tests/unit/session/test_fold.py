@@ -1,6 +1,6 @@
 """What events mean. Each law is checked on the live state and on one read from the log."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,32 +8,23 @@ import pytest
 
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
-from harken.core.messages import FunctionCall, ImagePart, Message, TextPart, ThinkingPart, ToolCall
-from harken.errors import LogDamaged, LogError
-from harken.session.fold import context_length, context_now, find_entries, fold
-from harken.session.reader import events
-from harken.session.segments import context_of
+from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.session.fold import fold
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
 from tests.session_kit import (
     act,
-    again,
     answered,
     ask,
     born,
-    edit,
     folded,
     hash_of,
     hear,
     kept,
-    listed,
     members,
     new_session,
-    options,
-    plain,
     result,
     say,
-    texts,
 )
 
 ROOT = AgentId("agent_001")
@@ -311,182 +302,6 @@ def test_what_a_request_and_its_response_say_is_in_the_log(session: Session) -> 
     assert (told["stop_reason"], told["partial"], told["model"]) == ("cancelled", "Once", "x-1")
 
 
-def contexts(session: Session) -> dict[str, list[Message]]:
-    """The context of every request, rebuilt from the log alone."""
-    read = list(events(session.path))
-    requests = {e.message_id: e for e in read if isinstance(e, ev.LlmRequest)}
-    entries = {e.message_id: e for e in read if isinstance(e, ev.TranscriptEntry)}
-    resolver = session.options.resolver
-    commits = {e.message_id: e for e in read if isinstance(e, ev.ContextLoaded)}
-
-    def loaded(id_: MessageId) -> Any:
-        return resolver(commits[id_]) if resolver else None
-
-    return {
-        id_: plain(context_of(request, requests, entries, loaded))
-        for id_, request in requests.items()
-    }
-
-
-@pytest.mark.req("S0-22")
-def test_every_context_can_be_rebuilt_after_a_new_prompt_dropped_notes_and_a_summary(
-    session: Session,
-) -> None:
-    live: dict[str, list[Message]] = {}
-
-    def look() -> None:
-        live[ask(session, ROOT)] = plain(session.context(ROOT))
-
-    look()
-    for n in range(6):
-        hear(session, ROOT, f"heard {n}")
-        look()
-        say(session, ROOT, f"said {n}")
-    look()
-    prompt = session.log_transcript_entry(ROOT, {"role": "system", "content": "be brief"})
-    edit(session, ROOT, listed(prompt), kept(0, 12))
-    look()
-    edit(session, ROOT, kept(0, 5), kept(9, 13))
-    hear(session, ROOT, "more")
-    look()
-    summary = say(session, ROOT, "in short")
-    edit(session, ROOT, kept(0, 1), listed(summary), kept(8, 10), summary=summary)
-    edit(session, ROOT, kept(0, 2), kept(0, 1))
-    look()
-    edit(session, ROOT)
-    look()
-    hear(session, ROOT, "again")
-    look()
-    assert contexts(session) == live
-    assert [len(live[id_]) for id_ in live][-3:] == [3, 0, 1]
-    for request, context in live.items():
-        assert members(session, request)["context_hash"] == hash_of(context)
-
-
-@pytest.mark.req("S0-22", "S0-21")
-def test_an_edit_may_bring_in_what_another_agent_heard(session: Session) -> None:
-    jack = born(session, cause=BIRTH)
-    heard = hear(session, jack, "a secret")
-    edit(session, ROOT, listed(heard))
-    assert texts(session, ROOT) == ["a secret"]
-    assert [m.content for m in agent(session).context or ()] == ["a secret"]
-    request = ask(session, ROOT)
-    assert [m.content for m in contexts(session)[request]] == ["a secret"]
-
-
-def test_an_edit_leaves_the_transcript_as_it_is(session: Session) -> None:
-    heard = [hear(session, ROOT, text) for text in "abc"]
-    edit(session, ROOT, kept(2, 3), reason="test")
-    hear(session, ROOT, "d")
-    state = agent(session)
-    assert [entry.content for entry in state.transcript or ()] == ["a", "b", "c", "d"]
-    assert [message.content for message in context_now(state)] == ["c", "d"]
-    assert context_length(state) == 2
-    assert state.segments() == [listed(heard[2]), listed(MessageId("msg_006"))]
-
-
-STORE = {
-    "ctx-two": [Message("system", "be kind"), Message("user", [TextPart("look"), ImagePart()])],
-    "ctx-one": [Message("assistant", [ThinkingPart("hm"), TextPart("well")])],
-}
-
-
-def load_commit(session: Session, who: AgentId, ctx: str) -> MessageId:
-    found = STORE[ctx]
-    event = ev.ContextLoaded(
-        agent_id=who, ctx=ctx, count=len(found), context_hash=hash_of(found), stop="root"
-    )
-    return session.append(event)
-
-
-def resolver(event: ev.ContextLoaded) -> list[Message]:
-    return STORE[event.ctx]
-
-
-@pytest.mark.req("S0-21")
-def test_an_agent_starts_from_a_commit(tmp_path: Path) -> None:
-    with new_session(tmp_path, resolver=resolver) as session:
-        born(session)
-        load_commit(session, ROOT, "ctx-two")
-        hear(session, ROOT, "now")
-        request = ask(session, ROOT)
-        live = plain(session.context(ROOT))
-        assert live == [*STORE["ctx-two"], Message("user", "now")]
-        edit(session, ROOT, kept(1, 3))
-        load_commit(session, ROOT, "ctx-one")
-        second = ask(session, ROOT)
-        want = [*STORE["ctx-one"], *live[1:]]
-        assert plain(session.context(ROOT)) == want
-        assert contexts(session) == {request: live, second: want}
-        assert agent(session).ctx == "ctx-one"
-        assert members(session, MessageId("msg_002"))["ctx"] == "ctx-two"
-        described = session.state.describe()
-    resumed = again(session)
-    assert resumed.state.describe() == described
-    assert plain(resumed.context(ROOT)) == want
-    resumed.close()
-
-
-def test_a_store_is_asked_once_when_a_commit_is_loaded(tmp_path: Path) -> None:
-    asked: list[str] = []
-
-    def counting(event: ev.ContextLoaded) -> list[Message]:
-        asked.append(event.ctx)
-        return STORE[event.ctx]
-
-    with new_session(tmp_path, resolver=counting) as session:
-        born(session)
-        load_commit(session, ROOT, "ctx-one")
-    assert asked == ["ctx-one"]
-
-
-@pytest.mark.parametrize("found", [None, lambda _: [], lambda _: STORE["ctx-two"]])
-def test_a_log_that_needs_another_store_is_called_so_and_not_damaged(
-    tmp_path: Path, found: Callable[[ev.ContextLoaded], list[Message]] | None
-) -> None:
-    with new_session(tmp_path, resolver=resolver) as session:
-        born(session)
-        load_commit(session, ROOT, "ctx-one")
-    there = session.path.read_bytes()
-    with pytest.raises(LogError, match="ctx-one") as refused:
-        Session.load(session.path, options=options(resolver=found))
-    assert not isinstance(refused.value, LogDamaged)
-    assert session.path.read_bytes() == there
-    Session.load(session.path, options=options(resolver=resolver)).close()
-
-
-def test_a_log_that_verifies_and_makes_no_sense_names_its_line(session: Session) -> None:
-    """No rule of today lets it be written; a newer writer's mistake is still no traceback."""
-    byte = session.path.stat().st_size
-    wrong = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 9)])
-    session.state.agents[ROOT].fresh.extend([MessageId("")] * 9)
-    with pytest.raises(ValueError, match="keeps 0 to 9"):
-        session.append(wrong)
-    session.close()
-    with pytest.raises(LogDamaged, match="keeps 0 to 9 of 0") as found:
-        Session.load(session.path)
-    assert (found.value.line, found.value.byte) == (3, byte)
-    session.path.write_bytes(session.path.read_bytes()[:byte])
-    session.state = folded(session.path)
-
-
-def test_entries_are_found_whoever_has_them_and_in_the_order_asked_for(session: Session) -> None:
-    jack = born(session, cause=BIRTH)
-    one, two = hear(session, ROOT, "one"), hear(session, jack, "two")
-    state = folded(session.path)
-    found = find_entries(state, state.agents[ROOT], [two, one, two])
-    assert [entry.content for entry in found] == ["two", "one", "two"]
-    with pytest.raises(ValueError, match="no entry msg_099"):
-        find_entries(state, state.agents[ROOT], [one, MessageId("msg_099")])
-
-
-def test_an_evicted_agent_has_no_context_to_read(session: Session) -> None:
-    session.evict(ROOT)
-    with pytest.raises(ValueError, match="revive it first"):
-        context_now(session.agents[ROOT])
-    session.agent(ROOT)
-
-
 def read_all(*told: ev.Event) -> SessionState:
     """Fold events that no writer of today would write."""
     state = SessionState()
@@ -525,7 +340,7 @@ def test_an_older_birth_with_an_unknown_cause_is_below_the_root() -> None:
     assert state.root == root
     assert state.agents[jack].place == "primary"
     assert state.agents[root].subagents == []
-    assert state.agent(AgentId("late")) is not None
+    assert AgentId("late") in state.agents
 
 
 def test_a_foreign_log_may_put_agents_in_a_circle() -> None:

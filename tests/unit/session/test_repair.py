@@ -17,9 +17,8 @@ from harken.session.line import DIGITS_AT, seal
 from harken.session.reader import events
 from harken.session.repair import Repair, repair, verify
 from harken.session.session import Session
+from harken.testing import FailingDisk, RecordingDisk
 from tests.session_kit import (
-    CountingDisk,
-    FailingDisk,
     act,
     again,
     ask,
@@ -344,7 +343,7 @@ class TestWriting:
         assert [f.stat().st_mode & 0o777 for f in (done.out, done.lost_file)] == [0o600, 0o600]
 
     def test_it_is_on_disk_on_return_and_what_is_lost_before_it(self, path: Path) -> None:
-        disk = CountingDisk()
+        disk = RecordingDisk()
         repaired(without(path, 5), disk=disk)
         assert disk.synced == [1, 2]
         assert disk.folders == [path.parent, path.parent]
@@ -355,7 +354,7 @@ class TestWriting:
             root = born(session)
             for _ in range(30):
                 hear(session, root, "x" * 100_000)
-        disk = CountingDisk()
+        disk = RecordingDisk()
         done = repaired(session.path, disk=disk)
         assert len(disk.writes) == 3
         assert raw_lines(done.out)[:-1] == raw_lines(session.path)

@@ -8,7 +8,7 @@ import pytest
 
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
-from harken.core.messages import CallPlace, FunctionCall, Message, TextPart, ToolCall
+from harken.core.messages import CallPlace, FunctionCall, TextPart, ToolCall
 from harken.errors import EventRefused
 from harken.session.session import Session
 from tests.session_kit import (
@@ -25,6 +25,7 @@ from tests.session_kit import (
     listed,
     members,
     new_session,
+    refused,
     result,
     say,
 )
@@ -38,16 +39,6 @@ def session(tmp_path: Path) -> Iterator[Session]:
     with new_session(tmp_path) as session:
         hear(session, born(session))
         yield session
-
-
-def refused(session: Session, event: ev.Event, *, because: str) -> None:
-    """Assert that an event is refused, that nothing is left of it, and that others pass."""
-    bytes_before, state_before = session.path.read_bytes(), session.state.describe()
-    with pytest.raises(EventRefused, match=because):
-        session.append(event)
-    assert session.path.read_bytes() == bytes_before
-    assert session.state.describe() == state_before
-    hear(session, ROOT, "and so on")
 
 
 def entry(role: Any = "user", agent: str = ROOT, **more: Any) -> ev.TranscriptEntry:
@@ -443,94 +434,6 @@ def test_two_edits_of_a_batch_are_checked_one_after_the_other(session: Session) 
     with pytest.raises(EventRefused, match="0 to 1 of 0"):
         session.append_all([one, two])
     again(session).close()
-
-
-STORED = [Message("user", "before")]
-
-
-def loaded(**more: Any) -> ev.ContextLoaded:
-    facts = {"count": 1, "context_hash": hash_of(STORED), **more}
-    return ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", **facts)
-
-
-def test_a_commit_is_loaded_only_where_it_is_what_the_event_says(tmp_path: Path) -> None:
-    """Else the log could be written and never be read again."""
-    with new_session(tmp_path, resolver=lambda _: STORED) as session:
-        born(session)
-        refused(session, loaded(count=2), because="has 1 messages")
-        refused(session, loaded(context_hash=hash_of([])), because="not 1 with none")
-        session.append(loaded())
-
-
-def test_a_commit_is_not_loaded_without_a_store(session: Session) -> None:
-    refused(session, loaded(), because="without a store")
-
-
-def test_a_store_that_fails_leaves_the_session_as_it_was(tmp_path: Path) -> None:
-    def fails(event: ev.ContextLoaded) -> list[Message]:
-        raise LookupError(event.ctx)
-
-    with new_session(tmp_path, resolver=fails) as session:
-        born(session)
-        with pytest.raises(LookupError):
-            session.append(loaded())
-        hear(session, ROOT)
-
-
-def test_events_of_unknown_types_are_read_not_written(session: Session) -> None:
-    event = ev.UnknownEvent(
-        message_id=id_of(""), time="", agent_id=None, event_type="weather", data={}
-    )
-    refused(session, event, because="read, not written")
-
-
-BAD_SHAPES: list[Any] = [
-    ev.AgentConfigured(agent_id=ROOT, name=5),  # type: ignore[arg-type]
-    ev.AgentMoved(agent_id=ROOT, place="nowhere"),  # type: ignore[arg-type]
-    ev.MemoryOperation(agent_id=ROOT, memory_type="RAM", operation="READ"),  # type: ignore[arg-type]
-    ev.PieceOfText(agent_id=ROOT, content=None, cause="msg_001"),  # type: ignore[arg-type]
-    birth(cause="msg_001", relation="friend"),
-    entry(content=5),
-    entry(content=["x"]),
-    entry(name=b"x"),
-    entry(unknown={"role": "king"}),
-    entry(unknown={"message_id": "msg_000"}),
-]
-
-
-@pytest.mark.parametrize("event", BAD_SHAPES)
-def test_what_no_reader_could_read_is_refused(session: Session, event: ev.Event) -> None:
-    """A log that its own reader calls damaged is as good as lost."""
-    refused(session, event, because="cannot be written|not plain JSON|relation")
-
-
-DEEP: list[Any] = []
-for _ in range(100_000):
-    DEEP = [DEEP]
-
-
-@pytest.mark.parametrize(
-    "state",
-    [(1, 2), {1, 2}, {1: "one"}, float("nan"), [float("inf")], b"bytes", object(), Path("x"), DEEP],
-)
-def test_a_state_that_a_resume_would_change_is_refused(session: Session, state: object) -> None:
-    event = ev.AgentStateSaved(agent_id=ROOT, state=state)
-    with pytest.raises(EventRefused, match="cannot be written|not plain JSON"):
-        session.append(event)
-    assert session.agents[ROOT].saved is None
-    hear(session, ROOT)
-
-
-@pytest.mark.parametrize(
-    "state",
-    [None, 0, -(2**63), 2**64 - 1, 2**70, 1e308, 5e-324, "", "\0\ud800\u2028", [{}], {"": [[]]}],
-)
-def test_every_other_state_comes_back_as_it_was(session: Session, state: object) -> None:
-    session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
-    resumed = again(session)
-    assert resumed.agents[ROOT].saved == state
-    assert type(resumed.agents[ROOT].saved) is type(state)
-    resumed.close()
 
 
 def test_call_dicts_and_utterances_pass(session: Session) -> None:

@@ -1,0 +1,19 @@
+"""What most tests of a session begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harken.session.session import Session
+from tests.session_kit import born, new_session
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """A session with one agent, `agent_001`, whose birth is `msg_001`."""
+    with new_session(tmp_path) as session:
+        born(session)
+        yield session

@@ -1,0 +1,148 @@
+"""What a session asks of the disk, when, and what it does when the disk fails."""
+
+from pathlib import Path
+
+import pytest
+
+from harken.core.clock import system_clock
+from harken.core.ids import AgentId
+from harken.errors import (
+    LogWriteError,
+)
+from harken.session.session import Durability, Session, SessionOptions
+from harken.testing import FailingDisk, RecordingDisk
+from tests.session_kit import again, born, hear, new_session, options, texts, turn
+
+ROOT = AgentId("agent_001")
+BIRTH = "msg_001"
+
+
+def syncs(durability: Durability, tmp_path: Path) -> tuple[list[int], int]:
+    """How many lines were written before each sync in a session of one turn, and how many in all.
+
+    Lines 1 to 6: start, birth, heard, request, calls, response; then settled; 7 to 10: result,
+    request, said, response; then settled; 11: something after it.
+    """
+    disk = RecordingDisk()
+    session = new_session(tmp_path, durability=durability, disk=disk)
+    born(session)
+    turn(session, ROOT, 1)
+    hear(session, ROOT, "unsettled")
+    session.close()
+    session.close()
+    assert disk.folders == ([] if durability == "none" else [tmp_path])
+    return disk.synced, len(disk.writes)
+
+
+@pytest.mark.req("S0-34")
+def test_durability_turn_syncs_before_a_tool_acts_and_before_an_answer_shows(
+    tmp_path: Path,
+) -> None:
+    assert syncs("turn", tmp_path) == ([1, 6, 10, 11], 11)
+
+
+@pytest.mark.req("S0-34")
+def test_durability_always_syncs_every_event(tmp_path: Path) -> None:
+    assert syncs("always", tmp_path) == (list(range(1, 12)), 11)
+
+
+@pytest.mark.req("S0-34")
+def test_durability_none_never_syncs(tmp_path: Path) -> None:
+    assert syncs("none", tmp_path) == ([], 11)
+
+
+@pytest.mark.req("S0-34")
+def test_turn_is_the_default() -> None:
+    assert SessionOptions().durability == "turn"
+    assert SessionOptions().clock is system_clock
+
+
+def test_settling_twice_syncs_once(tmp_path: Path) -> None:
+    disk = RecordingDisk()
+    with new_session(tmp_path, durability="turn", disk=disk) as session:
+        born(session)
+        session.settle()
+        session.settle()
+    assert disk.synced == [1, 2]
+
+
+@pytest.mark.req("S0-34")
+def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_settle(tmp_path: Path) -> None:
+    """Its lines are read from the page cache: whoever acts on them must first make them last.
+
+    The name of the file too: the process may have died between making it and syncing the folder.
+    """
+    with new_session(tmp_path) as session:
+        born(session)
+        hear(session, ROOT)
+    disk = RecordingDisk()
+    resumed = Session.load(session.path, options=options(durability="turn", disk=disk))
+    resumed.settle()
+    assert disk.writes == []
+    assert disk.synced == [0]
+    assert disk.folders == [tmp_path]
+    resumed.close()
+
+
+def test_after_a_failed_write_nothing_is_taken_and_nothing_is_promised(tmp_path: Path) -> None:
+    session = new_session(tmp_path, durability="turn", disk=FailingDisk(at=5, fault="half"))
+    born(session)
+    hear(session, ROOT, "one")
+    state = session.state.describe()
+    with pytest.raises(LogWriteError):
+        hear(session, ROOT, "two")
+    assert session.state.describe() == state
+    for attempt in (lambda: hear(session, ROOT), session.settle, session.close):
+        with pytest.raises(LogWriteError):
+            attempt()
+    session.close()
+    resumed = Session.load(session.path, options=options())
+    assert texts(resumed, ROOT) == ["one"]
+    assert resumed.torn is not None
+    resumed.close()
+
+
+class Interrupted(RecordingDisk):
+    """A disk during whose third write, or third sync, Ctrl-C is pressed."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+
+    def write(self, fd: int, data: bytes) -> int:
+        taken = super().write(fd, data)
+        if self.where == "write" and len(self.writes) == 3:
+            raise KeyboardInterrupt
+        return taken
+
+    def sync(self, fd: int) -> None:
+        super().sync(fd)
+        if self.where == "sync" and len(self.synced) == 3:
+            raise KeyboardInterrupt
+
+
+def test_a_session_whose_append_was_interrupted_takes_no_more(tmp_path: Path) -> None:
+    """Else the next event would get the same id and the wrong sum: damage made by ourselves."""
+    session = new_session(tmp_path, disk=Interrupted("write"))
+    born(session)
+    with pytest.raises(KeyboardInterrupt):
+        hear(session, ROOT, "one")
+    with pytest.raises(LogWriteError, match="broken off"):
+        hear(session, ROOT, "two")
+    session.close()
+    resumed = Session.load(session.path, options=options())
+    assert texts(resumed, ROOT) == ["one"]
+    resumed.close()
+
+
+def test_a_session_whose_sync_was_interrupted_goes_on(tmp_path: Path) -> None:
+    session = new_session(tmp_path, durability="always", disk=Interrupted("sync"))
+    born(session)
+    with pytest.raises(KeyboardInterrupt):
+        hear(session, ROOT, "one")
+    hear(session, ROOT, "two")
+    state = session.state.describe()
+    assert texts(session, ROOT) == ["one", "two"]
+    session = again(session)
+    assert session.state.describe() == state
+    session.close()

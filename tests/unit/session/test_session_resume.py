@@ -1,0 +1,263 @@
+"""Leaving a session and coming back; agents that leave memory and come back."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.core import events as ev
+from harken.core.ids import AgentId
+from harken.errors import (
+    LogLocked,
+    LogNotFound,
+    LogReadOnly,
+    LogWriteError,
+    NotALog,
+)
+from harken.session.session import Session
+from tests.session_kit import (
+    act,
+    again,
+    born,
+    edit,
+    hear,
+    ids,
+    kept,
+    lines,
+    listed,
+    new_session,
+    options,
+    plain,
+    result,
+    texts,
+    turn,
+)
+
+ROOT = AgentId("agent_001")
+BIRTH = "msg_001"
+
+
+def test_a_session_that_ended_can_be_resumed(session: Session) -> None:
+    session.end("enough")
+    assert lines(session.path)[-1]["reason"] == "enough"
+    with pytest.raises(LogWriteError, match="closed"):
+        hear(session, ROOT)
+    resumed = Session.load(session.path, options=options())
+    ended = [resumed.state.ended]
+    hear(resumed, ROOT)
+    ended.append(resumed.state.ended)
+    assert ended == [True, False]
+    resumed.close()
+
+
+@pytest.mark.req("S0-23")
+def test_load_restores_both_counters_and_all_agents(session: Session) -> None:
+    jack = born(session, cause=BIRTH, name="Jack")
+    hook = born(session, cause=BIRTH, relation="hook")
+    turn(session, jack, 1)
+    session.append(ev.AgentMoved(agent_id=jack, place="gone"))
+    session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=[hook]))
+    live, at = session.state.describe(), session.next_id()
+    session = again(session)
+    assert session.state.describe() == live
+    assert session.next_id() == at
+    assert hear(session, jack) == at
+    assert session.allocate_agent_id() == "agent_004"
+    session.close()
+
+
+@pytest.mark.req("S0-23")
+def test_load_reads_the_log_once(session: Session) -> None:
+    turn(session, ROOT, 1)
+    session.close()
+    program = (
+        "import sys\nfrom harken.session.session import Session\nopened = []\n"
+        "sys.addaudithook(lambda name, what: opened.append(what) if name == 'open' else None)\n"
+        "Session.load(sys.argv[1]).close()\n"
+        "print(sum(str(path) == sys.argv[1] and mode == 'r' for path, mode, _ in opened))\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program, str(session.path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == "1\n"
+
+
+def test_load_needs_a_log_and_a_session_begins_one(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    with pytest.raises(LogNotFound):
+        Session.load(path)
+    path.touch()
+    with pytest.raises(NotALog, match="is empty"):
+        Session.load(path)
+    Session(path, options=options()).close()
+    assert ids(path) == ["msg_000"]
+    for folder in (Session, Session.load):
+        with pytest.raises(NotALog, match="is a folder"):
+            folder(tmp_path)
+    with pytest.raises(LogWriteError, match="folder does not exist"):
+        Session(tmp_path / "no" / "s.jsonl")
+
+
+def test_a_log_without_sums_is_not_written_on(session: Session) -> None:
+    session.close()
+    raw = b"".join(line[:-26] + b"}\n" for line in session.path.read_bytes().splitlines())
+    session.path.write_bytes(raw)
+    for open_it in (Session, Session.load):
+        with pytest.raises(LogReadOnly, match="without sums"):
+            open_it(session.path)
+    assert session.path.read_bytes() == raw
+    Session(session.path.with_name("t.jsonl"), options=options()).close()
+
+
+def test_a_session_that_could_not_be_opened_leaves_no_lock(session: Session) -> None:
+    session.close()
+    there = session.path.read_bytes()
+    session.path.write_bytes(b"x" + there)
+    with pytest.raises(NotALog):
+        Session(session.path)
+    session.path.write_bytes(there)
+    Session(session.path, options=options()).close()
+
+
+def test_one_log_has_one_session_at_a_time(session: Session) -> None:
+    for open_it in (Session, Session.load):
+        with pytest.raises(LogLocked):
+            open_it(session.path)
+    hear(session, ROOT)
+    again(session).close()
+
+
+@pytest.mark.req("S0-35")
+def test_a_torn_last_line_is_set_aside_and_reported(session: Session) -> None:
+    hear(session, ROOT, "one")
+    hear(session, ROOT, "two")
+    session.close()
+    whole = session.path.read_bytes()
+    session.path.write_bytes(whole[:-3])
+    resumed = Session.load(session.path, options=options())
+    assert resumed.torn is not None
+    assert resumed.torn.parent == session.path.parent
+    now = resumed.path.read_bytes()
+    assert now + resumed.torn.read_bytes() == whole[:-3]
+    assert texts(resumed, ROOT) == ["one"]
+    hear(resumed, ROOT, "three")
+    resumed = again(resumed)
+    assert texts(resumed, ROOT) == ["one", "three"]
+    assert resumed.torn is None
+    resumed.close()
+
+
+def test_a_last_line_without_its_newline_is_given_one(session: Session) -> None:
+    hear(session, ROOT, "one")
+    session.close()
+    whole = session.path.read_bytes()
+    session.path.write_bytes(whole[:-1])
+    resumed = Session.load(session.path, options=options())
+    assert resumed.torn is None
+    assert session.path.read_bytes() == whole
+    hear(resumed, ROOT, "two")
+    resumed.close()
+    assert len(ids(session.path)) == 4
+
+
+@pytest.mark.req("S1-09")
+def test_a_log_of_thousands_of_messages_loads_whole_from_one_file(session: Session) -> None:
+    for number in range(1, 601):
+        turn(session, ROOT, number)
+    state = session.state.describe()
+    session = again(session)
+    assert session.state.describe() == state
+    assert len(session.agent(ROOT).transcript or []) == 2400
+    assert session.next_id() == "msg_4802"
+    assert list(session.path.parent.glob("s.jsonl*")) == [session.path]
+    session.close()
+
+
+def test_a_relative_path_still_works_after_the_folder_was_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").mkdir()
+    with Session("s.jsonl", options=options()) as session:
+        hear(session, born(session), "one")
+        session.evict(ROOT)
+        monkeypatch.chdir(tmp_path / "x")
+        assert texts(session, ROOT) == ["one"]
+
+
+def everything(session: Session, agent: str) -> dict[str, Any]:
+    """What is known of an agent, transcript and context in full."""
+    state = session.agent(agent)
+    described: dict[str, Any] = session.state.describe()["agents"][agent]
+    return described | {"all": list(state.transcript or ()), "now": plain(session.context(agent))}
+
+
+@pytest.mark.req("S0-30")
+def test_an_evicted_agent_comes_back_exactly(session: Session) -> None:
+    turn(session, ROOT, 1)
+    before = everything(session, ROOT)
+    session.evict(ROOT)
+    assert session.agents[ROOT].transcript is None
+    session.evict(ROOT)
+    assert everything(session, ROOT) == before
+
+
+@pytest.mark.req("S0-30")
+def test_a_terminated_agent_is_revived_exactly_after_a_resume(session: Session) -> None:
+    jack = born(session, cause=BIRTH)
+    turn(session, jack, 1)
+    edit(session, jack, kept(0, 1), kept(2, 4))
+    session.append(ev.AgentMoved(agent_id=jack, place="gone"))
+    before = everything(session, jack)
+    session = again(session)
+    session.evict(jack)
+    assert everything(session, jack) == before
+    session.close()
+
+
+@pytest.mark.req("S0-30")
+def test_what_happened_while_an_agent_was_evicted_is_there_when_it_comes_back(
+    session: Session,
+) -> None:
+    turn(session, ROOT, 1)
+    session.evict(ROOT)
+    hear(session, ROOT, "meanwhile")
+    act(session, ROOT, "c")
+    assert list(session.agents[ROOT].open_calls) == ["c"]
+    result(session, ROOT, "c")
+    live = everything(session, ROOT)
+    session = again(session)
+    assert everything(session, ROOT) == live
+    assert texts(session, ROOT)[-3:] == ["meanwhile", None, "done"]
+    session.close()
+
+
+@pytest.mark.req("S0-30", "S0-21")
+def test_an_edit_rests_on_evicted_transcripts_too(session: Session) -> None:
+    jack = born(session, cause=BIRTH)
+    heard = hear(session, jack, "from Jack")
+    own = [hear(session, ROOT, text) for text in "abc"]
+    for agent in (ROOT, jack):
+        session.evict(agent)
+    edit(session, ROOT, kept(1, 3))
+    assert session.agents[jack].transcript is None
+    session.evict(ROOT)
+    edit(session, ROOT, listed(heard, own[0]), kept(0, 1))
+    assert texts(session, ROOT) == ["from Jack", "a", "b"]
+    live = session.state.describe()
+    session = again(session)
+    assert session.state.describe() == live
+    session.close()
+
+
+def test_a_commit_is_loaded_into_an_evicted_agent(tmp_path: Path) -> None:
+    with new_session(tmp_path, resolver=lambda _: []) as session:
+        hear(session, born(session), "one")
+        session.evict(ROOT)
+        session.append(ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", count=0, context_hash=""))
+        assert texts(session, ROOT) == ["one"]
