@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harken import Agent, LoggedString, SessionViewer, Tool, tool
+from harken import Agent, Caller, LoggedString, SessionViewer, tool
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, stage
 
 
@@ -18,57 +18,36 @@ def last_said(agent: Agent) -> LoggedString:
     return LoggedString(said["content"], said["message_id"])
 
 
-def running(agent: Agent, tool_name: str) -> str:
-    """Return how a cause names the call of this tool that the agent is just making."""
-    [made] = [made for made in agent.state.open_calls.values() if made.name == tool_name]
-    return made.reference
+@tool
+async def whisper(from_name: str, to_name: str, caller: Caller) -> str:
+    """Let one subagent hear what another said last, and nobody else."""
+    speaker = caller.agent.subagent(from_name)
+    speaker.inform(caller.agent.subagent(to_name), last_said(speaker).as_said_by(from_name))
+    return f"whispered to {to_name}"
 
 
-class Telephone:
-    """Tools of the root: they reach its subagents as `discuss` does."""
+@tool
+async def translate(text: str, to_names: list[str], caller: Caller) -> str:
+    """Let subagents hear a text in capitals."""
+    agent = caller.agent
+    piece = agent.session.log_piece_of_text(agent.agent_id, text.upper(), caller.call)
+    for name in to_names:
+        agent.inform(agent.subagent(name), LoggedString(text.upper(), piece))
+    return text.upper()
 
-    def __init__(self) -> None:
-        self.root: Agent | None = None
 
-    @property
-    def tools(self) -> list[Tool]:
-        return [tool(self.whisper), tool(self.translate), tool(self.broadcast)]
-
-    def _root(self) -> Agent:
-        assert self.root is not None
-        return self.root
-
-    async def whisper(self, from_name: str, to_name: str) -> str:
-        """Let one subagent hear what another said last, and nobody else."""
-        root = self._root()
-        speaker = root.subagent(from_name)
-        speaker.inform(root.subagent(to_name), last_said(speaker).as_said_by(from_name))
-        return f"whispered to {to_name}"
-
-    async def translate(self, text: str, to_names: list[str]) -> str:
-        """Let subagents hear a text in capitals."""
-        root = self._root()
-        cause = running(root, "translate")
-        piece = LoggedString(
-            text.upper(), root.session.log_piece_of_text(root.agent_id, text.upper(), cause)
-        )
-        for name in to_names:
-            root.inform(root.subagent(name), piece)
-        return str(piece)
-
-    async def broadcast(self, from_name: str) -> str:
-        """Let all others hear what one said last; the result is what he said."""
-        root = self._root()
-        speaker = root.subagent(from_name)
-        said = last_said(speaker)
-        for name, other in root.subagents.items():
-            if name != from_name:
-                speaker.inform(other, said.as_said_by(from_name))
-        return said
+@tool
+async def broadcast(from_name: str, caller: Caller) -> LoggedString:
+    """Let all others hear what one said last; the result is what he said."""
+    speaker = caller.agent.subagent(from_name)
+    said = last_said(speaker)
+    for name, other in caller.agent.subagents.items():
+        if name != from_name:
+            speaker.inform(other, said.as_said_by(from_name))
+    return said
 
 
 def party(folder: Path, *steps: object) -> Stage:
-    telephone = Telephone()
     names = ("Jack", "Jill", "Joe")
     model = play(
         main=[
@@ -78,8 +57,7 @@ def party(folder: Path, *steps: object) -> Stage:
         ],
         **{name: [f"Hi from {name}.", f"{name} heard."] for name in names},
     )
-    one = stage(folder, model, tools=telephone.tools)
-    telephone.root = one.root
+    one = stage(folder, model, tools=[whisper, translate, broadcast])
     assert one.ask("Go.") == "Done."
     check_log(one.log)
     return one

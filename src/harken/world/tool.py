@@ -9,7 +9,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
+from threading import Thread
 from typing import Any, TypeAlias, overload
 
 import msgspec
@@ -34,6 +38,20 @@ class OutOfTime(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls a tool, and with which call: a parameter of this type is filled in, not shown.
+
+    With it a tool can let agents hear each other (`caller.agent.inform(...)`) and log a text that
+    it makes (`caller.agent.session.log_piece_of_text(..., cause=caller.call)`).
+    """
+
+    agent: Any
+    """The calling `Agent`."""
+    call: str
+    """How a cause names the call: `msg_003`, or `msg_003.call_abc`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """Something a model may call. Made from a function by `tool`."""
 
@@ -49,6 +67,8 @@ class Tool:
     idempotent: bool = False
     """Running it again does no harm: a call cut off by a crash is simply run again."""
     timeout_s: float | None = None
+    caller: str | None = None
+    """The parameter that takes the `Caller`."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -58,6 +78,10 @@ class Tool:
             "description": self.description,
             "parameters": dict(self.parameters),
         }
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, as a test of it would."""
+        return self.function(*args, **kwargs)
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments as the function takes them. Raises BadArguments."""
@@ -71,13 +95,15 @@ class Tool:
             raise BadArguments(f"{self.name}: {error}") from None
         return {name: getattr(value, name) for name in self.arguments.__struct_fields__}
 
-    async def run(self, arguments: Mapping[str, Any]) -> str:
+    async def run(self, arguments: Mapping[str, Any], caller: Caller | None = None) -> str:
         """Run the function and return its result as text (JSON where it is no string).
 
         A plain function runs in a thread. Raises BadArguments, OutOfTime after `timeout_s`, and
         whatever the function raises.
         """
         checked = self.check(arguments)
+        if self.caller is not None:
+            checked[self.caller] = caller
         limit = asyncio.timeout(self.timeout_s)
         try:
             async with limit:
@@ -90,8 +116,38 @@ class Tool:
     async def _call(self, arguments: Mapping[str, Any]) -> Any:
         if inspect.iscoroutinefunction(self.function):
             return await self.function(**arguments)
-        result = await asyncio.to_thread(self.function, **arguments)
+        result = await in_thread(partial(self.function, **arguments))
         return await result if isinstance(result, Awaitable) else result
+
+
+async def in_thread(function: Callable[[], Any]) -> Any:
+    """Run a function in a thread of its own and return what it returns, or raise what it raises.
+
+    One thread a call: a tool that never ends holds up no other, nor the end of the program, as
+    it would in a pool. StopIteration and SystemExit, which a task cannot carry, are RuntimeErrors.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if not done.done():
+            done.set_result(result) if error is None else done.set_exception(error)
+
+    def work() -> None:
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            result = function()
+        except (StopIteration, SystemExit, KeyboardInterrupt) as odd:
+            error = RuntimeError(f"{type(odd).__name__}: {odd}")
+        except BaseException as failure:  # noqa: BLE001 - it is raised where the result is awaited
+            error = failure
+        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+            loop.call_soon_threadsafe(settle, result, error)
+
+    context = copy_context()
+    Thread(target=context.run, args=(work,), name="harken tool", daemon=True).start()
+    return await done
 
 
 def as_text(result: Any) -> str:
@@ -136,7 +192,7 @@ def tool(
     """
 
     def make(function: Function) -> Tool:
-        called = name or getattr(function, "__name__", "")
+        called = name or str(getattr(function, "__name__", ""))
         arguments = arguments_of(function, called)
         return Tool(
             name=called,
@@ -147,6 +203,7 @@ def tool(
             reads_only=reads_only,
             idempotent=idempotent or reads_only,
             timeout_s=timeout_s,
+            caller=_caller_of(function),
         )
 
     return make if function is None else make(function)
@@ -166,15 +223,29 @@ def arguments_of(function: Function, name: str) -> type[msgspec.Struct]:
             raise TypeError(f"{name}: argument {parameter.name} cannot be given by name")
         if parameter.annotation is inspect.Parameter.empty:
             raise TypeError(f"{name}: argument {parameter.name} needs a type")
+        if parameter.annotation is Caller:
+            if not inspect.iscoroutinefunction(function):
+                raise TypeError(f"{name}: a tool that takes the Caller must be async")
+            continue
         field = (parameter.name, parameter.annotation)
         empty = parameter.default is inspect.Parameter.empty
         fields.append(field if empty else (*field, parameter.default))
     return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True)
 
 
+def _caller_of(function: Function) -> str | None:
+    """Return the parameter that takes the `Caller`, None where there is none."""
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    return next((one.name for one in parameters if one.annotation is Caller), None)
+
+
 def schema_of(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON Schema of an arguments type, in one piece where it has no inner types."""
-    (reference,), definitions = msgspec.json.schema_components([arguments])
+    try:
+        (reference,), definitions = msgspec.json.schema_components([arguments])
+        definitions = codec.decode(codec.encode(definitions))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{arguments.__name__}: no schema can be made: {error}") from None
     own = definitions.pop(reference["$ref"].rpartition("/")[2])
     own.pop("title", None)
     return {**own, "$defs": definitions} if definitions else own

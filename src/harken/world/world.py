@@ -5,10 +5,15 @@ It keeps no state of agents. An agent's own list says which of these tools it ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from harken.world.tool import Tool
+
+_inner: ContextVar[asyncio.Lock | None] = ContextVar("lock inside a tool", default=None)
 
 
 class World:
@@ -21,10 +26,32 @@ class World:
         """
         self.tools: dict[str, Tool] = {}
         self.folder = folder
+        self._changing: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         for tool in tools:
             if tool.name in self.tools:
                 raise ValueError(f"two tools are named {tool.name}")
             self.tools[tool.name] = tool
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[None]:
+        """Hold the world while a tool changes it: one at a time, whichever subtree it acts for.
+
+        A tool that lets agents act while it runs holds the world for them: their tools wait for
+        each other, not for it.
+        """
+        async with _inner.get() or self._lock():
+            token = _inner.set(asyncio.Lock())
+            try:
+                yield
+            finally:
+                _inner.reset(token)
+
+    def _lock(self) -> asyncio.Lock:
+        """Return the lock of the running event loop: a lock lives in one loop only."""
+        loop = asyncio.get_running_loop()
+        if self._changing is None or self._changing[0] is not loop:
+            self._changing = (loop, asyncio.Lock())
+        return self._changing[1]
 
     def read_instructions(self, path: str) -> str:
         """Return the text of an instructions file below the folder, as it is now.

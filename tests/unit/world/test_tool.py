@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 
 from harken import LoggedString, Tool, World, tool
-from harken.world.tool import BadArguments, OutOfTime
+from harken.world.tool import BadArguments, Caller, OutOfTime
 
 
 @tool
@@ -304,3 +304,74 @@ def test_instructions_are_read_below_the_folder_only(tmp_path: Path) -> None:
         world.read_instructions("none.md")
     with pytest.raises(ValueError, match="no folder"):
         World().read_instructions("a.md")
+
+
+def test_a_parameter_for_the_caller_is_filled_in_and_not_shown() -> None:
+    @tool
+    async def who(loud: bool, caller: Caller) -> str:
+        """Tell who calls."""
+        return f"{caller.agent} by {caller.call}{'!' if loud else ''}"
+
+    assert list(who.parameters["properties"]) == ["loud"]
+    assert asyncio.run(who.run({"loud": True}, Caller("Jack", "msg_003"))) == "Jack by msg_003!"
+    with pytest.raises(BadArguments, match="no argument 'caller'"):
+        asyncio.run(who.run({"loud": True, "caller": "me"}))
+
+
+def test_a_tool_can_be_called_as_the_function_that_it_was() -> None:
+    @tool
+    def double(n: int) -> int:
+        """Double."""
+        return 2 * n
+
+    assert double(3) == 6
+
+
+@pytest.mark.parametrize("odd", [StopIteration, SystemExit, KeyboardInterrupt])
+def test_what_a_task_cannot_carry_out_of_a_tool_is_an_error_like_any_other(
+    odd: type[BaseException],
+) -> None:
+    @tool
+    def strange() -> str:
+        """Raise something strange."""
+        raise odd("odd")
+
+    with pytest.raises(RuntimeError, match=odd.__name__):
+        asyncio.run(strange.run({}))
+
+
+def test_a_tool_that_never_ends_holds_up_no_other_and_not_the_end() -> None:
+    never = threading.Event()
+
+    @tool(timeout_s=0.02)
+    def stuck() -> str:
+        """Never end."""
+        never.wait()
+        return ""
+
+    async def many() -> str:
+        for _ in range(40):
+            with pytest.raises(OutOfTime):
+                await stuck.run({})
+        return await add.run({"a": 1})
+
+    assert asyncio.run(asyncio.wait_for(many(), 20)) == "2"
+    never.set()
+
+
+def test_a_default_without_a_json_form_is_shown_in_the_nearest_one() -> None:
+    @tool
+    def area(size: tuple[int, int] = (1, 2), limit: float = float("inf")) -> int:
+        """Compute an area."""
+        return int(min(size[0] * size[1], limit))
+
+    assert area.schema == json.loads(json.dumps(area.schema))
+    assert asyncio.run(area.run({})) == "2"
+
+
+def test_only_an_async_tool_may_take_the_caller() -> None:
+    def plain(caller: Caller) -> None:
+        """Run in a thread, where the log is not."""
+
+    with pytest.raises(TypeError, match="must be async"):
+        tool(plain)
