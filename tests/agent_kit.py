@@ -13,25 +13,16 @@ from harken import load_session as load
 from harken.core import codec
 from harken.core.messages import ChatMessage, FunctionCall, Message, ToolCall, text_of
 from harken.llm.base import Chunk, Model, Request
-from harken.session.file import RealDisk
+from harken.session.file import Disk
 from harken.session.session import Durability
 from harken.session.verify import verify
-from tests.session_kit import lines, ticking
+from harken.testing import RecordingDisk, ticking
+from tests.session_kit import lines
 
 Line: TypeAlias = str | Message | Exception | Sequence[Chunk] | Callable[[Request], Any]
 """What an agent's model answers: a text, a message, chunks, or what a function makes of it."""
 Row: TypeAlias = dict[str, Any]
 T = TypeVar("T")
-
-
-class QuickDisk(RealDisk):
-    """A disk that does not sync: a test that is not about durability need not wait for it."""
-
-    def sync(self, fd: int) -> None:
-        pass
-
-    def sync_folder(self, folder: Path) -> None:
-        pass
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -44,7 +35,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(limited())
 
 
-def call(tool: str, /, _id: str = "c1", **arguments: Any) -> ToolCall:
+def call(tool: str, _id: str = "c1", /, **arguments: Any) -> ToolCall:
     """Return a call of a tool."""
     return ToolCall(_id, FunctionCall(tool, codec.encode(arguments).decode()))
 
@@ -147,9 +138,9 @@ class Stage:
         return [row["content"] for row in self.rows(role="user", agent_id=self.id_of(agent))]
 
 
-def quick(durability: Durability = "none", disk: RealDisk | None = None) -> SessionOptions:
+def quick(durability: Durability = "none", disk: Disk | None = None) -> SessionOptions:
     """Return options with a ticking clock, which sync nothing unless they are asked to."""
-    return SessionOptions(durability=durability, clock=ticking(), disk=disk or QuickDisk())
+    return SessionOptions(durability=durability, clock=ticking(), disk=disk or RecordingDisk())
 
 
 def stage(

@@ -15,6 +15,7 @@
     ├── ModelError                  a model call failed
     │   ├── ScriptError             no rule of a scripted model fits, or the script is malformed
     │   └── ReplayMiss              the recorded session holds no such request
+    ├── AgentBusy                   an agent was addressed in the middle of a turn
     └── BudgetExceeded              an agent has used up what it was given
 
 What a *model* does wrong (an unknown tool, bad arguments) is no exception: it becomes a tool
@@ -139,6 +140,14 @@ class ScriptError(ModelError):
 
 class ReplayMiss(ModelError):
     """The recorded session holds no answer to exactly this request."""
+
+
+class AgentBusy(HarkenError, RuntimeError):
+    """An agent was asked, or told something, while it is answering: wait for its answer."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__(f"{agent} is in the middle of a turn: wait for its answer")
+        self.agent = agent
 
 
 class BudgetExceeded(HarkenError):

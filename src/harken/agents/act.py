@@ -8,7 +8,8 @@ in an action is its result. Only a failing model call or a failing log goes furt
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from harken.core.events import ActionRewritten, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
 from harken.errors import BudgetExceeded, EventRefused, LogError, ModelError
 from harken.session.state import OpenCall
-from harken.world.tool import BadArguments, OutOfTime
+from harken.world.tool import BadArguments, Caller, OutOfTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +31,25 @@ class Footprint:
     """What a call may collide with."""
 
     subtrees: frozenset[str] | None
-    """Names of subagents; None for all of them."""
+    """Names of the subagents that it touches; None where that may be any of them."""
     reads_world: bool = False
+    """Whether it is a tool: a tool that changes the world may read it, too."""
     changes_world: bool = False
 
     def collides(self, later: Footprint) -> bool:
         """Whether a later call has to wait for this one."""
-        if self.changes_world or later.changes_world:
-            both = self.reads_world or self.changes_world
-            return both and (later.reads_world or later.changes_world)
+        return self._shares_world(later) or self._shares_agents(later)
+
+    def _shares_world(self, later: Footprint) -> bool:
+        both = self.reads_world and later.reads_world
+        return both and (self.changes_world or later.changes_world)
+
+    def _shares_agents(self, later: Footprint) -> bool:
+        nobody: frozenset[str] = frozenset()
+        if nobody in (self.subtrees, later.subtrees):
+            return False
         if self.subtrees is None or later.subtrees is None:
-            return bool(self.subtrees is None and later.subtrees is None) or bool(
-                self.subtrees or later.subtrees
-            )
+            return True
         return bool(self.subtrees & later.subtrees)
 
 
@@ -65,21 +72,30 @@ async def _act_together(agent: Actor, calls: Sequence[OpenCall]) -> None:
     for at, call in enumerate(calls):
         before = [tasks[i] for i in range(at) if footprints[i].collides(footprints[at])]
         tasks.append(asyncio.create_task(_after(before, agent, call)))
-    failure: BaseException | None = None
+    failure: Exception | None = None
+    waiting = dict(zip(tasks, calls, strict=True))
     try:
-        for call, running in zip(calls, tasks, strict=True):
+        for running in tasks:
             try:
                 result = await running
             except Exception as error:  # noqa: BLE001 - raised below, when all have ended
                 failure = failure or error
             else:
-                log_result(agent, call, result)
+                log_result(agent, waiting.pop(running), result)
     finally:
         for running in tasks:
             running.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        _log_finished(agent, waiting)
     if failure is not None:
         raise failure
+
+
+def _log_finished(agent: Actor, waiting: Mapping[asyncio.Task[Result], OpenCall]) -> None:
+    """Log what had come of calls that waited for an earlier one when all were cancelled."""
+    for running, call in waiting.items():
+        if not running.cancelled() and running.exception() is None:
+            log_result(agent, call, running.result())
 
 
 async def _after(before: Sequence[asyncio.Task[Result]], agent: Actor, call: OpenCall) -> Result:
@@ -157,8 +173,9 @@ async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
     arguments = _parse(call.name, text)
     if call.name in RUN:
         return await RUN[call.name](agent, call.reference, tool.check(arguments))
-    agent.session.settle()  # the last thing before the world changes: all that led to it is safe
-    result = await tool.run(arguments)
+    async with nullcontext() if tool.reads_only else agent.runtime.world.changing():
+        agent.session.settle()  # all that led to what happens now is safe
+        result = await tool.run(arguments, Caller(agent, call.reference))
     return Result(str(result), substance=getattr(result, "message_id", None))
 
 

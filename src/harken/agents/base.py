@@ -68,7 +68,7 @@ class Agent:
         """Get an id from the session; whoever makes the agent logs its birth (`log_birth`).
 
         The system prompt is held back until then. `init_prompt` is a transcript to start from:
-        messages of this session, known by their `message_id`, are not logged again.
+        messages of this session, known by their `message_id`, are not logged again; others are.
         """
         self.attach(session, session.allocate_agent_id(), runtime or Runtime())
         self._initial += init_prompt or ()
@@ -132,13 +132,19 @@ class Agent:
         if not initial:
             return
         before = len(self.session.context(self.agent_id))
-        ids = [
-            MessageId(message.get("message_id") or self._log_initial(message))
-            for message in initial
-        ]
+        ids = [self._known(message) or self._log_initial(message) for message in initial]
         segments = [Segment(start=0, stop=before), Segment(entries=ids)]
         edit = TranscriptEdited(agent_id=self.agent_id, segments=segments, reason="init_prompt")
         self.session.append(edit)
+
+    def _known(self, message: Mapping[str, Any]) -> MessageId | None:
+        """Return the id of a message that is one of this session: another's may have it too."""
+        wanted = message.get("message_id")
+        for agent_id in self.session.agents if wanted else ():
+            for entry in self.session.agent(agent_id).transcript or ():
+                if entry.message_id == wanted and _same(entry, message):
+                    return entry.message_id
+        return None
 
     def _log_initial(self, message: Mapping[str, Any]) -> MessageId:
         return self.session.append(entry_of(self.agent_id, message_from(message)))
@@ -218,6 +224,17 @@ class Agent:
         """Let another agent hear a text, with whatever it represents."""
         dst.harken(txt)
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether it owes an answer: a crash, an error or a cancellation ended its last turn.
+
+        `await response()` without input goes on with that turn.
+        """
+        for message in reversed(self.session.context(self.agent_id)):
+            if message.role != "user" or getattr(message, "cause", None) is None:
+                return message.role in ("user", "tool") or bool(self.state.open_calls)
+        return False  # nothing but what hooks said
+
     async def finish_calls(self) -> None:
         """Give calls that were cut off a result, before the agent hears anything else."""
         self.close_calls()
@@ -271,6 +288,10 @@ def evict(session: Session, agent_id: str) -> None:
     """Drop an agent from memory, object and transcript; whoever needs it revives it."""
     session.evict(agent_id)
     session.live.pop(AgentId(agent_id), None)
+
+
+def _same(entry: TranscriptEntry, message: Mapping[str, Any]) -> bool:
+    return message_from(_message_dict(entry)) == message_from(message)
 
 
 def _message_dict(message: ChatMessage) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from harken.agents.base import Agent
 from harken.core.events import AgentStateSaved, TranscriptEntry
+from harken.core.messages import text_of
 from harken.core.text import LoggedString
 from harken.session.state import AgentState
 
@@ -42,7 +43,7 @@ class DumbAgent(Agent):
         if input is not None:
             self.harken(input)
         heard = [entry for entry in self._own_entries() if entry.role == "user"]
-        text = await self.answer(str(heard[-1].content) if heard else "")
+        text = await self.answer(text_of(heard[-1].content) if heard else "")
         said = self.say(text)
         self.session.settle()
         return said

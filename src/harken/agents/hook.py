@@ -2,13 +2,13 @@
 
 A hook is asked at four points. The question and its answer stand in the hook's own transcript,
 in words (`OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`), so that every intervention can be
-read, and a hook can be asked why. The watched agent has no authority over it.
+read. The watched agent has no authority over it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self, TypeAlias
 
@@ -136,8 +136,11 @@ class Hook(DumbAgent):
     points: ClassVar[frozenset[Point]] = frozenset({"input", "action", "result", "response"})
     """Where it is asked."""
 
-    def judge(self, question: Question) -> Verdict:
-        """Return the verdict; an exception denies at a guarded point, else is passed over."""
+    def judge(self, question: Question) -> Verdict | Awaitable[Verdict]:
+        """Return the verdict; an exception denies at a guarded point, else is passed over.
+
+        May be `async def`, for a hook that asks somebody else.
+        """
         raise NotImplementedError
 
     def copy_for(self, agent: Agent) -> Hook | None:
@@ -159,7 +162,9 @@ class Hook(DumbAgent):
         )
         asked = self.session.append(heard)
         try:
-            verdict = checked(self.judge(question), question.point)
+            judged = self.judge(question)
+            said = await judged if isinstance(judged, Awaitable) else judged
+            verdict = checked(said, question.point)
         except (LogError, ModelError):
             raise  # not this hook's failure: it reaches the user
         except Exception as error:  # noqa: BLE001 - the border: a hook's failure is a verdict

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from harken.agents.base import Agent, revive
+from harken.agents.base import Agent, evict, revive
 from harken.agents.budget import Budget, budget_of
 from harken.agents.model_call import log_interrupted, unanswered
 from harken.agents.runtime import Runtime
@@ -66,6 +66,9 @@ def _restored(session: Session, runtime: Runtime) -> Agent:
             for call in list(state.open_calls.values()):
                 if not agent.runs_again(call):
                     agent.close_call(call)
+    for state in session.agents.values():
+        if not session.state.is_live(state.id):
+            evict(session, state.id)  # as when it was ended: a long session holds what lives
     return root
 
 

@@ -34,7 +34,7 @@ from harken.core.events import LlmRequest, ToolsDefined, TranscriptEntry
 from harken.core.ids import USER, MessageId
 from harken.core.messages import ChatMessage, extend_context_hash, text_of
 from harken.core.text import LoggedString
-from harken.errors import BudgetExceeded
+from harken.errors import AgentBusy, BudgetExceeded
 from harken.llm.base import Model, Request, Window
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
@@ -74,6 +74,7 @@ class SmartAgent(Actor):
         """Set up what is not in the log because it can be derived."""
         super().begin()
         self._model: Model | None = None
+        self._answering = False
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: kind, allowed tools, budget."""
@@ -111,17 +112,35 @@ class SmartAgent(Actor):
 
         Goes on where a crash, a failed model call or a cancellation cut the last turn off.
         Returns the final text with its id; where a budget ends the turn, a text that says so.
-        Raises ModelError, LogWriteError; the session can be resumed after either.
+        Raises ModelError, LogWriteError; the session can be resumed after either. Raises
+        AgentBusy where it is answering already.
         """
-        if input is not None:
-            await self.finish_calls()
-            self.harken(input)
+        self._check_free()
+        self._answering = True
         try:
+            if input is not None:
+                await self.finish_calls()
+                super().harken(input)
             said = await self._turn()
         except BudgetExceeded as error:
             said = self._stopped(str(error))
+        finally:
+            self._answering = False
         self.session.settle()
         return said
+
+    def harken(self, input: str) -> None:
+        """Add a user message to the transcript and log it; see `Agent`.
+
+        Raises AgentBusy in the middle of a turn: between a call and its result, or a request
+        and its answer, a message would be out of place.
+        """
+        self._check_free()
+        super().harken(input)
+
+    def _check_free(self) -> None:
+        if self._answering:
+            raise AgentBusy(self.name)
 
     async def _turn(self) -> LoggedString:
         """Ask and act until there is an answer."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harken import FunctionModel, Tool, tool
+from harken import Agent, FunctionModel, SmartAgent, Tool, tool
 from harken.core.messages import ToolCall
-from harken.errors import ModelError
+from harken.errors import AgentBusy, ModelError
 from harken.llm.base import Request
 from tests.agent_kit import Line, Play, Stage, call, calls, check_log, play, run, stage, told
 
@@ -339,6 +339,106 @@ def test_agents_that_answer_at_once_give_unique_ids_and_whole_lines(tmp_path: Pa
     assert run(everybody()) == [f"I am {name}." for name in names] * 3
     ids = [row["message_id"] for row in one.rows()]
     assert ids == [f"msg_{n:03d}" for n in range(len(ids))]
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-19")
+def test_tools_of_different_subtrees_change_the_world_one_at_a_time_too(tmp_path: Path) -> None:
+    meeting = Meeting(1)
+    one = together(
+        tmp_path,
+        meeting,
+        *(call("task", name, name=name, prompt="Write.") for name in ("Ann", "Bob")),
+        call("write", "own", who="main"),
+        Ann=[calls(call("write", who="Ann")), "A."],
+        Bob=[calls(call("write", who="Bob")), "B."],
+    )
+    assert results(one) == ["A.", "B.", "main met 0"]
+    assert (sorted(meeting.there), meeting.most) == (["Ann", "Bob", "main"], 1)
+
+
+@pytest.mark.req("S4-18", "S4-19")
+def test_a_tool_may_let_agents_act_who_change_the_world_in_turn(tmp_path: Path) -> None:
+    """A tool that holds the world for itself must not make those wait who work for it."""
+    holder: list[Agent] = []
+    meeting = Meeting(1)
+
+    @tool
+    async def research(topic: str) -> str:
+        """Let two agents write."""
+        root = holder[0]
+        [made] = root.state.open_calls.values()
+        agents = [SmartAgent(root.session, runtime=root.runtime) for _ in range(2)]
+        for name, agent in zip(("Ann", "Bob"), agents, strict=True):
+            agent.log_birth(made.reference, name, "subagent")
+        return " ".join(await asyncio.gather(*(agent.response(topic) for agent in agents)))
+
+    model = play(
+        main=[calls(call("research", topic="tea")), "Done."],
+        Ann=[calls(call("write", who="Ann")), "A."],
+        Bob=[calls(call("write", who="Bob")), "B."],
+    )
+    one = stage(tmp_path, model, tools=[research, meeting.tool("write", reads_only=False)])
+    holder.append(one.root)
+    assert one.ask("Research.") == "Done."
+    assert one.result()["content"] == "A. B."
+    assert (meeting.there, meeting.most) == (["Ann", "Bob"], 1)
+    check_log(one.log)
+
+
+def test_a_world_is_shared_by_sessions_that_run_one_after_the_other(tmp_path: Path) -> None:
+    """Each `asyncio.run` has an event loop of its own; a lock of an earlier one is of no use."""
+    meeting = Meeting(1)
+    made = calls(*(call("task", name, name=name, prompt="Write.") for name in ("Ann", "Bob")))
+    lines: list[Line] = [
+        made,
+        "Done.",
+        calls(
+            call("discuss", speakers=["Ann"], prompt="x"),
+            call("discuss", "y", speakers=["Bob"], prompt="x"),
+        ),
+        "Done.",
+    ]
+    part: list[Line] = [calls(call("write", who="w")), "-"] * 2
+    one = stage(
+        tmp_path,
+        play(main=lines, Ann=part, Bob=part),
+        tools=[meeting.tool("write", reads_only=False)],
+    )
+    assert one.ask("Go.") == "Done."
+    meeting.full = asyncio.Event()
+    meeting.full.set()
+    assert one.ask("Again.") == "Done."
+    assert (len(meeting.there), meeting.most) == (4, 1)
+
+
+@pytest.mark.req("S0-38", "S0-39")
+def test_an_agent_in_the_middle_of_a_turn_says_so_and_is_not_disturbed(tmp_path: Path) -> None:
+    acting, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def work() -> str:
+        """Work."""
+        acting.set()
+        await go_on.wait()
+        return "worked"
+
+    one = stage(tmp_path, play(main=[calls(call("work")), "Done.", "Yes?"]), tools=[work])
+
+    async def disturbed() -> str:
+        turn = asyncio.create_task(one.root.response("Work."))
+        await acting.wait()
+        with pytest.raises(AgentBusy, match="main is in the middle of a turn"):
+            one.root.harken("Hurry!")
+        with pytest.raises(AgentBusy, match="main is in the middle of a turn"):
+            await one.root.response("Hurry!")
+        go_on.set()
+        return await turn
+
+    assert run(disturbed()) == "Done."
+    assert one.result()["content"] == "worked"
+    assert one.heard("main") == ["Work."]
+    assert one.ask("Hurry!") == "Yes?"
     check_log(one.log)
 
 

@@ -110,6 +110,33 @@ def test_plain_messages_to_start_from_are_logged_once_and_survive(
 
 
 @pytest.mark.req("S0-37")
+def test_a_transcript_of_another_session_is_logged_in_full(tmp_path: Path) -> None:
+    """Its ids mean other messages here."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    one = stage(tmp_path / "one", play(main=["I am one."]), system_prompt="You are one.")
+    one.ask("Who are you?")
+    two = stage(tmp_path / "two", play(main=["I am two."]), system_prompt="You are two.")
+    two.ask("Who are you?")
+    fork = SmartAgent(two.session, init_prompt=one.root.transcript, runtime=two.runtime)
+    fork.log_birth(two.root.state.birth, "fork", "subagent")
+    assert [m["content"] for m in fork.transcript] == ["You are one.", "Who are you?", "I am one."]
+    assert two.again().agent("fork").transcript == fork.transcript
+
+
+@pytest.mark.req("S0-37")
+def test_an_initial_transcript_may_hold_calls_and_parts(tmp_path: Path) -> None:
+    model = play(main=[calls(call("look")), "Nothing."])
+    one = stage(tmp_path, model)
+    one.ask("Look.")
+    known = len(entries(one.session))
+    fork = SmartAgent(one.session, init_prompt=one.root.transcript, runtime=one.runtime)
+    fork.log_birth(one.root.state.birth, "fork", "subagent")
+    assert fork.transcript == one.root.transcript
+    assert len(entries(one.session)) == known
+
+
+@pytest.mark.req("S0-37")
 def test_before_its_birth_an_agent_shows_what_it_starts_from(tmp_path: Path) -> None:
     given = [{"role": "user", "content": "hello"}]
     assert SmartAgent(session_in(tmp_path), init_prompt=given).transcript == given
@@ -157,7 +184,7 @@ def test_a_response_carries_the_id_of_its_own_entry(tmp_path: Path) -> None:
 def test_a_response_is_an_ordinary_string_everywhere(tmp_path: Path) -> None:
     said = run(stage(tmp_path, play(main=["Hi."])).root.response("hello"))
     assert said == "Hi."
-    assert {said: 1}["Hi."] == 1
+    assert {str(said): 1}[said] == 1
     assert json.loads(json.dumps(said)) == "Hi."
     assert pickle.loads(pickle.dumps(said)).message_id == said.message_id
     assert f"{said}!" == "Hi.!"

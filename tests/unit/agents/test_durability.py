@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,34 +10,23 @@ import pytest
 from harken import Comment, Hook, Question, Rewrite, Runtime, load_session, register, tool
 from harken.errors import LogWriteError
 from harken.llm.base import Request
-from harken.session.file import RealDisk
+from harken.testing import FailingDisk, RecordingDisk
 from tests.agent_kit import Play, Stage, call, calls, check_log, play, quick, run, stage
-from tests.session_kit import FailingDisk, lines
+from tests.session_kit import lines
 
 
-@dataclass
-class WatchedDisk(RealDisk):
-    """A disk that knows how much of the log has reached it, and what happened in which order."""
-
-    written: int = 0
-    synced: int = 0
-    order: list[str] = field(default_factory=list)
-
-    def write(self, fd: int, data: bytes) -> int:
-        self.written += 1
-        return super().write(fd, data)
-
-    def sync(self, fd: int) -> None:
-        self.synced = self.written
-        self.order.append("sync")
-
-    def sync_folder(self, folder: Path) -> None:
-        pass
+class WatchedDisk(RecordingDisk):
+    """A disk that is told what happens beside it."""
 
     def effect(self, what: str) -> str:
         """Note an effect on the world, and whether everything before it is safe."""
-        self.order.append(what if self.synced == self.written else f"{what} UNSAFE")
+        self.done.append(what if self.safe else f"{what} UNSAFE")
         return what
+
+    @property
+    def order(self) -> list[str]:
+        """Effects and syncs in their order."""
+        return [what for what in self.done if what not in {"write", "sync_folder"}]
 
 
 @register("test-remarks")
@@ -96,7 +84,7 @@ def test_all_of_the_log_is_on_disk_before_a_tool_acts_and_before_an_answer(
 def test_turn_syncs_no_more_often_than_it_must(tmp_path: Path) -> None:
     disk = WatchedDisk()
     one = watched(tmp_path, disk)
-    disk.order.clear()
+    disk.done.clear()
     run(_one_turn(one))
     assert disk.order == ["sync", "one", "sync"]
 

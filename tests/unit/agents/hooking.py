@@ -1,0 +1,60 @@
+"""A hook whose judgement is a function, and a stage where something is sent, to try hooks on."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from harken import Agent, Hook, Ok, Question, register, tool
+from harken.agents.hook import Point, Verdict
+from tests.agent_kit import Stage, call, calls, play, stage
+
+Judge: TypeAlias = Callable[[Question], Any]
+SENT: list[str] = []
+"""What `send` sent in this test."""
+
+
+@register("test-judge")
+class Judging(Hook):
+    """A hook whose judgement is a function, by point; it remembers what it was asked."""
+
+    def begin(self) -> None:
+        self.judges: dict[Point, Judge] = {}
+        self.asked: list[Question] = []
+
+    def judge(self, question: Question) -> Verdict:
+        self.asked.append(question)
+        judge = self.judges.get(question.point)
+        verdict: Verdict = Ok() if judge is None else judge(question)
+        return verdict
+
+    def copy_for(self, agent: Agent) -> Hook:
+        copy = type(self)(agent.session, runtime=agent.runtime)
+        copy.judges = self.judges
+        return copy
+
+    def points_asked(self) -> list[tuple[str, str]]:
+        return [(question.point, question.text) for question in self.asked]
+
+
+def watch(one: Stage, name: str = "guard", /, **judges: Judge) -> Judging:
+    """Install a hook on the root."""
+    hook = Judging(one.session, runtime=one.runtime).install(one.root, name)
+    hook.judges.update(judges)  # type: ignore[arg-type]
+    return hook
+
+
+def words(one: Stage, hook: Agent) -> list[tuple[str, str]]:
+    """Return the roles and texts of a hook's transcript."""
+    return [(r["role"], r["content"]) for r in one.rows(agent_id=hook.agent_id) if "role" in r]
+
+
+@tool
+def send(text: str) -> str:
+    """Send a text."""
+    SENT.append(text)
+    return f"sent {text}"
+
+
+def sending(folder: Path, text: str = "hello", **more: Any) -> Stage:
+    model = play(main=[calls(call("send", text=text)), "Done.", "Really done.", "Yes."])
+    return stage(folder, model, tools=[send], **more)

@@ -1,0 +1,103 @@
+"""Dumb agents: code decides, and everything else is as with smart ones."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import DumbAgent, SmartAgent, register
+from harken.core.ids import AgentId
+from tests.agent_kit import Line, calls, check_log, everything, play, run, stage
+from tests.unit.agents.talking import talk
+
+
+@register("test-echo")
+class Echo(DumbAgent):
+    """Says what it heard, and counts."""
+
+    def begin(self) -> None:
+        self.count = 0
+
+    async def answer(self, heard: str) -> str:
+        self.count += 1
+        return f"{self.count}: {heard}"
+
+    def saved_state(self) -> Any:
+        return {"count": self.count}
+
+    def take_back(self, saved: Any) -> None:
+        self.count = saved["count"]
+
+
+@pytest.mark.req("S4-01", "S0-31")
+def test_a_dumb_agent_fits_where_a_smart_one_does(tmp_path: Path) -> None:
+    steps: list[Line] = [
+        calls(talk(prompt="One.", speakers=["Echo"])),
+        calls(talk("c2", prompt="Two.")),
+        "Done.",
+        calls(talk("c3", prompt="Three.")),
+        "Done.",
+    ]
+    one = stage(tmp_path, play(main=steps))
+    echo = Echo(one.session, "Unused.", runtime=one.runtime)
+    echo.log_birth(one.root.state.birth, "Echo", "subagent")
+    assert one.ask("Go.") == "Done."
+    assert one.result("c2")["content"] == "2: Two."
+    live = everything(one.session)
+    later = one.again()
+    assert everything(later.session) == live
+    assert later.session.agents[echo.agent_id].saved == {"count": 2}
+    later.ask("Again.")
+    assert later.result("c3")["content"] == "3: Three."
+    check_log(later.log)
+
+
+@pytest.mark.req("S4-01", "S4-20", "S1-07")
+def test_a_dumb_agent_may_launch_smart_ones_by_itself(tmp_path: Path) -> None:
+    class Search(DumbAgent):
+        kind = "test-search"
+
+        async def answer(self, heard: str) -> str:
+            readers = [SmartAgent(self.session, "Read.", runtime=self.runtime) for _ in range(3)]
+            for number, reader in enumerate(readers):
+                reader.log_birth(self.state.birth, f"reader{number}", "subagent")
+            found = await asyncio.gather(*(reader.response(heard) for reader in readers))
+            return " ".join(found)
+
+    parts: dict[str, Any] = {f"reader{n}": [f"page {n}"] for n in range(3)}
+    one = stage(tmp_path, play(main=[calls(talk(prompt="Find it.")), "Found."], **parts))
+    Search(one.session, runtime=one.runtime).log_birth(one.root.state.birth, "search", "subagent")
+    assert one.ask("Search.") == "Found."
+    assert one.result()["content"] == "page 0 page 1 page 2"
+    above = [one.session.agents[AgentId(one.id_of(name))].parent for name in parts]
+    assert above == [one.id_of("search")] * 3
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-03", "S4-01")
+def test_a_dumb_agent_that_raises_is_a_failed_action(tmp_path: Path) -> None:
+    class Broken(DumbAgent):
+        kind = "broken"
+
+        async def answer(self, heard: str) -> str:
+            raise ValueError(heard)
+
+    one = stage(tmp_path, play(main=[calls(talk(prompt="Hi?", speakers=["B"])), "Broken."]))
+    Broken(one.session).log_birth(one.root.state.birth, "B", "subagent")
+    assert one.ask("Go.") == "Broken."
+    assert one.result()["content"] == "Error: discuss: ValueError: Hi?"
+
+
+@pytest.mark.req("S4-01")
+def test_a_dumb_agent_answers_alone_too(tmp_path: Path) -> None:
+    one = stage(tmp_path, play())
+    echo = Echo(one.session)
+    echo.log_birth(one.root.state.birth, "Echo", "subagent")
+    said = run(echo.response("hello"))
+    assert said == "1: hello"
+    [row] = one.rows(message_id=said.message_id)
+    assert (row["role"], row["content"]) == ("assistant", "1: hello")
+    [birth] = one.rows(event_type="agent_created", name="Echo")
+    assert birth["spec"] == {"kind": "test-echo"}
+    assert "language_model" not in birth

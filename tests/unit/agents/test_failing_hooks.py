@@ -1,0 +1,128 @@
+"""Hooks that fail: a guard denies, a commentator is passed over; and the words of verdicts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import Comment, Deny, Ok, Question, Rewrite, SmartAgent
+from harken.agents.hook import Verdict, in_words, read_verdict
+from harken.errors import ConfigError, LogWriteError, UnknownName
+from harken.testing import FailingDisk
+from tests.agent_kit import check_log, play, quick, stage
+from tests.unit.agents.hooking import SENT, Judge, sending, watch
+
+
+def boom(question: Question) -> Verdict:
+    raise RuntimeError("boom")
+
+
+def quits(question: Question) -> Verdict:
+    raise UnknownName("agent", "x", ["y"])
+
+
+FAILURES = {
+    "raises": boom,
+    "raises one of Harken's own errors": quits,
+    "returns nothing": lambda _: None,
+    "returns a text": lambda _: "OK",
+    "returns a rewrite that is no text": lambda _: Rewrite({"text": "x"}),  # type: ignore[arg-type]
+    "returns a reason that is no text": lambda _: Deny(None),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_a_guard_that_fails_denies_an_action(tmp_path: Path, failure: Judge) -> None:
+    one = sending(tmp_path)
+    hook = watch(one, action=failure)
+    assert one.ask("Send.") == "Done."
+    assert SENT == []
+    assert one.result()["content"].startswith("Error: Action blocked by hook 'guard': ")
+    [note] = one.rows(agent_id=hook.agent_id, role="system")
+    assert note["content"].startswith("[hook failed]")
+    check_log(one.log)
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_a_guard_that_fails_denies_a_response(tmp_path: Path, failure: Judge) -> None:
+    one = stage(tmp_path, play(main=["Secret."] * 3))
+    watch(one, response=failure)
+    said = one.ask("Tell.")
+    assert "Secret" not in said
+    assert "blocked" in said
+    check_log(one.log)
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("point", ["input", "result"])
+def test_a_commentator_that_fails_is_passed_over_with_a_note(
+    tmp_path: Path, point: Any, failure: Judge
+) -> None:
+    one = sending(tmp_path)
+    hook = watch(one, **{point: failure})
+    watch(one, "other", **{point: lambda _: Comment("still here")})
+    assert one.ask("Send.") == "Done."
+    assert SENT == ["hello"]
+    [note] = one.rows(agent_id=hook.agent_id, role="system")
+    assert note["content"].startswith("[hook failed]")
+    assert one.rows(content="[hook other]: still here")
+
+
+@pytest.mark.parametrize("verdict", [Deny("no"), Rewrite("x")], ids=["deny", "rewrite"])
+@pytest.mark.parametrize("point", ["input", "result"])
+def test_input_and_result_can_only_be_commented_on(
+    tmp_path: Path, point: Any, verdict: Verdict
+) -> None:
+    one = sending(tmp_path)
+    hook = watch(one, **{point: lambda _: verdict})
+    assert one.ask("Send.") == "Done."
+    [note] = one.rows(agent_id=hook.agent_id, role="system")
+    assert "is no verdict on" in note["content"]
+
+
+def test_a_failing_log_is_no_failure_of_a_hook(tmp_path: Path) -> None:
+    def sent(at: int) -> FailingDisk:
+        (tmp_path / str(at)).mkdir()
+        disk = FailingDisk(at=at, fault="EIO")
+        one = sending(tmp_path / str(at), options=quick(disk=disk))
+        watch(one)
+        disk.done.append("asked")
+        one.ask("Send.")
+        return disk
+
+    operations = sent(1000).done
+    for at in range(operations.index("asked") + 1, len(operations)):
+        with pytest.raises(LogWriteError):
+            sent(at)
+
+
+def test_the_first_denial_ends_the_asking(tmp_path: Path) -> None:
+    one = sending(tmp_path)
+    watch(one, "a", action=lambda _: Comment("mind"))
+    watch(one, "b", action=lambda _: Deny("no"))
+    last = watch(one, "c")
+    one.ask("Send.")
+    assert "action" not in dict(last.points_asked())
+    assert one.rows(content="[hook a]: mind")
+    assert one.result()["content"] == "Error: Action blocked by hook 'b': no"
+
+
+@pytest.mark.parametrize(
+    "verdict", [Ok(), Comment("a: b"), Deny("two\nlines"), Rewrite('{"a": 1}'), Comment("")]
+)
+def test_verdicts_can_be_written_and_read(verdict: Verdict) -> None:
+    assert read_verdict(in_words(verdict)) == verdict
+
+
+@pytest.mark.parametrize("words", ["", "Fine.", "deny: x", "OKAY", "I say DENY: x", "DENY"])
+def test_other_words_are_no_verdict(words: str) -> None:
+    with pytest.raises(ValueError, match="is none of"):
+        read_verdict(words)
+
+
+def test_a_guard_that_cannot_be_asked_is_not_passed_over(tmp_path: Path) -> None:
+    one = sending(tmp_path)
+    SmartAgent(one.session, runtime=one.runtime).log_birth(one.root.state.birth, "smart", "hook")
+    with pytest.raises(ConfigError, match="smart"):
+        one.ask("Send.")
+    assert SENT == []

@@ -1,0 +1,342 @@
+"""The state of hooks and their copies: live, resumed, and wherever a session was cut."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from harken import (
+    Agent,
+    Comment,
+    Deny,
+    Hook,
+    Ok,
+    Question,
+    Rewrite,
+    Runtime,
+    load_session,
+    register,
+)
+from harken.agents.base import evict
+from harken.agents.hook import Point, Verdict
+from harken.errors import UnknownName
+from tests.agent_kit import (
+    Play,
+    Stage,
+    call,
+    calls,
+    check_log,
+    everything,
+    play,
+    quick,
+    run,
+    stage,
+    told,
+)
+from tests.unit.agents.hooking import SENT, Judging, send, sending, watch
+
+
+@register("test-counter")
+class Counter(Hook):
+    """Allows three actions in all."""
+
+    points: ClassVar[frozenset[Point]] = frozenset({"action"})
+
+    def begin(self) -> None:
+        self.seen = 0
+
+    def judge(self, question: Question) -> Verdict:
+        self.seen += 1
+        if "fail" in question.text:
+            raise RuntimeError("cannot judge")
+        return Deny(f"{self.seen} are too many") if self.seen > 3 else Ok()
+
+    def saved_state(self) -> Any:
+        return {"seen": self.seen}
+
+    def take_back(self, saved: Any) -> None:
+        self.seen = saved["seen"]
+
+
+def counted(folder: Path, *texts: str) -> Stage:
+    lines = [line for text in texts for line in (calls(call("send", text=text)), "Done.")]
+    one = stage(folder, play(main=lines), tools=[send])
+    Counter(one.session, runtime=one.runtime).install(one.root, "counter")
+    return one
+
+
+@pytest.mark.req("S0-31")
+@pytest.mark.parametrize("how", ["live", "resumed", "evicted"])
+def test_a_hooks_state_survives(tmp_path: Path, how: str) -> None:
+    one = counted(tmp_path, "a", "b", "c", "d")
+    for _ in range(4):
+        one.ask("Send.")
+        live = everything(one.session)
+        if how == "resumed":
+            one = one.again()
+            assert everything(one.session) == live
+        elif how == "evicted":
+            evict(one.session, one.id_of("counter"))
+    assert SENT == ["a", "b", "c"]
+    [blocked] = [r for r in one.rows(role="tool") if "is_error" in r]
+    assert blocked["content"] == "Error: Action blocked by hook 'counter': 4 are too many"
+
+
+@pytest.mark.req("S0-31")
+def test_the_state_of_a_hook_that_failed_survives_too(tmp_path: Path) -> None:
+    one = counted(tmp_path, "fail", "a", "b")
+    one.ask("Send.")
+    evict(one.session, one.id_of("counter"))
+    assert one.agent("counter").seen == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.req("S0-31")
+def test_a_state_that_did_not_change_is_not_logged_again(tmp_path: Path) -> None:
+    one = sending(tmp_path)
+    watch(one)
+    one.ask("Send.")
+    assert one.rows(event_type="agent_state_saved") == []
+
+
+@pytest.mark.req("S0-31")
+def test_hooks_watch_on_after_a_resume(tmp_path: Path) -> None:
+    one = counted(tmp_path, "a")
+    later = one.again()
+    [hook] = later.root.hooks
+    assert isinstance(hook, Counter)
+    assert (hook.name, hook.state.place, hook.state.parent) == ("counter", "hook", "agent_001")
+    later.ask("Send.")
+    assert hook.seen == 1
+
+
+def test_a_guard_that_nobody_registered_lets_nothing_through(tmp_path: Path) -> None:
+    class Lost(Counter):
+        kind = "test-lost"
+
+    one = sending(tmp_path)
+    Lost(one.session).install(one.root)
+    later = one.again()
+    with pytest.raises(UnknownName, match="test-lost"):
+        later.ask("Send.")
+    assert SENT == []
+
+
+@pytest.mark.req("S0-31")
+def test_a_subagent_gets_copies_of_the_hooks_with_a_state_of_their_own(tmp_path: Path) -> None:
+    sends = [calls(call("send", text=str(n))) for n in range(4)]
+    model = play(
+        main=[calls(call("task", name="Ann", prompt="Go.")), *sends, "Done."],
+        Ann=[*sends, "Tried."],
+    )
+    one = stage(tmp_path, model, tools=[send])
+    Counter(one.session, runtime=one.runtime).install(one.root, "counter")
+    one.ask("Go.")
+    assert SENT == ["0", "1", "2", "0", "1"]  # main's task counts as one of its three
+    assert [state.saved for state in one.session.agents.values() if state.place == "hook"] == [
+        {"seen": 5},
+        {"seen": 4},
+    ]
+    [hook] = one.root.subagent("Ann").hooks
+    assert (hook.name, hook.state.parent) == ("counter", one.id_of("Ann"))
+    live = everything(one.session)
+    assert everything(one.again().session) == live
+
+
+def test_a_copy_may_differ_or_be_none(tmp_path: Path) -> None:
+    class Strict(Judging):
+        kind = "test-strict"
+
+        def judge(self, question: Question) -> Verdict:
+            return Deny("read only") if question.point == "action" else Ok()
+
+    class Planning(Judging):
+        kind = "test-planning"
+
+        def copy_for(self, agent: Agent) -> Hook:
+            return Strict(agent.session, runtime=agent.runtime)
+
+    class Private(Judging):
+        kind = "test-private"
+
+        def copy_for(self, agent: Agent) -> None:  # type: ignore[override]
+            return None
+
+    kinds = {kind.kind: kind for kind in (Strict, Planning, Private)}
+    model = play(
+        main=[
+            calls(call("send", text="main")),
+            calls(call("task", name="Ann", prompt="Go.")),
+            "Done.",
+        ],
+        Ann=[calls(call("send", text="Ann")), "I may not."],
+    )
+    one = stage(tmp_path, model, tools=[send])
+    runtime = Runtime(model=model, world=one.runtime.world, kinds=kinds)
+    one = Stage(one.root, one.session, runtime)
+    Planning(one.session, runtime=runtime).install(one.root, "planning")
+    Private(one.session, runtime=runtime).install(one.root, "private")
+    one.ask("Go.")
+    assert SENT == ["main"]
+    [copy] = one.root.subagent("Ann").hooks
+    assert (copy.kind, copy.name) == ("test-strict", "planning")
+
+
+def test_copies_go_down_the_whole_tree(tmp_path: Path) -> None:
+    model = play(
+        main=[calls(call("task", name="Ann", prompt="Go.")), "Done."],
+        Ann=[calls(call("task", name="Bob", prompt="Go.")), "Done."],
+        Bob=[calls(call("send", text="x")), "I may not."],
+    )
+    one = stage(tmp_path, model, tools=[send])
+    watch(one, action=lambda q: Deny("no") if q.call and q.call.function.name == "send" else Ok())
+    one.ask("Go.")
+    assert SENT == []
+    assert one.result("c1", "Bob")["content"] == "Error: Action blocked by hook 'guard': no"
+
+
+def test_a_subagent_whose_hooks_cannot_be_copied_is_not_created(tmp_path: Path) -> None:
+    class Fragile(Judging):
+        kind = "test-fragile"
+
+        def copy_for(self, agent: Agent) -> Hook:
+            raise RuntimeError("no copy")
+
+    one = stage(
+        tmp_path,
+        play(main=[calls(call("task", name="Ann", prompt="Go.")), "No Ann."], Ann=["I am free."]),
+    )
+    Fragile(one.session).install(one.root)
+    assert one.ask("Go.") == "No Ann."
+    assert one.result()["content"] == "Error: task: RuntimeError: no copy"
+    assert one.root.subagents == {}
+    assert one.session.agents.keys() == {"agent_001", "agent_002"}
+
+
+def test_a_subagent_whose_hooks_cannot_be_installed_is_ended(tmp_path: Path) -> None:
+    class Unwritable(Judging):
+        kind = "test-unwritable"
+
+        def spec(self) -> dict[str, Any]:
+            return {"kind": self.kind, "limits": {1, 2}} if self.copied else super().spec()
+
+        copied = False
+
+        def copy_for(self, agent: Agent) -> Hook:
+            copy = type(self)(agent.session)
+            copy.copied = True
+            return copy
+
+    one = stage(
+        tmp_path,
+        play(main=[calls(call("task", name="Ann", prompt="Go.")), "No Ann."], Ann=["I am free."]),
+    )
+    Unwritable(one.session).install(one.root)
+    assert one.ask("Go.") == "No Ann."
+    assert one.result()["content"].startswith("Error: task: EventRefused")
+    assert one.root.subagents == {}
+    assert one.agent("Ann").state.place == "gone"
+    check_log(one.log)
+
+
+def test_hooks_may_be_installed_while_a_session_runs_and_on_any_agent(tmp_path: Path) -> None:
+    one = stage(
+        tmp_path,
+        play(
+            main=[
+                calls(call("task", name="Ann")),
+                "-",
+                calls(call("discuss", "c2", prompt="?")),
+                "Done.",
+            ],
+            Ann=["1234"],
+        ),
+    )
+    one.ask("Make Ann.")
+    hook = Judging(one.session).install(one.root.subagent("Ann"), "late")
+    hook.judges["response"] = lambda _: Rewrite("****")
+    one.ask("Ask Ann.")
+    assert one.result("c2")["content"] == "****"
+
+
+def test_a_hook_hears_a_discussion_of_the_agent_that_it_watches(tmp_path: Path) -> None:
+    model = play(
+        main=[
+            calls(call("task", "t1", name="Jack"), call("task", "t2", name="Jill")),
+            calls(call("discuss", prompt="Talk.", speakers=["Jack", "Jill"])),
+            "Done.",
+        ],
+        Jack=["Hi."],
+        Jill=["Hello."],
+    )
+    one = stage(tmp_path, model)
+    one.root.harken("Go.")
+    run(one.root.response())
+    jill = one.root.subagent("Jill")
+    hook = Judging(one.session).install(jill)
+    jill.harken("And now?")
+    run(jill.response())
+    assert ("input", "And now?") in hook.points_asked()
+
+
+@pytest.mark.req("S0-31", "S0-32")
+def test_guards_hold_wherever_a_session_was_cut(tmp_path: Path) -> None:
+    """Cut a guarded run after every line: what is forbidden neither runs nor is heard later."""
+
+    def jack(request: Any) -> Any:
+        return "Sorry." if "REDACT" in " ".join(told(request)) else "password: 1234"
+
+    script: dict[str, Any] = {
+        "main": [lambda request: main(told(request))] * 20,
+        "Jack": [jack] * 20,
+        "Jill": ["I see."] * 20,
+    }
+
+    def main(texts: list[str]) -> Any:
+        text = " ".join(texts)
+        for name in ("Jack", "Jill"):
+            if (
+                f"Created subagent: {name}" not in text
+                and f"Subagent {name} was created" not in text
+            ):
+                return calls(call("task", f"t{name}", name=name))
+        if "blocked by hook" not in text:
+            return calls(call("send", "s1", text="forbidden"), call("send", "s2", text="plain"))
+        if "I see." not in text:
+            return calls(call("discuss", "d", prompt="Talk.", speakers=["Jack", "Jill"]))
+        return "The password is 1234."
+
+    one = stage(tmp_path, Play(script), tools=[send])
+    Censor(one.session, runtime=one.runtime).install(one.root, "censor")
+    assert one.ask("Go.") == "The password is [REDACTED]."
+    whole = one.log.read_bytes().splitlines(keepends=True)
+    one.session.close()
+    for count in range(4, len(whole)):
+        SENT.clear()
+        log = tmp_path / f"cut{count}.jsonl"
+        log.write_bytes(b"".join(whole[:count]))
+        root, session = load_session(log, runtime=one.runtime, name="main", options=quick())
+        later = Stage(root, session, one.runtime)
+        answer = later.ask(None if later.heard("main") else "Go.")
+        assert answer == "The password is [REDACTED]."
+        assert "forbidden" not in SENT
+        heard = [
+            *later.rows(role="user", agent_id=later.id_of("Jill")),
+            *later.rows(agent_id="user"),
+        ]
+        assert heard
+        assert not [row for row in heard if "1234" in row["content"]]
+        check_log(log)
+        live = everything(session)
+        assert everything(later.again().session) == live
+
+
+@register("test-censor")
+class Censor(Hook):
+    """Blocks, rewrites and comments."""
+
+    def judge(self, question: Question) -> Verdict:
+        if question.point == "action" and "forbidden" in question.text:
+            return Deny("forbidden")
+        if question.point == "response" and "1234" in question.text:
+            return Rewrite(question.text.replace("1234", "[REDACTED]"))
+        return Comment("Mind your words.") if question.point in {"input", "result"} else Ok()

@@ -1,0 +1,169 @@
+"""`task`: a subagent with a name, instructions, and a memory of its own."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import Runtime, SmartAgent, World, tool
+from harken.core.messages import Message
+from tests.agent_kit import call, calls, play, run, stage, told
+from tests.unit.agents.talking import among, told_to
+
+
+@pytest.mark.req("S4-08")
+def test_a_task_makes_a_subagent_with_these_instructions(tmp_path: Path) -> None:
+    one = among(tmp_path, names="Jack")
+    assert one.result("tJack")["content"] == "Created subagent: Jack"
+    jack = one.root.subagent("Jack")
+    assert [m["content"] for m in jack.transcript] == ["You are Jack."]
+    assert jack.language_model == one.root.language_model
+    [birth] = one.rows(event_type="agent_created", name="Jack")
+    [made] = [row for row in one.rows(role="assistant") if "tool_calls" in row]
+    assert (birth["cause"], birth["relation"]) == (made["message_id"], "subagent")
+    [prompt] = one.rows(role="system", agent_id=jack.agent_id)
+    assert prompt["cause"] == made["message_id"]
+
+
+@pytest.mark.req("S4-08", "S0-16")
+@pytest.mark.parametrize("word", ["prompt", "user_prompt"])
+@pytest.mark.parametrize("instructions", ["instructions", "system_prompt"])
+def test_a_task_with_a_prompt_returns_the_answer(
+    tmp_path: Path, word: str, instructions: str
+) -> None:
+    made = call("task", **{"name": "Ann", instructions: "You are Ann.", word: "Tea or coffee?"})
+    one = stage(tmp_path, play(main=[calls(made), "Ann wants tea."], Ann=["Tea."]))
+    one.ask("Go.")
+    [said] = one.rows(role="assistant", agent_id=one.id_of("Ann"))
+    result = one.result()
+    assert (result["content"], result["substance"]) == ("Tea.", said["message_id"])
+    [piece] = one.rows(event_type="piece_of_text")
+    [heard] = one.rows(role="user", agent_id=one.id_of("Ann"))
+    assert (heard["content"], heard["substance"]) == ("Tea or coffee?", piece["message_id"])
+    assert one.agent("Ann").transcript[0]["content"] == "You are Ann."
+
+
+@pytest.mark.req("S4-08")
+def test_instructions_come_from_a_file_as_it_is_when_used(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    file = tmp_path / "files" / "ann.md"
+    file.write_text("old")
+
+    @tool
+    def edit(text: str) -> str:
+        """Edit the file."""
+        file.write_text(text)
+        return "edited"
+
+    ann = call("task", name="Ann", instructions="file:ann.md")
+    model = play(main=[calls(call("edit", text="You are Änn.")), calls(ann), "Done."])
+    runtime = Runtime(model=model, world=World([edit], folder=tmp_path / "files"))
+    one = stage(tmp_path, model, runtime=runtime)
+    one.ask("Go.")
+    assert one.agent("Ann").transcript[0]["content"] == "You are Änn."
+
+
+@pytest.mark.req("S4-09")
+@pytest.mark.parametrize("path", ["nobody.md", "../secret", "/etc/passwd", ".", "latin"])
+def test_instructions_that_cannot_be_read_create_nobody(tmp_path: Path, path: str) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (folder / "latin").write_bytes(b"\xe4")
+    model = play(main=[calls(call("task", name="Ann", instructions=f"file:{path}")), "No."])
+    runtime = Runtime(model=model, world=World(folder=folder))
+    one = stage(tmp_path, model, runtime=runtime)
+    one.ask("Go.")
+    assert one.result()["content"].startswith(f"Error: instructions file:{path} cannot be read")
+    assert list(one.session.agents) == [one.root.agent_id]
+
+
+@pytest.mark.req("S4-09")
+def test_a_taken_name_is_an_error_and_creates_nobody(tmp_path: Path) -> None:
+    again = call("task", name="Jack", instructions="You are another Jack.", prompt="Hi?")
+    one = among(tmp_path, again, names="Jack")
+    assert one.result()["content"].startswith("Error: there is a subagent 'Jack' already")
+    assert len(one.session.agents) == 2
+    assert one.heard("Jack") == []
+
+
+@pytest.mark.req("S4-09")
+def test_of_two_tasks_with_one_name_in_one_message_the_second_fails(tmp_path: Path) -> None:
+    two = calls(call("task", "a", name="Ann"), call("task", "b", name="Ann"))
+    one = stage(tmp_path, play(main=[two, "Done."]))
+    one.ask("Go.")
+    assert one.result("a")["content"] == "Created subagent: Ann"
+    assert "already" in one.result("b")["content"]
+
+
+@pytest.mark.req("S4-17")
+def test_the_name_of_a_terminated_agent_is_free_again(tmp_path: Path) -> None:
+    one = among(
+        tmp_path,
+        call("terminate", name="Jack"),
+        call("task", "c2", name="Jack", instructions="You are a new Jack."),
+        names="Jack",
+    )
+    ids = [row["agent_id"] for row in one.rows(event_type="agent_created", name="Jack")]
+    assert ids == ["agent_002", "agent_003"]
+    assert one.root.subagent("Jack").agent_id == "agent_003"
+
+
+@pytest.mark.req("S4-10")
+def test_a_subagent_that_asks_for_more_goes_on_with_its_memory(tmp_path: Path) -> None:
+    model = play(
+        main=[
+            calls(call("task", name="Ann", instructions="You are Ann.", prompt="Book it.")),
+            calls(call("discuss", "c2", prompt="Friday.")),
+            "Booked.",
+        ],
+        Ann=["For which day?", "Booked for Friday."],
+    )
+    one = stage(tmp_path, model)
+    assert one.ask("Book a table.") == "Booked."
+    assert told_to(one, "Ann")[1] == ["Book it.", "For which day?", "Friday."]
+    assert one.result("c2")["content"] == "Booked for Friday."
+
+
+@pytest.mark.req("S4-10")
+def test_a_diary_remembers_across_turns_and_a_resume(tmp_path: Path) -> None:
+    model = play(
+        main=[
+            calls(call("task", name="Diary", instructions="Remember.", prompt="I like blue.")),
+            "Noted.",
+            calls(call("discuss", prompt="What do I like?")),
+            "Blue.",
+        ],
+        Diary=["Noted.", lambda request: told(request)[1]],
+    )
+    one = stage(tmp_path, model)
+    one.ask("I like blue.")
+    later = one.again()
+    assert later.ask("What do I like?") == "Blue."
+    assert [r["content"] for r in later.rows(role="tool")] == ["Noted.", "I like blue."]
+
+
+@pytest.mark.req("S4-53")
+def test_what_an_agent_says_can_be_the_instructions_of_another(tmp_path: Path) -> None:
+    def hire(request: Any) -> Message:
+        return calls(call("task", "c2", name="New", instructions=told(request)[-1]))
+
+    model = play(
+        main=[calls(call("task", name="Author", prompt="Write a prompt.")), hire, "Hired."],
+        Author=["You are a pirate."],
+    )
+    one = stage(tmp_path, model)
+    one.ask("Go.")
+    assert one.agent("New").transcript[0]["content"] == "You are a pirate."
+
+
+@pytest.mark.req("S4-53")
+def test_a_response_itself_can_be_a_system_prompt(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=["You are a pirate."], pirate=["Arr."]))
+    said = run(one.root.response("Write a prompt."))
+    pirate = SmartAgent(one.session, said, runtime=one.runtime)
+    pirate.log_birth(one.root.state.birth, "pirate", "subagent")
+    assert run(pirate.response("Hello")) == "Arr."
+    assert pirate.transcript[0]["content"] == "You are a pirate."
+    later = one.again()
+    assert later.agent("pirate").transcript[0]["content"] == "You are a pirate."
