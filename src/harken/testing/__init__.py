@@ -1,1 +1,10 @@
-"""The public test kit: what third parties prove their own models and tools with."""
+"""The public test kit: what third parties prove their own models and tools with.
+
+It imports no test runner; pytest and unittest both run its suites.
+"""
+
+from harken.testing.clock import ticking
+from harken.testing.disk import FailingDisk, Fault, RecordingDisk, faults
+from harken.testing.model import ModelSuite, request_of
+
+__all__ = ["FailingDisk", "Fault", "ModelSuite", "RecordingDisk", "faults", "request_of", "ticking"]

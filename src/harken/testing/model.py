@@ -1,0 +1,210 @@
+"""What every model must do, as tests: for Harken's models and for those of others alike.
+
+Source: docs/how-to/test-your-own-model.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import unittest
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar, get_args
+
+from harken.core import messages as ms
+from harken.core.events import TranscriptEntry
+from harken.errors import ModelError
+from harken.llm.base import Chunk, Draft, Finish, Model, Request, ToolSchema, tools_hash
+from harken.session.reader import events
+from harken.session.session import Session, SessionOptions, entry_of
+from harken.testing.clock import ticking
+
+T = TypeVar("T")
+
+
+def request_of(
+    *messages: ms.ChatMessage | str,
+    agent: str = "main",
+    tools: Sequence[ToolSchema] = (),
+    parameters: Mapping[str, Any] | None = None,
+) -> Request:
+    """Return the request that an agent with this context makes; a text is a user's message."""
+    context = [ms.Message("user", m) if isinstance(m, str) else m for m in messages]
+    return Request(
+        agent=agent,
+        messages=context,
+        tools=tools,
+        parameters=parameters or {},
+        context_hash=reduce(ms.extend_context_hash, context, ""),
+        tools_hash=tools_hash(tools) if tools else None,
+    )
+
+
+class ModelSuite:
+    """The tests. Inherit them in a class `Test...`, and say how the model is made."""
+
+    deterministic = True
+    """Whether equal requests get equal answers: hardly from a model behind a network."""
+    timeout_s = 30.0
+    """How long one test may take."""
+
+    def model(self) -> Model:
+        """Return a new model; each test makes its own, in its own event loop."""
+        raise NotImplementedError(f"{type(self).__name__} must say how its model is made")
+
+    def requests(self) -> Sequence[Request]:
+        """Return what it is asked, at least one request; it must have an answer to each."""
+        place = {"type": "object", "properties": {"at": {"type": "string"}}}
+        look = {"name": "look", "description": "Look at a place.", "parameters": place}
+        call = ms.ToolCall("call_1", ms.FunctionCall("look", '{"at":"the door"}'))
+        acted = ms.Message("assistant", None, [call])
+        result = ms.Message("tool", "Jill", tool_call_id="call_1", name="look")
+        return [
+            request_of(ms.Message("system", "You are Jack."), "Introduce yourself."),
+            request_of("Look at the door and at the window, at once.", tools=[look]),
+            request_of("Who is at the door?", acted, result, tools=[look]),
+        ]
+
+    def failing(self) -> tuple[Model, Request] | None:
+        """Return a model and a request that it cannot answer; None: failures are not tested."""
+        return None
+
+    def test_a_stream_ends_with_its_only_finish(self) -> None:
+        for _, chunks in self._run(self._answers()):
+            ends = [at for at, chunk in enumerate(chunks, 1) if isinstance(chunk, Finish)]
+            assert ends == [len(chunks)], f"not one Finish, at the end: {chunks}"
+            odd = [chunk for chunk in chunks if not isinstance(chunk, get_args(Chunk))]
+            assert not odd, f"no chunks: {odd}"
+
+    def test_an_answer_can_be_logged_and_read_again(self) -> None:
+        for _, chunks in self._run(self._answers()):
+            said, _ = _said(chunks)
+            try:
+                read = _logged(said)
+                same = ms.split(read) == ms.split(said)
+            except (ValueError, TypeError) as error:
+                raise AssertionError(f"{said} cannot be logged: {error}") from error
+            assert same, f"{said} is read as {read}"
+
+    def test_call_ids_are_there_and_unique(self) -> None:
+        for request, chunks in self._run(self._answers()):
+            ids = [call.id for call in _said(chunks)[0].tool_calls or ()]
+            made = {call.id for message in request.messages for call in message.tool_calls or ()}
+            taken = made - {message.tool_call_id for message in request.messages}
+            assert all(ids), f"a call without an id: {ids}"
+            assert len(taken.union(ids)) == len(taken) + len(ids), f"{ids}; open are {taken}"
+
+    def test_equal_requests_get_equal_answers(self) -> None:
+        """From one model and from another: all that it may look at is in the request."""
+        if not self.deterministic:
+            raise unittest.SkipTest("the model is said not to be deterministic")
+
+        async def ask() -> list[list[tuple[ms.Message, Finish | None]]]:
+            one, other = self.model(), self.model()
+            rounds = [await self._answers(model) for model in (one, one, other)]
+            return [[_said(chunks) for _, chunks in answers] for answers in rounds]
+
+        first, again, other = self._run(ask())
+        assert first == again, f"asked again, it says {again}, not {first}"
+        assert first == other, f"another such model says {other}, not {first}"
+
+    def test_a_request_is_not_changed(self) -> None:
+        before = [*copy.deepcopy(self.requests())]
+        after = [request for request, _ in self._run(self._answers())]
+        assert after == before, f"{before} became {after}"
+
+    def test_a_call_can_be_cancelled_at_any_time(self) -> None:
+        """It ends as cancelled, leaves nothing behind, and the model can be asked again."""
+
+        async def cancel() -> None:
+            model, request = self.model(), self.requests()[0]
+            whole = len(await _read(model, request))
+            usual = asyncio.all_tasks()  # a pool of connections may have its own
+            for at in sorted({0, 1, whole // 2}):
+                for inside in (True, False):
+                    end = await _end(_read(model, request, cancel_at=at, inside=inside))
+                    where = f"after {at} chunks, in the {'model' if inside else 'reader'}"
+                    cancelled = isinstance(end, asyncio.CancelledError)
+                    assert cancelled, f"cancelled {where}, it ends with {end!r}"
+            left = asyncio.all_tasks() - usual
+            if left:
+                _, left = await asyncio.wait(left, timeout=1)
+            assert not left, f"cancelled calls left tasks behind: {left}"
+            _, finish = _said(await _read(model, request))
+            assert finish, "asked again after a cancelled call, it does not finish"
+
+        self._run(cancel())
+
+    def test_a_failure_is_a_model_error(self) -> None:
+        async def fail() -> object:
+            case = self.failing()
+            if case is None:
+                raise unittest.SkipTest("`failing` gives no example")
+            return await _end(_read(*case))
+
+        end = self._run(fail())
+        assert isinstance(end, ModelError), f"no ModelError, but {end!r}"
+        assert str(end).strip(), "a ModelError must say what failed"
+
+    async def _answers(self, model: Model | None = None) -> list[tuple[Request, list[Chunk]]]:
+        model = model or self.model()
+        return [(request, await _read(model, request)) for request in self.requests()]
+
+    def _run(self, test: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run(asyncio.wait_for(test, self.timeout_s))
+
+
+async def _read(
+    model: Model, request: Request, *, cancel_at: int | None = None, inside: bool = True
+) -> list[Chunk]:
+    """Read an answer. After `cancel_at` chunks the reading task is cancelled.
+
+    The cancellation strikes where the task waits next: `inside` the model, else in this function.
+    """
+    task, read = asyncio.current_task(), list[Chunk]()
+    assert task is not None
+    stream = model.stream(request)
+    try:
+        while True:
+            if len(read) == cancel_at:
+                task.cancel()
+                if not inside:
+                    await asyncio.sleep(0)
+            chunk = await anext(stream, None)
+            if chunk is None:
+                break
+            read.append(chunk)
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
+    if cancel_at is not None and len(read) < cancel_at:
+        task.cancel()
+    await asyncio.sleep(0)  # a model that never waits is cancelled only here
+    return read
+
+
+async def _end(reading: Coroutine[Any, Any, object]) -> object:
+    """Return how it ends, in a task of its own: what it returns, or raises."""
+    [end] = await asyncio.gather(asyncio.create_task(reading), return_exceptions=True)
+    return end
+
+
+def _said(chunks: Sequence[Chunk]) -> tuple[ms.Message, Finish | None]:
+    draft = Draft()
+    for chunk in chunks:
+        draft.add(chunk)
+    return draft.message(), draft.finish
+
+
+def _logged(message: ms.Message) -> TranscriptEntry:
+    """Log what an agent says in a new session; return what is read from there."""
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / "log.jsonl"
+        with Session(log, options=SessionOptions(durability="none", clock=ticking())) as session:
+            agent = session.allocate_agent_id()
+            session.log_agent_created(agent)
+            session.append(entry_of(agent, message))
+        return next(event for event in events(log) if isinstance(event, TranscriptEntry))
