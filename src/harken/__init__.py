@@ -9,42 +9,83 @@ when it is first used, so that a program pays for what it uses and `harken --hel
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harken.agents.base import Agent, evict, register
+    from harken.agents.base import Agent, evict, register, revive
     from harken.agents.budget import Budget
     from harken.agents.dumb import DumbAgent
-    from harken.agents.hook import Comment, Deny, Hook, Ok, Question, Rewrite
+    from harken.agents.hook import Comment, Deny, Hook, Ok, Point, Question, Rewrite, Verdict
     from harken.agents.load import load_session
     from harken.agents.runtime import Runtime
     from harken.agents.smart import SmartAgent
+    from harken.core.messages import Message
     from harken.core.text import LoggedString
-    from harken.errors import HarkenError
+    from harken.errors import (
+        AgentBusy,
+        BudgetExceeded,
+        ConfigError,
+        EventRefused,
+        HarkenError,
+        LogDamaged,
+        LogError,
+        LogLocked,
+        LogWriteError,
+        ModelError,
+        UnknownName,
+    )
+    from harken.llm.base import CallDelta, Chunk, Finish, Model, Request, TextDelta, ThinkingDelta
     from harken.llm.replay import ReplayModel
     from harken.llm.scripted import FunctionModel, ScriptedModel
     from harken.session.older import MessageString, SessionLogger
     from harken.session.session import Session, SessionOptions
     from harken.views.viewer import SessionViewer
-    from harken.world.tool import Tool, tool
+    from harken.world.tool import Caller, Tool, tool
     from harken.world.world import World
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import a public name at its first use."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'harken' has no attribute {name!r}")
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Agent": "harken.agents.base",
+    "AgentBusy": "harken.errors",
     "Budget": "harken.agents.budget",
+    "BudgetExceeded": "harken.errors",
+    "CallDelta": "harken.llm.base",
+    "Caller": "harken.world.tool",
+    "Chunk": "harken.llm.base",
     "Comment": "harken.agents.hook",
+    "ConfigError": "harken.errors",
     "Deny": "harken.agents.hook",
     "DumbAgent": "harken.agents.dumb",
+    "EventRefused": "harken.errors",
+    "Finish": "harken.llm.base",
     "FunctionModel": "harken.llm.scripted",
     "HarkenError": "harken.errors",
     "Hook": "harken.agents.hook",
+    "LogDamaged": "harken.errors",
+    "LogError": "harken.errors",
+    "LogLocked": "harken.errors",
+    "LogWriteError": "harken.errors",
     "LoggedString": "harken.core.text",
+    "Message": "harken.core.messages",
     "MessageString": "harken.session.older",
+    "Model": "harken.llm.base",
+    "ModelError": "harken.errors",
     "Ok": "harken.agents.hook",
+    "Point": "harken.agents.hook",
     "Question": "harken.agents.hook",
     "ReplayModel": "harken.llm.replay",
+    "Request": "harken.llm.base",
     "Rewrite": "harken.agents.hook",
     "Runtime": "harken.agents.runtime",
     "ScriptedModel": "harken.llm.scripted",
@@ -53,28 +94,50 @@ _HOMES = {
     "SessionOptions": "harken.session.session",
     "SessionViewer": "harken.views.viewer",
     "SmartAgent": "harken.agents.smart",
+    "TextDelta": "harken.llm.base",
+    "ThinkingDelta": "harken.llm.base",
     "Tool": "harken.world.tool",
+    "UnknownName": "harken.errors",
+    "Verdict": "harken.agents.hook",
     "World": "harken.world.world",
     "evict": "harken.agents.base",
     "load_session": "harken.agents.load",
     "register": "harken.agents.base",
+    "revive": "harken.agents.base",
     "tool": "harken.world.tool",
 }
 
 __all__ = [
     "Agent",
+    "AgentBusy",
     "Budget",
+    "BudgetExceeded",
+    "CallDelta",
+    "Caller",
+    "Chunk",
     "Comment",
+    "ConfigError",
     "Deny",
     "DumbAgent",
+    "EventRefused",
+    "Finish",
     "FunctionModel",
     "HarkenError",
     "Hook",
+    "LogDamaged",
+    "LogError",
+    "LogLocked",
+    "LogWriteError",
     "LoggedString",
+    "Message",
     "MessageString",
+    "Model",
+    "ModelError",
     "Ok",
+    "Point",
     "Question",
     "ReplayModel",
+    "Request",
     "Rewrite",
     "Runtime",
     "ScriptedModel",
@@ -83,22 +146,18 @@ __all__ = [
     "SessionOptions",
     "SessionViewer",
     "SmartAgent",
+    "TextDelta",
+    "ThinkingDelta",
     "Tool",
+    "UnknownName",
+    "Verdict",
     "World",
     "evict",
     "load_session",
     "register",
+    "revive",
     "tool",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name at its first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'harken' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

@@ -31,12 +31,30 @@ def test_damage_is_exit_code_1_with_file_line_and_byte(demo: Cli) -> None:
     before = log.read_bytes()
     damage(log)
     ran = demo("session", "verify", "demo")
-    assert (ran.code, ran.err) == (1, "")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert f"harken session repair {log} --out NEW.jsonl` saves what is whole" in ran.err
     byte = before.index(before.splitlines()[3])
     assert ran.out.startswith(f"{log}:4 (byte {byte}): damaged: ")
     data = demo("session", "verify", "demo", "--json")
     assert data.code == 1
     assert [(row["line"], row["kind"]) for row in data.json] == [(4, "damaged")]
+
+
+def test_a_torn_log_is_resumed_as_verify_says(demo: Cli) -> None:
+    log = demo.sessions()[0]
+    log.write_bytes(log.read_bytes()[:-30])
+    ran = demo("session", "verify", "demo")
+    assert ran.code == 1
+    assert f"harken chat --resume {log}` sets the half line aside" in ran.err
+    assert "set aside in" in demo.ok("chat", "--resume", log, "-p", "go on").err
+    assert demo.ok("session", "verify", "demo").err == ""
+
+
+def test_a_log_that_is_torn_and_damaged_is_to_be_repaired(demo: Cli) -> None:
+    log = demo.sessions()[0]
+    damage(log)
+    log.write_bytes(log.read_bytes()[:-30])
+    assert "session repair" in demo("session", "verify", "demo", "--json").err
 
 
 def test_repair_writes_a_new_log_that_is_whole_and_can_be_resumed(demo: Cli) -> None:
@@ -68,6 +86,7 @@ def test_an_older_log_is_viewed_verified_and_written_as_a_current_one(cli: Cli, 
     verified = cli("session", "verify", old)
     assert verified.code == 1
     assert "unverified" in verified.out
+    assert "An older log, readable as it is" in verified.err
     cli.ok("session", "repair", old, "--out", "new.jsonl")
     cli.ok("session", "verify", "new.jsonl")
     again = cli.ok("view", "new.jsonl", "tree", "--json")

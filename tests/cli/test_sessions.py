@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from harken.cli.home import Home
+from harken.cli.sessions import TAIL_BYTES
+from harken.core import events as ev
+from harken.core.ids import AgentId
+from harken.session.session import Session
 from tests.cli.kit import Cli
 
 
@@ -27,9 +31,53 @@ def test_sessions_are_listed_the_last_written_first(demo: Cli, script: str) -> N
     assert [row["began"] for row in rows] == ["hello\n there", "Let Jack and Jill meet in a cafe."]
     first, second = demo.ok("sessions").out.splitlines()
     assert first.startswith("session_")
-    assert first.endswith("KB  hello there")
+    assert first.endswith("KB  ended          hello there")
     assert second.startswith("demo  ")
     assert second.endswith("Let Jack and Jill meet in a cafe.")
+
+
+def test_a_session_in_which_nothing_was_said_says_so(cli: Cli) -> None:
+    Session(Home().new_session()).close()
+    assert cli.ok("sessions").out.endswith("KB  cut off?       (nothing was said)\n")
+
+
+def state(cli: Cli) -> object:
+    [row] = cli.ok("sessions", "--json").json
+    assert row["state"] in cli.ok("sessions").out
+    return row["state"]
+
+
+def test_a_session_is_ended_being_written_or_perhaps_cut_off(demo: Cli) -> None:
+    [log] = demo.sessions()
+    pid_file = log.with_name(f".{log.name}.pid")
+    assert state(demo) == "ended"
+    with Session.load(log) as session:
+        assert state(demo) == "being written"
+        session.append(ev.AgentStateSaved(agent_id=AgentId("agent_001"), state={}))
+    assert state(demo) == "cut off?"
+    pid_file.write_text(str(os.getpid()))  # as a crash leaves it, its number given again
+    before = log.read_bytes()
+    assert state(demo) == "cut off?"
+    assert (log.read_bytes(), pid_file.exists()) == (before, True)  # looking changes nothing
+
+
+def test_a_session_whose_last_line_is_torn_or_long_may_be_cut_off(demo: Cli) -> None:
+    [log] = demo.sessions()
+    log.write_bytes(log.read_bytes()[:-1])
+    assert state(demo) == "cut off?"
+    with Session.load(log) as session:
+        session.end("x" * TAIL_BYTES)
+    assert state(demo) == "cut off?"
+    with Session.load(log) as session:
+        session.end("x" * (TAIL_BYTES - 1000))
+    assert state(demo) == "ended"
+
+
+def test_only_the_beginning_and_the_end_of_a_log_are_read(demo: Cli) -> None:
+    [log] = demo.sessions()
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:40], b"damage\n" * TAIL_BYTES, lines[-1]]))
+    assert state(demo) == "ended"
 
 
 def test_a_session_that_cannot_be_read_is_listed_and_the_others_are_too(demo: Cli) -> None:
@@ -42,6 +90,7 @@ def test_a_session_that_cannot_be_read_is_listed_and_the_others_are_too(demo: Cl
     assert len(out.splitlines()) == 2
     broken = demo.ok("sessions", "--json").json[0]
     assert "no session log" in broken["error"]
+    assert broken["state"] is None
 
 
 def test_home_may_stand_before_and_after_a_command(demo: Cli, tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import Cli, start
+from harken.session.session import Session
+from tests.cli.kit import HARKEN, Cli, start
 
 EXPECTED = {
     "tree": ("    Inner  (agent_004, scripted:demo, 3 entries, 1 model calls)", 4),
@@ -16,10 +19,10 @@ EXPECTED = {
     "transcript Jill": ("msg_029 [substance=msg_027] user: [Jack]: Hi, I'm Jack.", 8),
     "flow msg_050": ("msg_027 Jack assistant: Hi, I'm Jack.", 4),
     "refs msg_027": ("msg_029 Jill (itself, hop 1): [Jack]: Hi, I'm Jack.", 2),
-    "context msg_046": ("+   6 msg_045 tool: Be friendly but not over-eager.", None),
+    "context msg_046": ("+   6 msg_045 tool discuss (c5): Be friendly but not over-eager.", None),
     "timeline": ("msg_002 main  transcript_entry:system  You are the host", None),
     "raw": ("msg_027 Jack assistant: Hi, I'm Jack. *extends hand*", 55),
-    "raw --role tool --agent Jill": ("msg_036 Jill tool: Created subagent: Inner", 2),
+    "raw --role tool --agent Jill": ("msg_036 Jill tool task (c4): Created subagent: Inner", 2),
 }
 
 
@@ -79,6 +82,60 @@ def test_a_transcript_is_not_cut(cli: Cli, script: str) -> None:
     assert "user: hello " + "x" * 500 + "\n  and a second line\n" in out
 
 
+def test_what_an_agent_thought_is_no_part_of_what_it_said(cli: Cli) -> None:
+    Path("script.yaml").write_text("rules: [{thinking: Who is that, answer: Hello.}]\n")
+    cli.ok("chat", "--model", "scripted:script.yaml", "-p", "Hi")
+    out = cli.ok("view", "session_", "transcript", "main").out
+    assert "assistant: <thinking Who is that>\n  Hello.\n" in out
+
+
+def test_what_was_heard_differently_is_shown_beside_what_was_said(cli: Cli) -> None:
+    with Session(Path("s.jsonl")) as session:
+        root = session.log_agent_created(session.allocate_agent_id(), None, "Ann")
+        session.log_agent_created(session.allocate_agent_id(), root, "Ben")
+        said = session.log_transcript_entry("agent_001", {"role": "assistant", "content": "No."})
+        heard = {"role": "user", "content": "[Ann]: Yes."}
+        session.log_transcript_entry("agent_002", heard, said)
+    out = cli.ok("view", "s.jsonl", "dialog", "Ann", "Ben").out
+    assert out == "Ann: No.\n  (differs) Ben heard: [Ann]: Yes.\n"
+    assert (
+        "Ann proposed: No.\n  msg_004 Ben got: [Ann]: Yes."
+        in cli.ok("view", "s.jsonl", "hooks").out
+    )
+
+
+def test_the_flow_of_an_answer_says_where_it_comes_from(demo: Cli) -> None:
+    ran = demo.ok("view", "demo", "flow", "47", "--home", demo.home)
+    assert ran.out == "msg_047 Jill assistant: *smiles* Hello Jack, I'm Jill.\n"
+    [note] = ran.err.splitlines()
+    assert note.startswith("An answer comes from its whole context: `")
+    look = f"view demo context msg_047 --home {demo.home}` shows what its model read"
+    assert look in note
+    assert demo.ok("view", "demo", "context", "msg_047").out
+    assert demo.ok("view", "demo", "flow", "49").err == ""  # heard, not said
+
+
+def test_the_latest_session_can_be_named_so(demo: Cli, script: str) -> None:
+    demo.ok("chat", "--model", script, "--system", "You like tea.", "-p", "hello")
+    out = demo.ok("view", "latest", "transcript", "main").out
+    assert "system: You like tea.\n" in out
+    assert out.endswith("Hi there.\n")
+    chat = demo.sessions()[1]
+    os.utime(chat, (0, 0))
+    assert "You like tea." not in demo.ok("view", "latest", "transcript", "main").out
+
+
+def test_without_sessions_none_is_the_latest(cli: Cli) -> None:
+    assert "no session yet; `harken demo` makes one" in cli.refused("view", "latest", "tree")
+
+
+def test_a_session_with_the_id_latest_comes_first(demo: Cli) -> None:
+    log = demo.sessions()[0]
+    (log.parent / "latest.jsonl").write_bytes(log.read_bytes()[:-30])
+    os.utime(log)
+    assert "half-written" in demo.ok("view", "latest", "tree").err
+
+
 def test_raw_as_json_is_the_log_without_sums(demo: Cli) -> None:
     lines = [json.loads(line) for line in demo.sessions()[0].read_text().splitlines()]
     for line in lines:
@@ -94,7 +151,7 @@ def test_raw_is_filtered_by_what_events_point_at(demo: Cli) -> None:
 @pytest.mark.parametrize(
     ("view", "note"),
     [
-        ("hooks", "No hook rewrote anything."),
+        ("hooks", "No hook was asked anything"),
         ("refs msg_052", "Nobody heard it."),
         ("raw --agent Inner --role tool", "No event is like that."),
     ],
@@ -149,18 +206,11 @@ def test_the_last_half_line_of_a_log_is_left_out_and_told(demo: Cli) -> None:
 
 
 def test_a_log_can_be_viewed_while_it_is_written(demo: Cli, script: str) -> None:
-    from harken.session.session import Session
-
     with Session(demo.sessions()[0]):
         demo.ok("view", "demo", "tree")
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
-    import os
-    import subprocess
-
-    from tests.cli.kit import HARKEN
-
     start(tmp_path, "demo")
     read, write = os.pipe()
     os.close(read)

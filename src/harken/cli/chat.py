@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from harken.agents.base import Agent, revive
+from harken.agents.budget import Budget
 from harken.agents.load import load_session
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
@@ -23,6 +24,8 @@ from harken.llm.replay import ReplayModel
 from harken.llm.resolve import resolve_model
 from harken.session.session import Session
 
+BUDGET = Budget(depth=8, live_subagents=64)
+"""What a new session may become without asking: agents that make agents would not end."""
 SYSTEM_PROMPT = "You are a helpful agent. You can create subagents and discuss with them."
 
 
@@ -30,6 +33,7 @@ SYSTEM_PROMPT = "You are a helpful agent. You can create subagents and discuss w
 @click.option("--model", metavar="MODEL", help="scripted:FILE.yaml or replay:SESSION.")
 @click.option("--resume", metavar="SESSION", help="Go on with this session (id or file).")
 @click.option("--continue", "latest", is_flag=True, help="Go on with the latest session.")
+@click.option("--system", metavar="TEXT", help="The system prompt of a new session.")
 @click.option("-p", "prompt", metavar="PROMPT", help="Say this, print the answer, and end.")
 @json_option
 @home_option
@@ -37,10 +41,11 @@ def command(
     model: str | None,
     resume: str | None,
     latest: bool,
+    system: str | None,
     prompt: str | None,
     as_json: bool,
     home: Home,
-) -> None:
+) -> int:
     """Talk with an agent; everything is kept.
 
     The first agent is called "main". An empty line (or -p "") goes on where a turn was cut off;
@@ -51,7 +56,9 @@ def command(
     old = home.latest() if latest else home.find(resume) if resume is not None else None
     if old is None and prompt is not None and not prompt.strip():
         raise click.UsageError("-p needs something to say")
-    agent, session = open_chat(home, model, old)
+    if old is not None and system is not None:
+        raise click.UsageError("--system is for a new session: an old one has its prompt")
+    agent, session = open_chat(home, model, old, system or SYSTEM_PROMPT)
     with session, asyncio.Runner() as runner:
         check_agent(agent)
         report(session, resumed=old is not None)
@@ -61,9 +68,12 @@ def command(
         else:
             chat.once(prompt)
         session.end("chat")
+    return int(chat.failed and not sys.stdin.isatty())
 
 
-def open_chat(home: Home, model: str | None, old: Path | None) -> tuple[Agent, Session]:
+def open_chat(
+    home: Home, model: str | None, old: Path | None, system_prompt: str
+) -> tuple[Agent, Session]:
     """Return the agent to talk with, of a new session or an old one.
 
     Raises ConfigError where no model is named, and what `load_session` raises.
@@ -75,7 +85,13 @@ def open_chat(home: Home, model: str | None, old: Path | None) -> tuple[Agent, S
     find = model_finder(home)
     runtime = Runtime(model=chosen_model(find, model), models=find)
     path = old or home.new_session()
-    root, session = load_session(path, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main")
+    root, session = load_session(
+        path,
+        runtime=runtime,
+        system_prompt=system_prompt,
+        name="main",
+        budget=BUDGET if old is None else None,
+    )
     primary = session.state.primary or root.agent_id
     return revive(session, primary, runtime), session
 
@@ -137,19 +153,21 @@ class Chat:
         """Talk with `agent`; `as_json` prints one object an answer."""
         self.agent, self.session, self.as_json = agent, session, as_json
         self.runner = runner
+        self.failed = False
+        """Whether a turn ended without an answer."""
 
     def once(self, prompt: str) -> None:
         """Say one thing and print the answer. Raises ModelError."""
-        if not prompt.strip() and not self.cut_off():
+        if not prompt.strip() and not self.agent.cut_off:
             raise click.UsageError("-p needs something to say: no turn was cut off")
         self.ask(prompt if prompt.strip() else None)
 
     def talk(self) -> None:
         """Say what is typed, until the end of the input."""
-        if self.cut_off():
+        if self.agent.cut_off:
             self.explain("The last turn was cut off")
         while (line := read_line()) is not None:
-            if line.strip() or self.cut_off():
+            if line.strip() or self.agent.cut_off:
                 self.try_to_ask(line.strip() or None)
 
     def try_to_ask(self, line: str | None) -> None:
@@ -157,6 +175,7 @@ class Chat:
         try:
             self.ask(line)
         except ModelError as error:
+            self.failed = True
             self.explain(f"harken: {error}")
         except KeyboardInterrupt:
             if not sys.stdin.isatty():
@@ -165,17 +184,11 @@ class Chat:
 
     def explain(self, text: str) -> None:
         """Say why a turn ended without an answer, and how it can go on."""
-        tell(f"{text}; an empty line lets it go on" if self.cut_off() else text)
+        tell(f"{text}; an empty line lets it go on" if self.agent.cut_off else text)
 
     def ask(self, line: str | None) -> None:
         """Say one thing and print the answer."""
         self.show(self.runner.run(self.agent.response(line)))
-
-    def cut_off(self) -> bool:
-        """Whether the agent owes an answer: a crash, an error or Ctrl-C ended its last turn."""
-        context = self.session.context(self.agent.agent_id)
-        last = context[-1].role if context else "system"
-        return last in ("user", "tool") or bool(self.agent.state.open_calls)
 
     def show(self, answer: LoggedString) -> None:
         """Print an answer."""

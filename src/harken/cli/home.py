@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
+from harken.cli.terminal import program
 from harken.errors import ConfigError, LogWriteError, UnknownName
 
 _CHOSEN = "harken.home"
@@ -53,8 +55,9 @@ class Home:
         """
         self.make()
         stem = stem or datetime.now().astimezone().strftime("session_%Y%m%d_%H%M%S")
-        for n in itertools.count(1):
-            path = self.sessions_folder / f"{stem if n == 1 else f'{stem}-{n}'}.jsonl"
+        names = (stem if n == 1 else f"{stem}-{n}" for n in itertools.count(1))
+        while True:
+            path = self.sessions_folder / f"{next(names)}.jsonl"
             try:
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             except FileExistsError:
@@ -62,7 +65,6 @@ class Home:
             except OSError as error:
                 raise LogWriteError(path, reason=error.strerror or str(error)) from None
             return path
-        raise AssertionError("numbers do not end")
 
     def logs(self) -> list[Path]:
         """Return the logs of all sessions, the last written first."""
@@ -77,13 +79,15 @@ class Home:
         return logs[0]
 
     def find(self, name: str) -> Path:
-        """Return the log that a person means: an id, a path, or the unique beginning of an id.
+        """Return the log that a person means: an id or its unique beginning, a path, `latest`.
 
         Raises UnknownName with what there is, ConfigError for an ambiguous beginning.
         """
         by_id = {path.stem: path for path in self.logs()}
         if name in by_id:
             return by_id[name]
+        if name == "latest":
+            return self.latest()
         if name.endswith(".jsonl") or "/" in name or (name and Path(name).exists()):
             path = Path(name)
             return path if path.exists() else by_id.get(name.removesuffix(".jsonl"), path)
@@ -112,6 +116,13 @@ def home_option(command: Command) -> Command:
         callback=chosen,
         help="Where sessions are kept (default: HARKEN_HOME, else ~/.harken).",
     )(command)
+
+
+def command_line(*words: str) -> str:
+    """Return what a person types to run another command of this program, with the same home."""
+    chosen = click.get_current_context().meta.get(_CHOSEN)
+    at = ["--home", str(chosen)] if chosen else []
+    return " ".join([program(), *map(shlex.quote, [*words, *at])])
 
 
 def json_option(command: Command) -> Command:

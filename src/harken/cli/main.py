@@ -2,7 +2,7 @@
 
 A command's module is imported only when it runs, so that `harken --help` stays fast.
 Exit codes: 0 done; 1 it ran and failed (a model call, a failed check); 2 bad input, or a file or
-disk that cannot be used; 130 interrupted.
+disk that cannot be used; 70 a bug in Harken; 130 interrupted.
 """
 
 from __future__ import annotations

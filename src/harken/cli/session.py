@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from harken.cli.home import Home, home_option, json_option
-from harken.cli.terminal import say, say_json
-from harken.session.repair import repair, verify
+from harken.cli.terminal import program, safe, say, say_json
+from harken.session.repair import Finding, repair, verify
 
 
 @click.group(name="session")
@@ -33,7 +35,22 @@ def verify_command(session: str, as_json: bool, home: Home) -> int:
             say(f"{where}: {finding.kind}: {finding.message}")
         if not findings:
             say(f"{path}: whole")
+    if findings:
+        click.echo(safe(advice(path, findings)), err=True)
     return int(bool(findings))
+
+
+def advice(path: Path, findings: Sequence[Finding]) -> str:
+    """Say what to do about what was found."""
+    kinds = {finding.kind for finding in findings}
+    file = shlex.quote(str(path))
+    if kinds == {"torn"}:
+        resume = f"{program()} chat --resume {file}"
+        return f"Nothing that was acknowledged is lost: `{resume}` sets the half line aside."
+    repaired = f"`{program()} session repair {file} --out NEW.jsonl`"
+    if kinds == {"unverified"}:
+        return f"An older log, readable as it is; {repaired} writes it as a current one."
+    return f"{repaired} saves what is whole; this log stays as it is."
 
 
 @command.command(name="repair")

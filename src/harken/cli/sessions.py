@@ -5,19 +5,22 @@ from __future__ import annotations
 import itertools
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import click
 
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.terminal import one_line, say, say_json
-from harken.core.events import TranscriptEntry
+from harken.core.events import SessionEnded, TranscriptEntry, decode_event
 from harken.core.messages import text_of
 from harken.errors import LogError
+from harken.session.file import is_being_written
 from harken.session.reader import events
 
 PEEK = 40
 """How many events are read of each log: a list must not cost what the logs hold."""
+TAIL_BYTES = 1 << 16
+State: TypeAlias = Literal["being written", "ended", "cut off?"]
 
 
 @click.command()
@@ -35,12 +38,17 @@ def command(as_json: bool, home: Home) -> None:
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Return what a list says of one log: its id, when it was last written, how it began."""
+    """Return what a list says of one log: its id, when it was last written, how far, its begin."""
     stat = path.stat()
-    written = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="seconds")
-    row = {"session": path.stem, "written": written, "size_bytes": stat.st_size, "began": None}
+    row = {
+        "session": path.stem,
+        "written": datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="seconds"),
+        "size_bytes": stat.st_size,
+        "state": None,
+        "began": None,
+    }
     try:
-        return {**row, "began": first_words(path)}
+        return {**row, "began": first_words(path), "state": state_of(path)}
     except LogError as error:
         return {**row, "error": str(error)}
 
@@ -53,6 +61,24 @@ def first_words(path: Path) -> str | None:
     return None
 
 
+def state_of(path: Path) -> State:
+    """Tell from a log's lock and its last line whether it is at its end; its tail alone is read.
+
+    A program may close a session without ending it, so that it was cut off is a guess.
+    """
+    if is_being_written(path):
+        return "being written"
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+        tail = file.read(TAIL_BYTES)
+    last = tail.removesuffix(b"\n").rpartition(b"\n")[2]
+    try:
+        event = decode_event(last) if tail.endswith(b"\n") else None
+    except (ValueError, RecursionError):  # torn, or longer than what was read
+        event = None
+    return "ended" if isinstance(event, SessionEnded) else "cut off?"
+
+
 def show(rows: list[dict[str, Any]]) -> None:
     """Print a table; times are local ones, as in the names of sessions."""
     width = max(len(row["session"]) for row in rows)
@@ -62,4 +88,5 @@ def show(rows: list[dict[str, Any]]) -> None:
             note = f"(cannot be read: `harken session verify {row['session']}` says why)"
         written = datetime.fromisoformat(row["written"]).astimezone()
         size_kb = row["size_bytes"] / 1024
-        say(f"{row['session']:<{width}}  {written:%Y-%m-%d %H:%M}  {size_kb:7.1f} KB  {note}")
+        when, state = f"{written:%Y-%m-%d %H:%M}", row["state"] or ""
+        say(f"{row['session']:<{width}}  {when}  {size_kb:7.1f} KB  {state:<13}  {note}")

@@ -5,27 +5,36 @@ Every view is a pure function in `harken.views`; here it gets its text.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 import click
 
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home, command_line, home_option, json_option
+from harken.cli.lines import (
+    context_line,
+    entry_text,
+    event_line,
+    intervention_lines,
+    offered,
+    verdict_lines,
+)
 from harken.cli.terminal import indent, one_line, say, say_json
-from harken.core.events import event_type
-from harken.core.messages import text_of
+from harken.core.events import Event, LlmResponse, event_type
+from harken.core.ids import MessageId
 from harken.errors import UnknownName
-from harken.views.context import ContextMessage, context
 from harken.views.filter import select
-from harken.views.flow import hearers
-from harken.views.interventions import interventions
+from harken.views.flow import hearers, trace
+from harken.views.interventions import Intervention
 from harken.views.perspective import perspective
-from harken.views.timeline import timeline
-from harken.views.tree import TreeRow, tree
+from harken.views.transcript import transcript
+from harken.views.tree import TreeRow
+from harken.views.verdicts import Verdict
 from harken.views.viewer import SessionViewer
 from harken.views.words import without_label
+from harken.views.written import count
 
 Row: TypeAlias = dict[str, Any]
 
@@ -35,7 +44,7 @@ Row: TypeAlias = dict[str, Any]
 @home_option
 @click.pass_context
 def command(ctx: click.Context, session: str, home: Home) -> None:
-    """Look at a SESSION (its id, the beginning of it, or a file).
+    """Look at a SESSION: its id, the beginning of it, "latest", or a file.
 
     Agents are named by name or id, messages by id or number. Try: tree, dialog, timeline.
     """
@@ -67,14 +76,14 @@ def open_viewer(home: Home, session: str) -> SessionViewer:
     return viewer
 
 
-def _nothing(text: str) -> None:
+def _note(text: str) -> None:
     click.echo(text, err=True)
 
 
 @view("tree")
 def tree_command(viewer: SessionViewer, as_json: bool) -> None:
     """Show the agents: who made whom, who watches, who is gone."""
-    rows = tree(viewer.events)
+    rows = viewer.tree()
     if as_json:
         say_json([row.as_json() for row in rows])
         return
@@ -103,7 +112,7 @@ def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
         for version in item.get("versions", []):
             say(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
     if not items:
-        _nothing("Nothing was said among them.")
+        _note("Nothing was said among them.")
 
 
 def spoken(viewer: SessionViewer, item: Row) -> str:
@@ -127,19 +136,28 @@ def perspective_command(viewer: SessionViewer, agent: str, as_json: bool) -> Non
 @click.argument("agent")
 def transcript_command(viewer: SessionViewer, agent: str, as_json: bool) -> None:
     """Show AGENT's transcript, whole, with ids and links."""
-    entries = viewer.get_transcript(viewer.resolve_agent(agent))
+    entries = transcript(viewer.events, viewer.resolve_agent(agent))
     if as_json:
-        say_json(entries)
+        say_json([viewer.raw(entry) for entry in entries])
         return
     for entry in entries:
-        say(f"{entry['message_id']} {_links(entry)}{entry['role']}: {indent(_text(entry), '  ')}")
+        say(entry_text(entry))
 
 
 @view("flow")
 @click.argument("message")
 def flow_command(viewer: SessionViewer, message: str, as_json: bool) -> None:
     """Show all that led to MESSAGE, oldest first."""
-    _events(viewer, viewer.trace_message_flow(viewer.resolve_message(message)), as_json=as_json)
+    id_ = viewer.resolve_message(message)
+    _events(viewer, trace(viewer.events, id_), as_json=as_json)
+    if _is_answer(viewer, id_):
+        look = command_line("view", click.get_current_context().obj, "context", id_)
+        _note(f"An answer comes from its whole context: `{look}` shows what its model read.")
+
+
+def _is_answer(viewer: SessionViewer, id_: MessageId) -> bool:
+    """Whether a model made this message; then there is no link to what it was made of."""
+    return any(isinstance(event, LlmResponse) and event.entry == id_ for event in viewer.events)
 
 
 @view("refs")
@@ -155,7 +173,7 @@ def refs_command(viewer: SessionViewer, message: str, as_json: bool) -> None:
         text = one_line(hop.content)
         say(f"{hop.message_id} {hop.name} ({how}, hop {hop.hops}): {text}")
     if not hops:
-        _nothing("Nobody heard it.")
+        _note("Nobody heard it.")
 
 
 @view("context")
@@ -163,38 +181,28 @@ def refs_command(viewer: SessionViewer, message: str, as_json: bool) -> None:
 def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
     """Show the exact messages that a model call saw.
 
-    REQUEST is the call's id, or that of its answer; what is new since the call before is marked.
+    REQUEST is the call's id, or that of its answer. "+" marks what is new since the agent's call
+    before, "-" what that one saw and this one did not. The schemas of tools are in the JSON.
     """
-    view = context(viewer.events, viewer.resolve_message(request))
+    view = viewer.context(request)
     if as_json:
         say_json(view.as_json())
         return
     name = viewer.events.names.of(view.agent_id)
-    say(f"{view.request}: {name} asked {view.model} with {len(view.messages)} messages")
+    say(f"{view.request}: {name} asked {view.model} with {count(len(view.messages), 'message')}")
     if not view.verified:
-        click.echo("These messages do not have the hash that was logged with the call.", err=True)
+        _note("These messages do not have the hash that was logged with the call.")
     for row in view.messages:
-        say(_context_line(row))
+        say(context_line(row))
     for row in view.dropped:
-        say(f"no longer there: {_context_line(row)}")
-
-
-def _context_line(row: ContextMessage) -> str:
-    message = row.message
-    mark = "+" if row.new else " "
-    calls = [
-        f"{call.function.name}({call.function.arguments})" for call in message.tool_calls or ()
-    ]
-    text = "\n".join(part for part in (text_of(message.content), *calls) if part)
-    return f"{mark}{row.position:4} {row.message_id or row.loaded} {message.role}: " + indent(
-        text, "      "
-    )
+        say(context_line(row, "-"))
+    say(offered(view))
 
 
 @view("timeline")
 def timeline_command(viewer: SessionViewer, as_json: bool) -> None:
     """Show everything that happened, in order, agents as lanes."""
-    view = timeline(viewer.events)
+    view = viewer.timeline()
     if as_json:
         say_json(view.as_json())
         return
@@ -208,17 +216,41 @@ def timeline_command(viewer: SessionViewer, as_json: bool) -> None:
 
 
 @view("hooks")
-def hooks_command(viewer: SessionViewer, as_json: bool) -> None:
-    """Show what hooks rewrote, and what became of it."""
-    rows = interventions(viewer.events)
+@click.option("--all", "all_", is_flag=True, help="Show also what hooks found OK.")
+def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
+    """Show what hooks said, and what became of it.
+
+    Comments, denials, rewrites and failures; what hooks found OK is only counted.
+
+    With --json every verdict is there, and a row for each text and call that was rewritten.
+    """
+    verdicts, rewritten = viewer.verdicts(), viewer.interventions()
+    at = viewer.events.at
     if as_json:
-        say_json([row.as_json() for row in rows])
+        say_json([row.as_json() for row in _in_order(at, verdicts, rewritten)])
         return
-    for row in rows:
-        say(f"{row.message_id} {row.name} proposed: {one_line(row.proposed)}")
-        say(f"  {row.became_id} {row.heard_by_name} got: {one_line(row.became)}")
-    if not rows:
-        _nothing("No hook rewrote anything. What one said: harken view SESSION perspective HOOK")
+    told = {outcome.message_id for row in verdicts for outcome in row.outcomes}
+    shown = [row for row in verdicts if all_ or row.kind != "ok"]
+    others = [row for row in rewritten if row.became_id not in told]
+    for row in _in_order(at, shown, others):
+        lines = verdict_lines(row) if isinstance(row, Verdict) else intervention_lines(row)
+        for line in lines:
+            say(line)
+    if fine := len(verdicts) - len(shown):
+        say(f"{count(fine, 'verdict')} OK: shown with --all")
+    if not verdicts and not rewritten:
+        _note("No hook was asked anything, and nothing was rewritten.")
+
+
+def _in_order(
+    at: Mapping[MessageId, int], verdicts: Sequence[Verdict], rewritten: Sequence[Intervention]
+) -> list[Verdict | Intervention]:
+    """Return both in the order of the log."""
+    places: list[tuple[int, Verdict | Intervention]] = [
+        *((at[row.message_id], row) for row in verdicts),
+        *((at[row.became_id], row) for row in rewritten),
+    ]
+    return [row for _, row in sorted(places, key=itemgetter(0))]
 
 
 @view("raw")
@@ -247,46 +279,13 @@ def raw_command(
     events = viewer.events
     found = [*select(events, event_type=type_, agent_id=agent_id, role=role, link=link)]
     if not found:
-        _nothing("No event is like that.")
-    _events(viewer, [viewer.raw(event) for event in found], as_json=as_json)
+        _note("No event is like that.")
+    _events(viewer, found, as_json=as_json)
 
 
-def _events(viewer: SessionViewer, events: Sequence[Row], *, as_json: bool) -> None:
+def _events(viewer: SessionViewer, events: Sequence[Event], *, as_json: bool) -> None:
     if as_json:
-        say_json(list(events))
+        say_json([viewer.raw(event) for event in events])
         return
-    names = viewer.list_agents()
     for event in events:
-        who = names.get(event.get("agent_id", ""), event.get("agent_id", ""))
-        say(f"{event['message_id']} {who} {_links(event)}{_message(event)}".replace("  ", " "))
-
-
-def _links(event: Row) -> str:
-    found = [(name, event[name]) for name in ("substance", "cause") if event.get(name)]
-    links = [f"{n}={','.join(v) if isinstance(v, list) else v}" for n, v in found]
-    return f"[{' '.join(links)}] " if links else ""
-
-
-def _message(event: Row) -> str:
-    """Write an event on one line: its role or type, and its text or members."""
-    kind = event.get("role") or event["event_type"]
-    return f"{kind}: {one_line(_text(event), 160)}"
-
-
-def _text(event: Row) -> str:
-    """Return what an event says: its text and calls, else its members."""
-    content = event.get("content")
-    parts = [content] if isinstance(content, str) else []
-    if isinstance(content, list):
-        parts = [str(part.get("text", f"<{part.get('type')}>")) for part in content]
-    for call in event.get("tool_calls") or ():
-        function = call.get("function", {})
-        parts.append(f"{function.get('name')}({function.get('arguments')})")
-    if not parts:
-        hidden = {"message_id", "event_type", "time", "agent_id", "cause", "substance"}
-        parts = [f"{name}={_plain(value)}" for name, value in event.items() if name not in hidden]
-    return " ".join(parts)
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        say(event_line(viewer, event))

@@ -60,12 +60,8 @@ def _message(links: Links, event: TranscriptEntry) -> Iterator[Intervention]:
 
 def _action(links: Links, event: ActionRewritten) -> Iterator[Intervention]:
     """Yield the row of a rewritten call: tool and arguments, verbatim."""
-    target = next(link for link in links.up(event) if link.kind == "call").target
-    entry = links.get(target)
+    entry, call = links.get(links.target(event.call)), links.called(event.call)
     if isinstance(entry, TranscriptEntry):
-        call_id = event.call.removeprefix(f"{target}.")
-        calls = entry.tool_calls or []
-        call = next((c for c in calls if call_id in (c.id, target)), None)
         proposed = "" if call is None else call_text(call)
         yield _row(links, entry, event, (proposed, f"{event.tool} {event.arguments}"))
 

@@ -19,6 +19,7 @@ from harken.core.events import (
     UnknownEvent,
 )
 from harken.core.ids import USER, AgentId, MessageId, base_of
+from harken.core.messages import ToolCall
 from harken.session.fold import reference_to
 from harken.views.names import Names
 
@@ -76,12 +77,12 @@ class Links:
         substance = substance_of(event)
         if substance is not None:
             links.append(Link("substance", substance, substance))
-        links.extend(Link("cause", self._target(named), named) for named in causes_of(event))
+        links.extend(Link("cause", self.target(named), named) for named in causes_of(event))
         call = self._answered.get(event.message_id)
         if call is not None:
             links.append(call)
         elif isinstance(event, ActionRewritten):
-            links.append(Link("call", self._target(event.call), event.call))
+            links.append(Link("call", self.target(event.call), event.call))
         return links
 
     def down(self, id_: str) -> list[Event]:
@@ -110,12 +111,20 @@ class Links:
         heard = isinstance(event, TranscriptEntry) and event.role == "user"
         if event is None or (event.agent_id is not None and not heard):
             return None if event is None else event.agent_id
-        causes = (self.get(self._target(reference)) for reference in causes_of(event))
+        causes = (self.get(self.target(reference)) for reference in causes_of(event))
         made_by = next((cause.agent_id for cause in causes if cause is not None), None)
         return USER if heard and made_by is None else made_by
 
-    def _target(self, reference: Reference) -> MessageId:
+    def target(self, reference: Reference) -> MessageId:
+        """Return the message that a reference names, itself or by one of its calls."""
         return MessageId(reference) if reference in self.at else base_of(reference)
+
+    def called(self, reference: Reference) -> ToolCall | None:
+        """Return the call that a reference names: one of several, or the only one of a message."""
+        target = self.target(reference)
+        entry, call_id = self.get(target), reference.removeprefix(f"{target}.")
+        calls = entry.tool_calls if isinstance(entry, TranscriptEntry) else None
+        return next((call for call in calls or () if call_id in (call.id, target)), None)
 
     @cached_property
     def _answered(self) -> dict[MessageId, Link]:

@@ -12,10 +12,11 @@ from typing import Literal, TypeAlias
 
 from harken.core.events import Event, TranscriptEntry
 from harken.core.ids import MessageId
-from harken.core.messages import CallPlace, ContentPart, TextPart, ThinkingPart, ToolCall
+from harken.core.messages import TextPart, ThinkingPart, ToolCall
 from harken.views.row import Row
 from harken.views.transcript import transcript
 from harken.views.words import call_text, words
+from harken.views.written import in_order
 
 Label: TypeAlias = Literal["System", "Heard", "Thought", "Action", "Received", "Said"]
 
@@ -56,7 +57,8 @@ def moments_of(entry: TranscriptEntry) -> Iterator[tuple[Label, str]]:
         yield label or "Heard", words(entry.content)
         return
     spoken: Label = "Action" if entry.tool_calls else "Said"
-    items = list(_in_order(entry))
+    empty = TextPart("")  # some models write one beside their calls
+    items = [item for item in in_order(entry) if item != empty]
     for item in items:
         if isinstance(item, ToolCall):
             yield "Action", call_text(item)
@@ -66,17 +68,3 @@ def moments_of(entry: TranscriptEntry) -> Iterator[tuple[Label, str]]:
             yield spoken, words([item])
     if not items:
         yield spoken, ""
-
-
-def _in_order(entry: TranscriptEntry) -> Iterator[ContentPart | ToolCall]:
-    """Yield parts and calls in order; calls without a place stand after the content."""
-    calls = {call.id: call for call in entry.tool_calls or ()}
-    if isinstance(entry.content, str) and entry.content:
-        yield TextPart(entry.content)
-    for part in entry.content if isinstance(entry.content, list) else ():
-        if isinstance(part, CallPlace):
-            if part.id in calls:
-                yield calls.pop(part.id)
-        elif part != TextPart(""):  # some models write an empty text beside their calls
-            yield part
-    yield from calls.values()

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harken.core import events as ev
-from harken.core.codec import encode
 from harken.core.ids import AgentId, MessageId
 from harken.session.fold import fold
 from harken.session.state import SessionState
+from harken.views.happened import happened
 from harken.views.links import Links
 from harken.views.names import Names
 from harken.views.row import Row
-from harken.views.words import call_text, words
 
 
 class Lane(Row, frozen=True, kw_only=True):
@@ -93,57 +92,5 @@ def _mark(event: ev.Event, turn: int, lane: int | None, names: Names) -> Mark:
         lane=lane,
         event_type=ev.event_type(event),
         role=event.role if isinstance(event, ev.TranscriptEntry) else None,
-        text=_text(event, names),
+        text=happened(event, names),
     )
-
-
-def _text(event: ev.Event, names: Names) -> str:
-    """Say what happened; what has no words of its own shows its members as they are."""
-    match event:
-        case ev.TranscriptEntry():
-            texts = [words(event.content), *map(call_text, event.tool_calls or ())]
-            return "\n".join(filter(None, texts))
-        case ev.PieceOfText():
-            return event.content
-        case ev.AgentCreated():
-            known = (event.name, event.relation, event.language_model)
-            return ", ".join(filter(None, known))
-        case ev.AgentMoved():
-            below = "" if event.parent is None else f" of {names.of(event.parent)}"
-            return event.place + below
-        case ev.InterlocutorsSet():
-            speakers, listeners = (
-                ", ".join(str(names.of(agent)) for agent in row) or "none"
-                for row in (event.speakers, event.listeners)
-            )
-            return f"speakers: {speakers}; listeners: {listeners}"
-        case ev.ActionRewritten():
-            return f"{event.call}: {event.tool} {event.arguments}"
-        case ev.LlmRequest():
-            return f"{event.model} reads {event.count} messages"
-        case ev.LlmResponse():
-            return _response(event)
-        case ev.ToolsDefined():
-            return f"{len(event.tools)} tools"
-        case _:
-            return _members(event)
-
-
-def _response(event: ev.LlmResponse) -> str:
-    usage = event.usage or ev.Usage()
-    facts = {
-        "stop_reason": event.stop_reason,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost_usd": event.cost_usd,
-        "latency_s": event.latency_s,
-        "error": event.error,
-        "partial": event.partial,
-    }
-    return ", ".join(f"{name} {fact}" for name, fact in facts.items() if fact is not None)
-
-
-def _members(event: ev.Event) -> str:
-    common = {"message_id", "event_type", "agent_id", "time"}
-    own = {name: value for name, value in ev.event_dict(event).items() if name not in common}
-    return encode(own).decode() if own else ""

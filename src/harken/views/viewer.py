@@ -2,7 +2,7 @@
 
 The file is read once, when the first view asks, and without a lock: a log that is being written
 shows as far as its last whole line. Events come back as the dicts that the log holds, with all
-that this version does not know, and without `sum`.
+that this version does not know, and without `sum`; what a view makes of them as its rows.
 
 Source: spec [S0] "SessionViewer Class".
 """
@@ -20,10 +20,15 @@ from harken.core.ids import AgentId, MessageId, base_of
 from harken.errors import UnknownName
 from harken.session.reader import Reading, open_log, paused_gc, records
 from harken.views import flow
+from harken.views.context import ContextView, context
 from harken.views.dialog import dialog
+from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links
 from harken.views.perspective import narrate, perspective
+from harken.views.timeline import Timeline, timeline
 from harken.views.transcript import transcript
+from harken.views.tree import TreeRow, tree
+from harken.views.verdicts import Verdict, verdicts
 
 EventDict: TypeAlias = dict[str, Any]
 
@@ -45,7 +50,7 @@ class SessionViewer:
 
     @cached_property
     def events(self) -> Links:
-        """All events, for every other view: `tree(viewer.events)`."""
+        """All events, for every other view: `utterances(viewer.events)`."""
         events: list[Event] = []
         lines: list[bytes] = []
         self.reading = Reading()
@@ -132,6 +137,29 @@ class SessionViewer:
     def trace_content_references(self, content_msg_id: str) -> list[EventDict]:
         """Return the entries whose substance is this message: who heard it; [] if unknown."""
         return self._raw(flow.references(self.events, content_msg_id))
+
+    def tree(self) -> list[TreeRow]:
+        """Return all agents that ever were, parents before their children."""
+        return tree(self.events)
+
+    def timeline(self) -> Timeline:
+        """Return everything that happened, in order, agents as lanes."""
+        return timeline(self.events)
+
+    def context(self, message_id: str) -> ContextView:
+        """Return what a model call saw: named by itself, its response or its answer.
+
+        Raises UnknownName, which lists the calls.
+        """
+        return context(self.events, self.resolve_message(message_id))
+
+    def interventions(self) -> list[Intervention]:
+        """Return where something else was heard or run than an agent said or asked for."""
+        return interventions(self.events)
+
+    def verdicts(self) -> list[Verdict]:
+        """Return all that hooks said, on what, and what became of it, oldest first."""
+        return verdicts(self.events)
 
     def _raw(self, events: Iterable[Event]) -> list[EventDict]:
         return [self.raw(event) for event in events]

@@ -19,6 +19,7 @@ from harken.views.row import Row
 from harken.views.timeline import timeline
 from harken.views.transcript import transcript
 from harken.views.tree import tree
+from harken.views.verdicts import verdicts
 from tests.unit.views.play import Play
 
 View = Callable[[list[Event] | Links], object]
@@ -43,6 +44,7 @@ VIEWS: dict[str, View] = {
     "trace": lambda events: trace(events, "msg_010"),
     "transcript": lambda events: transcript(events, "agent_002"),
     "tree": tree,
+    "verdicts": verdicts,
 }
 
 
@@ -55,6 +57,9 @@ def events(play: Play) -> list[Event]:
     play.hears(play.root, "[Jack]: ...", said)
     play.result(play.root, play.calls(play.root, ("look", "{}")), "a cat", substance=said)
     play.asks(play.root)
+    guard = play.born("Guard", by=play.root, relation="hook")
+    play.hears(guard, "[response] ...", cause=said)
+    play.says(guard, "REWRITE: ...")
     play.moves(jack, "gone")
     return list(play.viewer().events)
 

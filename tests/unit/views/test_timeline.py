@@ -63,14 +63,14 @@ def test_every_mark_says_what_happened(play: Play) -> None:
     play.session.append(ev.InterlocutorsSet(agent_id=play.root, speakers=[play.root], listeners=[]))
     play.session.end("bye")
     marks = timeline(play.viewer().events).marks
-    assert '"session_id":"play"' in marks[0].text
-    assert [mark.text for mark in marks[1:]] == [
+    assert [mark.text for mark in marks] == [
+        "play, schema version 1",
         "Root, primary",
         "Hi",
-        "1 tools",
-        "scripted:play reads 1 messages",
+        "look",
+        "scripted:play reads 1 message",
         "Hello",
-        "stop_reason stop, input_tokens 10, output_tokens 2, cost_usd 0.5",
+        "stop, 10 tokens in, 2 tokens out, 0.5 USD",
         "I look.\nlook {}",
         f"{call}: look []",
         "a piece",
@@ -81,7 +81,7 @@ def test_every_mark_says_what_happened(play: Play) -> None:
         "hook of Root",
         "gone",
         "speakers: Root; listeners: none",
-        '{"reason":"bye"}',
+        "bye",
     ]
     assert (marks[0].lane, marks[1].lane) == (None, 0)
 

@@ -9,6 +9,11 @@ from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.errors import LogDamaged, LogNotFound, NotALog, UnknownName
 from harken.session.session import Session
+from harken.views.context import context
+from harken.views.interventions import interventions
+from harken.views.timeline import timeline
+from harken.views.tree import tree
+from harken.views.verdicts import verdicts
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import EXAMPLE_1, HI, JACK, JILL, ROOT, Line
 from tests.unit.views.play import Play, write_log
@@ -197,6 +202,26 @@ def test_an_empty_file_is_refused_when_it_is_read(tmp_path: Path) -> None:
     file.touch()
     with pytest.raises(NotALog, match="empty"):
         SessionViewer(str(file)).list_agents()
+
+
+def test_views_without_a_name_in_the_specification_are_methods_too(play: Play) -> None:
+    jack = play.born("Jack", by=play.root)
+    play.hears(play.root, "Hi")
+    request = play.asks(play.root)
+    answer = play.answers(play.root, request, "1234")
+    play.hears(jack, "****", answer)
+    guard = play.born("Guard", by=play.root, relation="hook")
+    play.hears(guard, "?", cause=answer)
+    play.says(guard, "OK")
+    viewer = play.viewer()
+    assert viewer.tree() == tree(viewer.events)
+    assert viewer.timeline() == timeline(viewer.events)
+    assert viewer.context(answer) == context(viewer.events, request)
+    assert viewer.context(str(int(answer.removeprefix("msg_")))).request == request
+    assert viewer.interventions() == interventions(viewer.events) != []
+    assert viewer.verdicts() == verdicts(viewer.events) != []
+    with pytest.raises(UnknownName, match=f"'msg_001'.*{request}"):
+        viewer.context("1")
 
 
 @pytest.mark.req("S0-49")

@@ -1,0 +1,94 @@
+"""Lines: how events and what hooks did look in a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from harken.cli.terminal import indent, one_line
+from harken.core.events import Event, TranscriptEntry, event_type
+from harken.views.context import ContextMessage, ContextView
+from harken.views.interventions import Intervention
+from harken.views.links import causes_of, substance_of
+from harken.views.verdicts import Verdict
+from harken.views.viewer import SessionViewer
+from harken.views.written import heading, tool_names, written
+
+_HIDDEN = {"message_id", "event_type", "time", "agent_id", "cause", "substance"}
+_PROPOSED = {"input": "heard", "result": "got", "action": "proposed", "response": "proposed"}
+_SAID = {
+    "ok": "OK",
+    "comment": "commented",
+    "denial": "denied",
+    "rewrite": "rewrote",
+    "failure": "failed",
+}
+
+
+def entry_text(entry: TranscriptEntry) -> str:
+    """Return an entry of a transcript in full, further lines below its first."""
+    text = indent(written(entry), "  ")
+    return f"{entry.message_id} {_links(entry)}{heading(entry)}: {text}"
+
+
+def event_line(viewer: SessionViewer, event: Event) -> str:
+    """Return an event on one line: whose it is, links, role or type, and text or members."""
+    who = viewer.events.names.of(event.agent_id) or ""
+    kind, text = event_type(event), ""
+    if isinstance(event, TranscriptEntry):
+        kind, text = heading(event), written(event)
+    else:
+        data = viewer.raw(event)
+        text = data["content"] if isinstance(data.get("content"), str) else _members(data)
+    line = f"{event.message_id} {who} {_links(event)}{kind}: {one_line(text, 160)}"
+    return line.replace("  ", " ")
+
+
+def context_line(row: ContextMessage, mark: str | None = None) -> str:
+    """Return a message of a context in full; without a `mark`, `+` where it is new."""
+    mark = mark or ("+" if row.new else " ")
+    text = indent(written(row.message), "      ")
+    id_ = row.message_id or row.loaded
+    return f"{mark}{row.position:4} {id_} {heading(row.message)}: {text}"
+
+
+def offered(view: ContextView) -> str:
+    """Return with which tools and parameters a model was called."""
+    parameters = [f"{name}={plain(value)}" for name, value in (view.parameters or {}).items()]
+    tools, given = tool_names(view.tools or ()), ", ".join(parameters)
+    return f"tools: {tools or 'none'}; parameters: {given or 'none'}"
+
+
+def verdict_lines(row: Verdict) -> Iterator[str]:
+    """Yield what was proposed, who said what to it, and what became of it."""
+    proposed = _PROPOSED.get(row.point or "", "proposed")
+    yield f"{row.subject} {row.name or '?'} {proposed}: {one_line(row.proposed)}"
+    said = ": ".join(filter(None, [_SAID[row.kind], one_line(row.words)]))
+    yield f"  {row.message_id} {row.hook_name} {said}"
+    for outcome in row.outcomes:
+        yield f"  {outcome.message_id} {outcome.name} got: {one_line(outcome.text)}"
+    if not row.outcomes and row.kind != "ok":
+        yield "  nothing came of it"
+
+
+def intervention_lines(row: Intervention) -> Iterator[str]:
+    """Yield what was proposed and what became of it."""
+    yield f"{row.message_id} {row.name} proposed: {one_line(row.proposed)}"
+    yield f"  {row.became_id} {row.heard_by_name} got: {one_line(row.became)}"
+
+
+def plain(value: Any) -> str:
+    """Return a value as text: a text as it is, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _links(event: Event) -> str:
+    causes, substance = causes_of(event), substance_of(event)
+    found = [f"substance={substance}"] if substance else []
+    found += [f"cause={','.join(causes)}"] if causes else []
+    return f"[{' '.join(found)}] " if found else ""
+
+
+def _members(data: dict[str, Any]) -> str:
+    return " ".join(f"{n}={plain(value)}" for n, value in data.items() if n not in _HIDDEN)

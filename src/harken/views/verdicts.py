@@ -1,0 +1,214 @@
+"""Verdicts: everything that hooks said, what it was about, and what became of it.
+
+A hook is asked in its own transcript: a user entry whose cause is the subject. Its verdict comes
+after that, in words: an utterance (`OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`), or the
+system entry `[hook failed] ...`. A hook is asked one thing at a time, except about calls of one
+message, which are made at once: there the verdicts come in the order of the questions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from harken.core.events import (
+    ActionRewritten,
+    AgentCreated,
+    AgentMoved,
+    Event,
+    PieceOfText,
+    Reference,
+    TranscriptEntry,
+)
+from harken.core.ids import AgentId, MessageId, base_of
+from harken.core.messages import text_of
+from harken.views.interventions import Intervention, interventions
+from harken.views.links import Links, causes_of
+from harken.views.row import Row
+from harken.views.words import call_text, words
+
+VerdictKind: TypeAlias = Literal["ok", "comment", "denial", "rewrite", "failure"]
+Point: TypeAlias = Literal["input", "action", "result", "response"]
+
+FAILED = "[hook failed] "
+_SAID = re.compile(r"\s*(COMMENT|DENY|REWRITE)\s*[:.]\s*(.*)", re.DOTALL)
+_KINDS: dict[str, VerdictKind] = {"COMMENT": "comment", "DENY": "denial", "REWRITE": "rewrite"}
+
+
+class Outcome(Row, frozen=True, kw_only=True):
+    """What an agent got because of a verdict: a comment, a refusal, another text or call."""
+
+    message_id: MessageId
+    agent_id: AgentId | None
+    name: str | None
+    text: str
+
+
+class Verdict(Row, frozen=True, kw_only=True):
+    """One judgement of one hook."""
+
+    kind: VerdictKind
+    point: Point | None = None
+    """What was judged; None where the log lacks it."""
+    message_id: MessageId
+    """Of the verdict, in the hook's transcript."""
+    hook: AgentId
+    hook_name: str | None
+    words: str
+    """The comment, the reason, the other text, or how it failed."""
+    question: MessageId
+    """In the hook's transcript: what it was asked, as earlier hooks may have rewritten it."""
+    subject: Reference
+    """The message or call that was judged."""
+    agent_id: AgentId | None
+    """Whose it is: the watched agent."""
+    name: str | None
+    proposed: str
+    """What was heard, or said, or the call, verbatim."""
+    outcomes: list[Outcome] = msgspec.field(default_factory=list)
+    """What became of it, oldest first; nothing for what was passed over, or rewritten again and
+    then denied. Of rewrites that follow each other each has the last text."""
+    time: str
+
+
+class _Said(NamedTuple):
+    kind: VerdictKind
+    words: str
+
+
+def verdicts(events: Iterable[Event]) -> list[Verdict]:
+    """Return all that hooks said when they were asked, oldest first."""
+    links = Links.of(events)
+    rewritten: dict[MessageId, list[Intervention]] = {}
+    for found in interventions(links):
+        if found.kind == "message":
+            rewritten.setdefault(found.message_id, []).append(found)
+    reader = _Reader(links, rewritten)
+    return [reader.row(*judgement) for judgement in _judgements(links)]
+
+
+def read_words(entry: TranscriptEntry) -> _Said | None:
+    """Read what a hook said as a verdict; None where it is none."""
+    text = text_of(entry.content)
+    if entry.role == "system" and text.startswith(FAILED):
+        return _Said("failure", text.removeprefix(FAILED))
+    if not entry.is_utterance:
+        return None
+    if text.strip().rstrip(".").upper() == "OK":
+        return _Said("ok", "")
+    match = _SAID.fullmatch(text)
+    return None if match is None else _Said(_KINDS[match[1]], match[2])
+
+
+def _judgements(links: Links) -> Iterator[tuple[TranscriptEntry, TranscriptEntry, _Said]]:
+    """Yield questions with what was said to them, in the order of the verdicts."""
+    waiting: dict[AgentId | None, list[TranscriptEntry]] = {}
+    for event in links:
+        agent = event.agent_id
+        if isinstance(event, AgentCreated | AgentMoved):
+            if "hook" in (getattr(event, "relation", None), getattr(event, "place", None)):
+                waiting[agent] = []
+            elif isinstance(event, AgentMoved) and event.place != "gone":
+                waiting.pop(agent, None)
+        elif isinstance(event, TranscriptEntry) and agent in waiting:
+            questions = waiting[agent]
+            if event.role == "user":
+                waiting[agent] = _asked(questions, event)
+            elif questions and (said := read_words(event)) is not None:
+                named = (q for q in questions if q.message_id in causes_of(event))
+                question = next(named, questions[0])
+                questions.remove(question)
+                yield question, event, said
+
+
+def _asked(waiting: Sequence[TranscriptEntry], heard: TranscriptEntry) -> list[TranscriptEntry]:
+    """Return the open questions after a hook has heard something; a crash may leave one open."""
+    if not causes_of(heard):
+        return []  # somebody talks with it
+    before, now = [causes_of(question)[0] for question in waiting], causes_of(heard)[0]
+    at_once = now not in before and all(base_of(subject) == base_of(now) for subject in before)
+    return [*waiting, heard] if at_once else [heard]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Makes rows of judgements."""
+
+    links: Links
+    rewritten: Mapping[MessageId, Sequence[Intervention]]
+    """An original -> where others heard something else."""
+
+    def row(self, asked: TranscriptEntry, entry: TranscriptEntry, said: _Said) -> Verdict:
+        """Return the row of one judgement."""
+        reference = causes_of(asked)[0]
+        subject, call = self.links.get(self.links.target(reference)), self.links.called(reference)
+        point = _point(subject)
+        agent_id = None if subject is None else subject.agent_id
+        return Verdict(
+            kind=said.kind,
+            point=point,
+            message_id=entry.message_id,
+            hook=entry.agent_id or AgentId(""),
+            hook_name=self.links.names.of(entry.agent_id),
+            words=said.words,
+            question=asked.message_id,
+            subject=reference,
+            agent_id=agent_id,
+            name=self.links.names.of(agent_id),
+            proposed=_content(subject) if call is None else call_text(call),
+            outcomes=list(self._outcomes(entry, said.kind, point, reference)),
+            time=entry.time,
+        )
+
+    def _outcomes(
+        self, entry: TranscriptEntry, kind: VerdictKind, point: Point | None, subject: Reference
+    ) -> Iterator[Outcome]:
+        """Yield what names the verdict as its cause, else what became of the subject."""
+        caused = [
+            event
+            for event in self.links.down(entry.message_id)
+            if isinstance(event, TranscriptEntry | ActionRewritten)
+        ]
+        if caused or kind in ("ok", "comment"):
+            yield from map(self._outcome, caused)
+        elif point == "action":
+            yield from map(self._outcome, self._became_of_call(subject))
+        elif point == "response" and kind == "rewrite":
+            for heard in self.rewritten.get(self.links.target(subject), ()):
+                yield _made(heard.became_id, heard.heard_by, heard.heard_by_name, heard.became)
+
+    def _became_of_call(self, call: Reference) -> Sequence[Event]:
+        """Return what a later hook made of a call, else its result."""
+        answers = [
+            event
+            for event in self.links.down(self.links.target(call))
+            if any(link.kind == "call" and link.reference == call for link in self.links.up(event))
+        ]
+        return [event for event in answers if isinstance(event, ActionRewritten)] or answers
+
+    def _outcome(self, event: Event) -> Outcome:
+        text = _content(event)
+        if isinstance(event, ActionRewritten):
+            text = f"{event.tool} {event.arguments}"
+        return _made(event.message_id, event.agent_id, self.links.names.of(event.agent_id), text)
+
+
+def _made(id_: MessageId, agent_id: AgentId | None, name: str | None, text: str) -> Outcome:
+    return Outcome(message_id=id_, agent_id=agent_id, name=name, text=text)
+
+
+def _point(subject: Event | None) -> Point | None:
+    """Return what kind of thing a subject is, by its role."""
+    if not isinstance(subject, TranscriptEntry):
+        return None
+    if subject.role == "assistant":
+        return "action" if subject.tool_calls else "response"
+    return "result" if subject.role == "tool" else "input"
+
+
+def _content(event: Event | None) -> str:
+    return words(event.content) if isinstance(event, TranscriptEntry | PieceOfText) else ""

@@ -1,0 +1,289 @@
+"""Verdicts: by links, in logs that are written by hand and by hooks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harken import Comment, Deny, Ok, Question, Rewrite
+from harken.agents.hook import Verdict as Saying
+from harken.agents.hook import in_words
+from harken.core import events as ev
+from harken.core.ids import AgentId, MessageId
+from harken.views.verdicts import Verdict, read_words, verdicts
+from harken.views.viewer import SessionViewer
+from tests.unit.agents.hooking import Judge, sending, watch
+from tests.unit.views.play import Play
+
+
+def broken(question: Question) -> Saying:
+    raise OSError("full")
+
+
+@pytest.fixture
+def guard(play: Play) -> AgentId:
+    return play.born("Guard", by=play.root, relation="hook")
+
+
+def asked(play: Play, guard: AgentId, subject: str) -> MessageId:
+    return play.hears(guard, f"[point] about {subject}", cause=subject)
+
+
+def found(play: Play) -> list[Verdict]:
+    return verdicts(play.viewer().events)
+
+
+def kinds(rows: list[Verdict]) -> list[tuple[str, str | None, str]]:
+    return [(row.kind, row.point, row.subject) for row in rows]
+
+
+def outcomes(row: Verdict) -> list[tuple[str | None, str]]:
+    return [(outcome.name, outcome.text) for outcome in row.outcomes]
+
+
+def test_a_comment_has_its_subject_its_words_and_who_heard_it(play: Play, guard: AgentId) -> None:
+    heard = play.hears(play.root, "Send it.")
+    question = asked(play, guard, heard)
+    verdict = play.says(guard, "COMMENT: It is Friday.")
+    told = play.hears(play.root, "[hook Guard]: It is Friday.", cause=verdict)
+    (row,) = found(play)
+    assert row.as_json() == {
+        "kind": "comment",
+        "point": "input",
+        "message_id": verdict,
+        "hook": guard,
+        "hook_name": "Guard",
+        "words": "It is Friday.",
+        "question": question,
+        "subject": heard,
+        "agent_id": play.root,
+        "name": "Root",
+        "proposed": "Send it.",
+        "outcomes": [
+            {
+                "message_id": told,
+                "agent_id": play.root,
+                "name": "Root",
+                "text": "[hook Guard]: It is Friday.",
+            }
+        ],
+        "time": "2026-01-31T12:00:07.000000Z",
+    }
+
+
+def test_what_is_judged_is_told_by_the_role_of_the_subject(play: Play, guard: AgentId) -> None:
+    heard = play.hears(play.root, "Hi")
+    call = play.calls(play.root, ("look", "{}"))
+    subjects = [heard, call, play.result(play.root, call, "a cat"), play.says(play.root, "Done")]
+    for subject in subjects:
+        asked(play, guard, subject)
+        play.says(guard, "OK")
+    points = ["input", "action", "result", "response"]
+    assert kinds(found(play)) == [
+        ("ok", point, id_) for point, id_ in zip(points, subjects, strict=True)
+    ]
+    assert [row.proposed for row in found(play)] == ["Hi", "look {}", "a cat", "Done"]
+
+
+def test_a_denied_call_became_its_result_and_the_calls_beside_it_did_not(
+    play: Play, guard: AgentId
+) -> None:
+    calls = play.calls(play.root, ("look", "1"), ("rm", "2"))
+    first, second = f"{calls}.look_{calls}_0", f"{calls}.rm_{calls}_1"
+    asked(play, guard, first)
+    asked(play, guard, second)  # both at once: the verdicts come in the order of the questions
+    play.says(guard, "OK")
+    play.says(guard, "DENY: no")
+    play.result(play.root, calls, "seen", n=0)
+    play.result(play.root, calls, "Error: blocked", n=0)
+    fine, denied = found(play)
+    assert kinds([fine, denied]) == [("ok", "action", first), ("denial", "action", second)]
+    assert (denied.proposed, outcomes(denied)) == ("rm 2", [("Root", "Error: blocked")])
+    assert fine.outcomes == []
+
+
+def test_a_denied_answer_became_the_message_that_sent_it_back(play: Play, guard: AgentId) -> None:
+    asked(play, guard, play.says(play.root, "1234"))
+    play.hears(play.root, "Your response was blocked", cause=play.says(guard, "DENY: secret"))
+    (row,) = found(play)
+    assert (row.kind, row.point, row.words) == ("denial", "response", "secret")
+    assert outcomes(row) == [("Root", "Your response was blocked")]
+
+
+def test_a_rewritten_answer_became_what_each_heard(play: Play, guard: AgentId) -> None:
+    jack = play.born("Jack", by=play.root)
+    said = play.says(play.root, "1234")
+    asked(play, guard, said)
+    play.says(guard, "REWRITE: ****")
+    play.hears("user", "****", said)
+    play.hears(jack, "[Root]: ****", said)
+    (row,) = found(play)
+    assert outcomes(row) == [("user", "****"), ("Jack", "[Root]: ****")]
+
+
+def test_a_rewritten_call_became_what_ran_and_of_a_chain_the_last(
+    play: Play, guard: AgentId
+) -> None:
+    other = play.born("Other", by=play.root, relation="hook")
+    call = play.calls(play.root, ("rm", "/"))
+    asked(play, guard, call)
+    play.says(guard, "REWRITE: /tmp")
+    asked(play, other, call)
+    play.session.append(
+        ev.ActionRewritten(
+            agent_id=play.root,
+            call=call,
+            tool="rm",
+            arguments="/tmp/x",
+            cause=play.says(other, "REWRITE: /tmp/x"),
+        )
+    )
+    play.result(play.root, call, "gone")
+    assert [outcomes(row) for row in found(play)] == [[("Root", "rm /tmp/x")]] * 2
+
+
+def test_a_failure_is_told_with_its_reason(play: Play, guard: AgentId) -> None:
+    call = play.calls(play.root, ("rm", "/"))
+    failed = {"role": "system", "content": "[hook failed] OSError: full"}
+    play.session.log_transcript_entry(guard, failed, cause=asked(play, guard, call))
+    play.result(play.root, call, "Error: blocked")
+    heard = play.hears(play.root, "Hi")
+    play.session.log_transcript_entry(guard, failed, cause=asked(play, guard, heard))
+    at_action, at_input = found(play)
+    assert (at_action.kind, at_action.words) == ("failure", "OSError: full")
+    assert outcomes(at_action) == [("Root", "Error: blocked")]
+    assert outcomes(at_input) == []
+
+
+def test_a_verdict_that_names_its_question_belongs_to_it(play: Play, guard: AgentId) -> None:
+    calls = play.calls(play.root, ("look", "1"), ("rm", "2"))
+    asked(play, guard, f"{calls}.look_{calls}_0")
+    second = asked(play, guard, f"{calls}.rm_{calls}_1")
+    said = {"role": "assistant", "content": "OK"}
+    play.session.log_transcript_entry(guard, said, cause=second)
+    play.says(guard, "OK")
+    assert [row.proposed for row in found(play)] == ["rm 2", "look 1"]
+
+
+def test_a_question_that_a_crash_left_open_gets_no_later_verdict(
+    play: Play, guard: AgentId
+) -> None:
+    said = play.says(play.root, "Done")
+    asked(play, guard, said)
+    again = asked(play, guard, said)
+    play.says(guard, "OK")
+    asked(play, guard, said)
+    heard = play.hears(play.root, "Go on")
+    asked(play, guard, heard)
+    play.says(guard, "OK")
+    first, second = found(play)
+    assert (first.question, second.subject) == (again, heard)
+
+
+def test_what_is_no_verdict_is_none(play: Play, guard: AgentId) -> None:
+    play.hears(guard, "Why?")
+    play.says(guard, "OK")  # an answer: nothing was judged
+    said = play.says(play.root, "DENY: I am no hook")
+    play.says(play.root, "OK")
+    asked(play, guard, said)
+    play.says(guard, "Let me think.")
+    play.calls(guard, ("look", "{}"))
+    play.hears(guard, "And?")
+    play.says(guard, "OK")
+    assert found(play) == []
+
+
+def test_a_hook_may_think_before_it_says_its_verdict(play: Play, guard: AgentId) -> None:
+    asked(play, guard, play.says(play.root, "Done"))
+    play.result(guard, play.calls(guard, ("look", "{}"), text="OK"), "fine")
+    verdict = play.says(guard, "ok.")
+    (row,) = found(play)
+    assert (row.kind, row.message_id) == ("ok", verdict)
+
+
+def test_an_agent_is_a_hook_while_it_stands_as_one(play: Play) -> None:
+    jack = play.born("Jack", by=play.root)
+
+    def judges(text: str) -> None:
+        asked(play, jack, play.says(play.root, text))
+        play.says(jack, "OK")
+
+    judges("before")
+    play.moves(jack, "hook", play.root)
+    judges("as a hook")
+    play.moves(jack, "subagent", play.root)
+    judges("after")
+    assert [row.proposed for row in found(play)] == ["as a hook"]
+
+
+def test_of_a_subject_that_the_log_lacks_only_the_words_are_told() -> None:
+    hook = AgentId("g")
+    log: list[ev.Event] = [
+        ev.AgentCreated(message_id=MessageId("msg_5"), agent_id=hook, relation="hook"),
+        ev.TranscriptEntry(
+            message_id=MessageId("msg_6"), agent_id=hook, role="user", content="?", cause="msg_1"
+        ),
+        ev.TranscriptEntry(
+            message_id=MessageId("msg_7"), agent_id=hook, role="assistant", content="DENY: no"
+        ),
+    ]
+    (row,) = verdicts(log)
+    assert (row.kind, row.point, row.subject, row.agent_id) == ("denial", None, "msg_1", None)
+    assert (row.proposed, row.outcomes) == ("", [])
+
+
+@pytest.mark.parametrize(
+    "saying", [Ok(), Comment("a: b"), Deny("too\nmuch"), Rewrite('{"x": 1}'), Rewrite("")]
+)
+def test_what_hooks_write_is_what_is_read(saying: Saying) -> None:
+    entry = ev.TranscriptEntry(role="assistant", content=in_words(saying))
+    kinds = {Ok: "ok", Comment: "comment", Deny: "denial", Rewrite: "rewrite"}
+    words = saying.reason if isinstance(saying, Deny) else getattr(saying, "text", "")
+    assert read_words(entry) == (kinds[type(saying)], words)
+
+
+@pytest.mark.parametrize(
+    ("judges", "expected"),
+    [
+        (
+            {"action": lambda _: Comment("Careful.")},
+            ("comment", "action", "[hook guard]: Careful."),
+        ),
+        ({"result": lambda _: Comment("Well.")}, ("comment", "result", "[hook guard]: Well.")),
+        (
+            {"action": lambda _: Deny("no")},
+            ("denial", "action", "Error: Action blocked by hook 'guard': no"),
+        ),
+        ({"action": lambda _: Rewrite('{"text":"x"}')}, ("rewrite", "action", 'send {"text":"x"}')),
+        ({"response": lambda _: Rewrite("****")}, ("rewrite", "response", "****")),
+        (
+            {"action": broken},
+            (
+                "failure",
+                "action",
+                "Error: Action blocked by hook 'guard': the hook failed (OSError: full)",
+            ),
+        ),
+    ],
+)
+def test_everything_that_a_real_hook_does_is_found(
+    tmp_path: Path, judges: dict[str, Judge], expected: tuple[str, str, str]
+) -> None:
+    one = sending(tmp_path)
+    watch(one, **judges)
+    one.ask("Send.")
+    rows = SessionViewer(one.log).verdicts()
+    assert len(rows) == 4  # it was asked at each point
+    (row,) = [row for row in rows if row.kind != "ok"]
+    (outcome,) = row.outcomes
+    assert (row.kind, row.point, outcome.text) == expected
+
+
+def test_every_denial_of_an_answer_is_found(tmp_path: Path) -> None:
+    one = sending(tmp_path)
+    watch(one, response=lambda question: Deny("again") if question.text == "Done." else Ok())
+    one.ask("Send.")
+    denied, fine = [row for row in SessionViewer(one.log).verdicts() if row.point == "response"]
+    assert (denied.kind, denied.proposed, fine.proposed) == ("denial", "Done.", "Really done.")
+    assert outcomes(denied) == [("main", "[hook guard]: Your response was blocked (1 of 3): again")]
