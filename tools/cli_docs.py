@@ -9,6 +9,7 @@ import ast
 import functools
 import importlib
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -27,8 +28,9 @@ NOTE = "<!-- Written by tools/cli_docs.py. Change the source and run it again. -
 
 CLI_HEAD = """# Command line
 
-A SESSION is an id as `harken sessions` lists it, the unique beginning of one, or a file. Agents are
-named by name or id, messages by id (`msg_012`) or number (`12`). `--home` may stand at any level.
+A SESSION is an id as `harken sessions` lists it, the unique beginning of one, `latest` (the one
+that was written last), or a file. Agents are named by name or id, messages by id (`msg_012`) or
+number (`12`). `--home` may stand at any level.
 
 Answers and views go to standard output, everything else to standard error. With `--json`, standard
 output is JSON and nothing but JSON. Control characters of a log are written out (`\\x1b`): a
@@ -59,12 +61,34 @@ stands in the [glossary](../glossary.md).
 
 GROUPS = {
     "Sessions": ["load_session", "Runtime", "Session", "SessionOptions", "LoggedString"],
-    "Agents": ["Agent", "SmartAgent", "DumbAgent", "Budget", "register", "evict"],
-    "Hooks": ["Hook", "Question", "Ok", "Comment", "Deny", "Rewrite"],
+    "Agents": ["Agent", "SmartAgent", "DumbAgent", "Budget", "register", "revive", "evict"],
+    "Hooks": ["Hook", "Point", "Question", "Verdict", "Ok", "Comment", "Deny", "Rewrite"],
     "Models": ["ScriptedModel", "FunctionModel", "ReplayModel"],
-    "Tools": ["tool", "Tool", "World"],
+    "Your own model": [
+        "Model",
+        "Request",
+        "Message",
+        "Chunk",
+        "TextDelta",
+        "ThinkingDelta",
+        "CallDelta",
+        "Finish",
+    ],
+    "Tools": ["tool", "Tool", "Caller", "World"],
     "Views": ["SessionViewer"],
-    "Errors": ["HarkenError"],
+    "Errors": [
+        "HarkenError",
+        "LogError",
+        "LogDamaged",
+        "LogLocked",
+        "LogWriteError",
+        "EventRefused",
+        "UnknownName",
+        "ConfigError",
+        "ModelError",
+        "AgentBusy",
+        "BudgetExceeded",
+    ],
     "Older names": ["SessionLogger", "MessageString"],
 }
 
@@ -105,18 +129,26 @@ def python_page() -> str:
 def entry(name: str, value: Any) -> Iterator[str]:
     """Yield what the page says of one public name."""
     yield f"### `{name}`\n"
+    if not inspect.isclass(value) and not inspect.isfunction(value):
+        yield f"```python\n{name} = {alias(value)}\n```\n"
+        return
     kind = "class" if inspect.isclass(value) else "def"
     yield f"```python\n{kind} {signature(name, value)}\n```\n"
     yield prose(value) + "\n"
     if not inspect.isclass(value):
         return
-    if issubclass(value, Exception):
+    if value is harken.HarkenError:
         module = importlib.import_module(value.__module__)
         yield f"```text\n{tree_in(inspect.getdoc(module) or '')}\n```\n"
     rows = [*members(value)]
     if rows:
         yield "| member | |\n|---|---|"
         yield "".join(f"| `{shown}` | {line} |\n" for shown, line in rows)
+
+
+def alias(value: Any) -> str:
+    """Write what a type alias stands for, without the modules of its names."""
+    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", str(value)).replace("'", '"')
 
 
 def signature(name: str, value: Callable[..., Any]) -> str:

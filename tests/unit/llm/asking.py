@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import ChatMessage, Message, extend_context_hash
-from harken.llm.base import Chunk, Draft, Finish, Model, Request, ToolSchema, tools_hash
+from harken.core.messages import Message
+from harken.llm.base import Chunk, Draft, Finish, Model, Request, ToolSchema
 from harken.session.fold import context_length
 from harken.session.session import Session, entry_of
+from harken.testing import request_of
 
 
 def user(text: str) -> Message:
@@ -25,22 +26,8 @@ def assistant(text: str) -> Message:
     return Message("assistant", text)
 
 
-def request(
-    *messages: ChatMessage | str,
-    agent: str = "Jack",
-    tools: Sequence[ToolSchema] = (),
-    parameters: Mapping[str, Any] | None = None,
-) -> Request:
-    """Make a request; a text stands for a user's message."""
-    context = [user(m) if isinstance(m, str) else m for m in messages]
-    return Request(
-        agent=agent,
-        messages=context,
-        tools=tools,
-        parameters=parameters or {},
-        context_hash=reduce(extend_context_hash, context, ""),
-        tools_hash=tools_hash(tools) if tools else None,
-    )
+request = partial(request_of, agent="Jack")
+"""Make a request; a text stands for a user's message."""
 
 
 def chunks(model: Model, asked: Request) -> list[Chunk]:

@@ -1,0 +1,67 @@
+"""The examples of README.md and docs/ work, and print what the pages say."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.examples import ROOT, Command, Reader, commands, examples
+
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "tutorial").glob("*.md")),
+    *sorted((ROOT / "docs" / "how-to").glob("*.md")),
+    *sorted((ROOT / "docs" / "explanation").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_whoever_does_what_a_page_says_sees_what_it_says(tmp_path: Path, page: Path) -> None:
+    Reader(tmp_path).follow(page)
+
+
+def test_the_tutorial_has_something_to_do(tmp_path: Path) -> None:
+    [page] = (ROOT / "docs" / "tutorial").glob("*.md")
+    lines = [
+        command.line
+        for example in examples(page)
+        if example.language == "console"
+        for command in commands(example.text)
+    ]
+    assert sum(line.startswith("harken ") for line in lines) >= 10
+    assert sum(line.startswith("python ") for line in lines) >= 2
+
+
+def test_the_quickstart_runs_as_it_is_printed_and_once_more(tmp_path: Path) -> None:
+    quickstart = next(e for e in examples(ROOT / "README.md") if e.language == "python")
+    assert len([line for line in quickstart.text.splitlines() if line]) == 10
+    reader = Reader(tmp_path)
+    (reader.folder / "quickstart.py").write_text(quickstart.text)
+    for heard in (1, 2):
+        ran = reader.run([sys.executable, "-W", "error", "quickstart.py"])
+        assert ran.returncode == 0, ran.stdout
+        assert ran.stdout.startswith("Ann wants tea.\n")
+        assert ran.stdout.count("[Said]: Tea.") == heard
+    assert [path.name for path in reader.folder.iterdir() if path.suffix == ".jsonl"] == [
+        "tea.jsonl"
+    ]
+
+
+def test_a_page_that_says_something_else_is_noticed(tmp_path: Path) -> None:
+    reader = Reader(tmp_path)
+    reader.type(Command("echo one; echo two >&2", "one\n...\n"))
+    reader.type(Command("exit 3  # exit code 3", ""))
+    for wrong in (Command("echo one", "two\n"), Command("exit 3", "")):
+        with pytest.raises(AssertionError):
+            reader.type(wrong)
+
+
+def test_links_in_the_readme_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)", (ROOT / "README.md").read_text("utf-8"))
+    missing = [link for link in links if "://" not in link and not (ROOT / link).exists()]
+    assert links
+    assert missing == []
