@@ -59,9 +59,12 @@ def canonical(value: object) -> bytes:
 def decode(data: bytes) -> Any:
     """Return the JSON value in `data`. Raises ValueError where it is none."""
     try:
-        return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return json.loads(data)  # lone surrogates, which msgspec refuses
+        try:
+            return _decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return json.loads(data)  # lone surrogates, which msgspec refuses
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def digest(domain: bytes, data: bytes) -> bytes:

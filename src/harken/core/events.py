@@ -325,7 +325,7 @@ def decode_event(body: bytes) -> Event:
     try:
         event: Event = _decoder.decode(body)
         return event
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return event_from(codec.decode(body))  # rare: unknown members or types, surrogates
 
 

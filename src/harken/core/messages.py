@@ -182,7 +182,8 @@ def known_members(kind: type[msgspec.Struct], value: Any) -> Any:
     kept = {name: inner for name, inner in value.items() if name in names}
     others = {name: inner for name, inner in value.items() if name not in names}
     if others and "meta" in names:
-        kept["meta"] = {**others, **(kept.get("meta") or {})}
+        meta = kept.get("meta")
+        kept["meta"] = {**others, **(meta if isinstance(meta, dict) else {})}
     if kind is ToolCall and "function" in kept:
         kept["function"] = known_members(FunctionCall, kept["function"])
     return kept

@@ -10,7 +10,9 @@ On Windows neither exists: the lock is `msvcrt.locking` on the last possible byt
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import Protocol
@@ -52,7 +54,12 @@ class RealDisk:
     def sync(self, fd: int) -> None:
         """Reach the disk: `fdatasync`, on macOS `F_FULLFSYNC`."""
         if sys.platform == "darwin":
-            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            try:
+                fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            except OSError as error:
+                if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+                    raise
+                os.fsync(fd)  # a network or FAT volume has no more to give
         elif hasattr(os, "fdatasync"):
             os.fdatasync(fd)
         else:
@@ -80,7 +87,9 @@ class LogFile:
         self.path = path
         self.disk = disk or RealDisk()
         self._broken: str | None = None
-        flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
+        # a FIFO must not block here; Windows must not turn a newline into two bytes
+        flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        flags |= os.O_CREAT if create else 0
         try:
             self.fd = os.open(path, flags, 0o600)
         except FileNotFoundError:
@@ -91,6 +100,9 @@ class LogFile:
             raise NotALog(path, "is a folder; name a session log (a .jsonl file)") from None
         except OSError as error:
             raise LogWriteError(path, reason=error.strerror or str(error)) from None
+        if not stat.S_ISREG(os.fstat(self.fd).st_mode):
+            os.close(self.fd)
+            raise NotALog(path, "is no regular file; name a session log (a .jsonl file)")
         try:
             locked = _lock(self.fd)
         except OSError as error:
@@ -102,8 +114,7 @@ class LogFile:
             raise LogLocked(path, pid=_read_pid(path))
         self._pid = os.getpid()
         with contextlib.suppress(OSError):  # the pid is for a message only
-            _pid_file(path).touch(mode=0o600)
-            _pid_file(path).write_text(str(os.getpid()))
+            _write_pid(path)
 
     def append(self, data: bytes) -> None:
         """Write one or more whole lines in one call.
@@ -127,6 +138,8 @@ class LogFile:
         """Return when all that was appended would survive a power cut. Raises LogWriteError."""
         if self._broken is not None:
             raise LogWriteError(self.path, reason=self._broken)
+        if os.fstat(self.fd).st_nlink == 0:
+            raise self._break("it was deleted while it was written")
         try:
             self.disk.sync(self.fd)
         except OSError as error:
@@ -207,6 +220,17 @@ def _free_name(path: Path) -> Path:
 
 def _pid_file(path: Path) -> Path:
     return path.with_name(f".{path.name}.pid")
+
+
+def _write_pid(path: Path) -> None:
+    """Write the pid to a new file: never through a link that somebody laid there."""
+    with contextlib.suppress(FileNotFoundError):
+        _pid_file(path).unlink()
+    fd = os.open(_pid_file(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(fd, str(os.getpid()).encode())
+    finally:
+        os.close(fd)
 
 
 def _read_pid(path: Path) -> int | None:

@@ -27,7 +27,8 @@ def fold(state: SessionState, event: ev.Event, resolver: Resolver | None = None)
 
     Raises ValueError where the event names something that the state cannot have.
     """
-    state.last_id = event.message_id
+    if event.message_id[:4] == "msg_":  # a foreign id has no number: it moves no counter
+        state.last_id = event.message_id
     state.ended = False
     handler = _HANDLERS.get(type(event))
     if handler is not None:
@@ -82,7 +83,7 @@ def _agent_created(state: SessionState, event: ev.AgentCreated) -> None:
 
 
 def _parent_of(state: SessionState, event: ev.AgentCreated) -> AgentId | None:
-    if event.cause is None:
+    if not event.cause:
         return None
     first = event.cause if isinstance(event.cause, str) else event.cause[0]
     return state.owners.get(base_of(first), state.root)

@@ -59,9 +59,13 @@ def leaves(request: LlmRequest, requests: Mapping[MessageId, LlmRequest]) -> Ite
     ValueError where a request names itself or a later one.
     """
     stack = [(segment, request) for segment in reversed(request.context)]
+    seen, most = 0, number_of(request.message_id, "msg_") or request.count
     while stack:
         segment, named_by = stack.pop()
         if segment.request is None:
+            seen += len(segment.entries or ())
+            if seen > most:
+                raise ValueError(f"{request.message_id} names more entries than came before it")
             yield segment
             continue
         earlier = requests[segment.request]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
@@ -67,6 +68,7 @@ class Session:
         """Where a torn last line was set aside when the log was opened; None: there was none."""
         self.live: dict[AgentId, object] = {}
         """The agent objects in memory, by id; any of them may be dropped and revived."""
+        self._lock = RLock()
         self._sum = b""
         self._allocated = 0
         self._unsynced = False
@@ -140,23 +142,24 @@ class Session:
         `settle`. Raises EventRefused (nothing was written), or LogWriteError: the event may or
         may not be in the log, and every later append is refused.
         """
-        body, event, resolver = self._admit(event)
-        line, own = seal(self._sum, body)
-        try:
-            self._file.append(line)
-            self._sum, self._unsynced = own, True
-            fold(self.state, event, resolver)
-        except BaseException:  # also a Ctrl-C: file and state may differ, so neither goes on
-            self._file.refuse("the append before was broken off")
-            raise
-        if self.options.durability == "always":
-            self.settle()
-        for listener in self._listeners:
-            listener(event)
-        return event.message_id
+        with self._lock:  # a tool that runs in a thread may log, too
+            body, event, resolver = self._admit(event)
+            line, own = seal(self._sum, body)
+            try:
+                self._file.append(line)
+                self._sum, self._unsynced = own, True
+                fold(self.state, event, resolver)
+            except BaseException:  # also a Ctrl-C: file and state may differ, so neither goes on
+                self._file.refuse("the append before was broken off")
+                raise
+            if self.options.durability == "always":
+                self.settle()
+            for listener in self._listeners:
+                listener(event)
+            return event.message_id
 
     def append_all(self, batch: Sequence[ev.Event]) -> list[MessageId]:
-        """Append several events: after a crash, or an error, the first of them are there."""
+        """Append several events; after a crash, or an error, the first of them are there."""
         return [self.append(event) for event in batch]
 
     def _admit(self, event: ev.Event) -> tuple[bytes, ev.Event, Resolver | None]:
@@ -182,9 +185,10 @@ class Session:
 
         Called before a tool acts and before an answer is shown. Raises LogWriteError.
         """
-        if self._unsynced and self.options.durability != "none":
-            self._file.sync()
-        self._unsynced = False
+        with self._lock:
+            if self._unsynced and self.options.durability != "none":
+                self._file.sync()
+            self._unsynced = False
 
     def end(self, reason: str | None = None) -> None:
         """Log that the session ended on purpose, and close it."""
