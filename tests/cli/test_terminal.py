@@ -11,6 +11,7 @@ import pytest
 from harken.agents.hook import Hook, Question, Rewrite, Verdict
 from harken.agents.load import load_session
 from harken.agents.runtime import Runtime
+from harken.agents.smart import SmartAgent
 from harken.cli.terminal import indent, one_line, program, safe
 from harken.core.messages import Message
 from harken.llm.base import Request
@@ -31,7 +32,7 @@ class Rude(Hook):
 
     def judge(self, question: Question) -> Verdict:
         if question.point == "action":
-            return Rewrite(call("task", name=HOSTILE, prompt="Hi").function.arguments)
+            return Rewrite(call("task", name="Ann", prompt=HOSTILE).function.arguments)
         return Rewrite(f"{HOSTILE} rewritten")
 
     def copy_for(self, agent: object) -> None:
@@ -52,6 +53,9 @@ def hostile(cli: Cli) -> Path:
     root, session = load_session(log, runtime=runtime, system_prompt=HOSTILE, name="main")
     with session:
         Rude(session, runtime=runtime).install(root, f"{HOSTILE} hook")
+        child = SmartAgent(session, HOSTILE, runtime=runtime)
+        child.log_birth(root.state.birth, HOSTILE, "subagent")  # a model may not name one so
+        asyncio.run(child.response(HOSTILE))
         asyncio.run(root.response(HOSTILE))
     assert verify(log) == []
     return log

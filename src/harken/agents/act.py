@@ -15,8 +15,8 @@ from typing import Any
 
 from harken.agents.actions import RUN, Result, lenient, touches
 from harken.agents.actor import Actor
-from harken.agents.base import UNNAMED
-from harken.agents.hook import Judgement, Question, consult
+from harken.agents.hook import Judgement, Question, consult, is_cancelled
+from harken.agents.initial import UNNAMED
 from harken.agents.schemas import ACTIONS
 from harken.core import codec
 from harken.core.events import ActionRewritten, TranscriptEntry
@@ -144,18 +144,13 @@ async def run_call(agent: Actor, call: OpenCall) -> Result:
     except (ModelError, LogError):
         raise  # not this action's failure: it reaches the user, and a resume goes on from here
     except asyncio.CancelledError:
-        if _is_cancelled():
+        if is_cancelled():
             raise
         return Result(f"Error: {call.name}: it was cancelled from inside", is_error=True)
     except (BadArguments, BudgetExceeded, OutOfTime) as error:
         return Result(f"Error: {error}", is_error=True)
     except Exception as error:  # noqa: BLE001 - the border: an action's failure is a result
         return Result(f"Error: {call.name}: {type(error).__name__}: {error}", is_error=True)
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 def _blocked(judgement: Judgement) -> Result:

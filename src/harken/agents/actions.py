@@ -6,6 +6,7 @@ What a model does wrong here becomes a result, as with any other tool.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,10 +44,8 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     """Create a subagent; with a prompt, ask it. Raises BadArguments, BudgetExceeded."""
     name = arguments["name"]
     instructions = _instructions(agent, arguments["instructions"] or arguments["system_prompt"])
-    if not name.strip():
-        raise BadArguments("a subagent needs a name")
-    if name in agent.subagents:
-        raise BadArguments(f"there is a subagent {name!r} already; choose another name")
+    prompt = _prompt(arguments["prompt"], arguments["user_prompt"])
+    _check_name(agent, name)
     allowed = _allowed(agent, arguments["tools"])
     check_birth(agent.session.state, agent.agent_id)
     child = agent.make_subagent(instructions, allowed)
@@ -60,7 +59,6 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
         end_subtree(agent.session, child.agent_id, call)
         raise
     _set_interlocutors(agent, call, [child.agent_id], [])
-    prompt = arguments["prompt"] or arguments["user_prompt"]
     if prompt is None:
         return Result(f"Created subagent: {name}")
     agent.inform(child, _piece(agent, call, prompt))
@@ -73,13 +71,17 @@ async def run_discuss(agent: Actor, call: Reference, arguments: Mapping[str, Any
     if not speakers:
         raise BadArguments("nobody is there to speak: create a subagent first, or name speakers")
     everyone = list(dict.fromkeys([*speakers, *listeners]))
+    prompt = _prompt(arguments["prompt"])
+    _check_free(everyone)
     if arguments["speakers"] is not None or arguments["listeners"] is not None:
         ids = [[one.agent_id for one in group] for group in (speakers, listeners)]
         _set_interlocutors(agent, call, *ids)
-    if arguments["prompt"] is not None:
-        piece = _piece(agent, call, arguments["prompt"])
+    if prompt is not None:
         for one in everyone:
             await one.finish_calls()
+        _check_free(everyone)  # again: nobody hears what another cannot hear
+        piece = _piece(agent, call, prompt)
+        for one in everyone:
             agent.inform(one, piece)
     said: list[tuple[str, LoggedString]] = []
     for speaker in speakers:
@@ -121,7 +123,8 @@ RUN: dict[str, Callable[[Actor, Reference, Mapping[str, Any]], Awaitable[Result]
 def touches(agent: Agent, action: str, arguments: Mapping[str, Any]) -> set[str] | None:
     """Return the names of the subtrees that a structural call touches; None for "any"."""
     if action == "discuss":
-        return {*texts(arguments.get("speakers")), *texts(arguments.get("listeners"))} or None
+        speakers = {*texts(arguments.get("speakers"))}  # without them, those of before speak
+        return speakers | {*texts(arguments.get("listeners"))} if speakers else None
     name = arguments.get("name")
     return {name} if isinstance(name, str) else None
 
@@ -149,6 +152,33 @@ def _instructions(agent: Agent, given: str | None) -> str | None:
         raise BadArguments(f"instructions {given} cannot be read: {error}") from None
 
 
+def _check_name(agent: Agent, name: str) -> None:
+    """Raise BadArguments for a name that is taken, or that would speak as somebody else."""
+    if not name.strip():
+        raise BadArguments("a subagent needs a name")
+    if any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name):
+        raise BadArguments(f"the name {name!r} has control characters; choose a plain one")
+    plain = " ".join(name.casefold().split())
+    if plain == "user" or f"{plain} ".startswith("hook "):
+        raise BadArguments(f"a subagent cannot be called {name!r}: it is neither user nor hook")
+    if name in agent.subagent_ids:
+        raise BadArguments(f"there is a subagent {name!r} already; choose another name")
+
+
+def _prompt(*given: str | None) -> str | None:
+    """Return the first prompt that says something; None where none was given."""
+    texts_given = [text for text in given if text is not None]
+    said = next((text for text in texts_given if text.strip()), None)
+    if texts_given and said is None:
+        raise BadArguments("the prompt is blank: say something, or leave it out")
+    return said
+
+
+def _check_free(agents: Sequence[Agent]) -> None:
+    for agent in agents:
+        agent.check_free()
+
+
 def _allowed(agent: Actor, wanted: Sequence[str] | None) -> list[str] | None:
     if wanted is None:
         return agent.allowed
@@ -163,12 +193,12 @@ def _listed(agent: Actor) -> str:
 
 
 def _named(agent: Agent, names: Sequence[str]) -> list[Agent]:
-    subagents = agent.subagents
+    ids = agent.subagent_ids
     for name in names:
-        if name not in subagents:
-            there = ", ".join(subagents) or "none"
+        if name not in ids:
+            there = ", ".join(ids) or "none"
             raise BadArguments(f"there is no subagent {name!r}; there is: {there}")
-    return [subagents[name] for name in dict.fromkeys(names)]
+    return [agent.sibling(ids[name]) for name in dict.fromkeys(names)]
 
 
 def _participants(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from harken.agents.base import Agent
-from harken.agents.hook import Comment, Judgement, Opinion, comment_entry
+from harken.agents.hook import Comment, Judgement, Opinion, comment_entry, read_verdict
 from harken.agents.schemas import ACTIONS
+from harken.core.messages import text_of
 from harken.llm.base import ToolSchema, tools_hash
 from harken.session.state import OpenCall
 from harken.world.tool import Tool
@@ -35,7 +37,8 @@ class Actor(Agent):
 
     def begin(self) -> None:
         """Set up what is not in the log because it can be derived."""
-        self._comments: list[Opinion] = []
+        self._comments: list[Opinion] | None = None
+        """What hooks commented and it has not heard; None: the log has to tell."""
         self._toolbox: Toolbox | None = None
 
     @abstractmethod
@@ -69,11 +72,32 @@ class Actor(Agent):
 
     def note_comments(self, judgement: Judgement) -> None:
         """Keep comments until a place where the agent may hear them."""
-        self._comments += judgement.comments
+        if self._comments is not None:
+            self._comments += judgement.comments
+
+    def forget_comments(self) -> None:
+        """Look for comments in the log next time: a turn was broken off, some may be lost."""
+        self._comments = None
 
     def deliver(self) -> None:
-        """Let the agent hear the comments that were kept."""
-        comments, self._comments = self._comments, []
+        """Let the agent hear the comments that were kept, as soon as every call has its result."""
+        if self.state.open_calls:
+            return
+        comments = self._undelivered() if self._comments is None else self._comments
+        self._comments = []
         for opinion in comments:
             if isinstance(opinion.verdict, Comment):
                 self.session.append(comment_entry(self, opinion, opinion.verdict.text))
+
+    def _undelivered(self) -> list[Opinion]:
+        """Return the comments of its hooks in the log that no message to it has as its cause."""
+        causes = [entry.cause for entry in self.state.transcript or () if entry.role == "user"]
+        heard = {cause for cause in causes if isinstance(cause, str)}
+        found: list[Opinion] = []
+        for hook in map(self.session.agent, self.state.hooks):
+            for entry in hook.transcript or ():
+                if entry.is_utterance and entry.cause is not None and entry.message_id not in heard:
+                    with suppress(ValueError):  # not a verdict
+                        verdict = read_verdict(text_of(entry.content))
+                        found.append(Opinion(hook.name or hook.id, verdict, entry.message_id))
+        return found

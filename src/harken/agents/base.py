@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
+from harken.agents.initial import INTERRUPTED, UNNAMED, groups, whole
 from harken.agents.runtime import Runtime
 from harken.core.events import Cause, Relation, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
@@ -21,14 +22,6 @@ from harken.errors import ConfigError, UnknownName
 from harken.session.fold import context_now
 from harken.session.session import Session, entry_of
 from harken.session.state import AgentState, OpenCall
-
-INTERRUPTED = (
-    "Error: interrupted before {} gave a result. "
-    "It may or may not have acted: check before you do it again."
-)
-
-UNNAMED = "(unnamed)"
-"""How the result of a call is named whose tool has an empty name: a result has a name."""
 
 Kind = TypeVar("Kind", bound="type[Agent]")
 _kinds: dict[str, type[Agent]] = {}
@@ -69,9 +62,12 @@ class Agent:
 
         The system prompt is held back until then. `init_prompt` is a transcript to start from:
         messages of this session, known by their `message_id`, are not logged again; others are.
+        Its system prompt gives way to the agent's own; a call in it that has no result gets one
+        that says so. Raises ValueError where it is no transcript.
         """
+        initial = whole(init_prompt or (), own_system=system_prompt is not None)
         self.attach(session, session.allocate_agent_id(), runtime or Runtime())
-        self._initial += init_prompt or ()
+        self._initial += initial
         if system_prompt is not None:
             session.hold_back(self.agent_id, [Message("system", str(system_prompt))])
 
@@ -132,19 +128,27 @@ class Agent:
         if not initial:
             return
         before = len(self.session.context(self.agent_id))
-        ids = [self._known(message) or self._log_initial(message) for message in initial]
+        known = self._known(initial)
+        ids: list[MessageId] = []
+        for group in groups(initial):
+            there = [known.get(message.get("message_id", "")) for message in group]
+            if all(e is not None and _same(e, m) for e, m in zip(there, group, strict=True)):
+                ids += [entry.message_id for entry in there if entry is not None]
+            else:  # a result without its call would answer nothing
+                ids += [self._log_initial(message) for message in group]
         segments = [Segment(start=0, stop=before), Segment(entries=ids)]
         edit = TranscriptEdited(agent_id=self.agent_id, segments=segments, reason="init_prompt")
         self.session.append(edit)
 
-    def _known(self, message: Mapping[str, Any]) -> MessageId | None:
-        """Return the id of a message that is one of this session: another's may have it too."""
-        wanted = message.get("message_id")
-        for agent_id in self.session.agents if wanted else ():
-            for entry in self.session.agent(agent_id).transcript or ():
-                if entry.message_id == wanted and _same(entry, message):
-                    return entry.message_id
-        return None
+    def _known(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, TranscriptEntry]:
+        """Return this session's entries with the ids of these: another's may have them too."""
+        wanted = {message.get("message_id") for message in messages} - {None}
+        found: dict[str, TranscriptEntry] = {}
+        for agent_id in self.session.agents:
+            if len(found) < len(wanted):
+                entries = self.session.agent(agent_id).transcript or ()
+                found |= {e.message_id: e for e in entries if e.message_id in wanted}
+        return found
 
     def _log_initial(self, message: Mapping[str, Any]) -> MessageId:
         return self.session.append(entry_of(self.agent_id, message_from(message)))
@@ -176,7 +180,13 @@ class Agent:
     @property
     def subagents(self) -> dict[str, Agent]:
         """Its living subagents by name (by id where they have none), in order of birth."""
-        return {agent.name: agent for agent in map(self.sibling, self.state.subagents)}
+        return {name: self.sibling(agent_id) for name, agent_id in self.subagent_ids.items()}
+
+    @property
+    def subagent_ids(self) -> dict[str, AgentId]:
+        """The same as ids: nobody is revived for it."""
+        agents = self.session.agents
+        return {agents[id_].name or id_: id_ for id_ in self.state.subagents}
 
     @property
     def hooks(self) -> list[Agent]:
@@ -192,10 +202,10 @@ class Agent:
 
     def subagent(self, name: str) -> Agent:
         """Return a living subagent by its name. Raises UnknownName with the names that exist."""
-        subagents = self.subagents
-        if name not in subagents:
-            raise UnknownName("subagent", name, subagents)
-        return subagents[name]
+        ids = self.subagent_ids
+        if name not in ids:
+            raise UnknownName("subagent", name, ids)
+        return self.sibling(ids[name])
 
     def harken(self, input: str) -> None:
         """Add a user message to the transcript and log it.
@@ -235,8 +245,14 @@ class Agent:
                 return message.role in ("user", "tool") or bool(self.state.open_calls)
         return False  # nothing but what hooks said
 
+    def check_free(self) -> None:
+        """Raise AgentBusy where it is in the middle of a turn and can hear nothing now."""
+
     async def finish_calls(self) -> None:
-        """Give calls that were cut off a result, before the agent hears anything else."""
+        """Give calls that were cut off a result, before the agent hears anything else.
+
+        Raises AgentBusy in the middle of a turn, where calls are under way.
+        """
         self.close_calls()
 
     def close_calls(self) -> None:

@@ -37,8 +37,8 @@ def budget_of(spec: Mapping[str, Any]) -> Budget | None:
 def check_spending(state: SessionState, agent_id: AgentId) -> None:
     """Raise BudgetExceeded where this agent, or one above it, may not call a model once more."""
     for agent in _upwards(state, agent_id):
-        budget = budget_of(agent.spec)
-        if budget is not None:
+        budget = budget_of(agent.spec) or Budget()
+        if (budget.model_calls, budget.tokens, budget.cost_usd) != (None, None, None):
             _check_spent(state, agent, budget)
 
 
@@ -87,6 +87,13 @@ def _below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:
 
 def _ever_below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:
     """Also those that are gone, and hooks: what they spent is spent."""
+    known: dict[AgentId | None, bool] = {None: False, agent.id: True}
     for other in state.agents.values():
-        if other is not agent and any(one is agent for one in _upwards(state, other.id)):
+        chain: list[AgentId] = []
+        above: AgentId | None = other.id
+        while above is not None and above not in known:
+            chain.append(above)
+            above = state.agents[above].parent
+        known |= dict.fromkeys(chain, known[above])
+        if other is not agent and known[other.id]:
             yield other

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from harken.agents.base import Agent
-from harken.core.events import AgentStateSaved, TranscriptEntry
+from harken.core.events import AgentStateSaved, Cause, Event, TranscriptEntry
 from harken.core.messages import text_of
 from harken.core.text import LoggedString
+from harken.session.rules import as_written
 from harken.session.state import AgentState
 
 
@@ -42,21 +43,34 @@ class DumbAgent(Agent):
         """Answer what was heard; with `input`, hear it first. Errors as `answer`."""
         if input is not None:
             self.harken(input)
-        heard = [entry for entry in self._own_entries() if entry.role == "user"]
-        text = await self.answer(text_of(heard[-1].content) if heard else "")
+        inputs = (entry for entry in reversed(self._own_entries()) if entry.role == "user")
+        heard = next(inputs, None)
+        text = await self.answer("" if heard is None else text_of(heard.content))
         said = self.say(text)
         self.session.settle()
         return said
 
-    def say(self, text: str) -> LoggedString:
-        """Log an utterance, and the state that it left behind."""
-        entry = TranscriptEntry(agent_id=self.agent_id, role="assistant", content=str(text))
-        message_id = self.session.append(entry)
-        self.save_state()
+    def say(self, text: str, cause: Cause = None) -> LoggedString:
+        """Log an utterance, and the state that it left behind.
+
+        Raises what `saved_state` raises, and EventRefused for a state that is not plain JSON;
+        nothing was said then.
+        """
+        entry = TranscriptEntry(
+            agent_id=self.agent_id, role="assistant", content=str(text), cause=cause
+        )
+        message_id, *_ = self.session.append_all([entry, *self._changed_state()])
         return LoggedString(text, message_id)
 
     def save_state(self) -> None:
-        """Log the state where it changed."""
+        """Log the state where it changed. Errors as `say`."""
+        self.session.append_all(self._changed_state())
+
+    def _changed_state(self) -> list[Event]:
+        """Return the event that holds the state, checked; none where the log has it already."""
         state = self.saved_state()
-        if state != self.state.saved:
-            self.session.append(AgentStateSaved(agent_id=self.agent_id, state=state))
+        if state == self.state.saved:
+            return []
+        saved = AgentStateSaved(agent_id=self.agent_id, state=state)
+        as_written(saved)
+        return [saved]

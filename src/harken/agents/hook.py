@@ -7,17 +7,21 @@ read. The watched agent has no authority over it.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self, TypeAlias
 
 from harken.agents.base import Agent
 from harken.agents.dumb import DumbAgent
+from harken.agents.runtime import Runtime
 from harken.core.events import Reference, TranscriptEntry
-from harken.core.ids import MessageId
+from harken.core.ids import AgentId, MessageId, base_of, number_of
 from harken.core.messages import FunctionCall, ToolCall
 from harken.errors import ConfigError, LogError, ModelError
+from harken.session.session import Session
 
 Point: TypeAlias = Literal["input", "action", "result", "response"]
 GUARDED: frozenset[Point] = frozenset({"action", "response"})
@@ -136,6 +140,11 @@ class Hook(DumbAgent):
     points: ClassVar[frozenset[Point]] = frozenset({"input", "action", "result", "response"})
     """Where it is asked."""
 
+    def attach(self, session: Session, agent_id: AgentId, runtime: Runtime) -> None:
+        """Bind the object to its identity in the session."""
+        self._asking: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        super().attach(session, agent_id, runtime)
+
     def judge(self, question: Question) -> Verdict | Awaitable[Verdict]:
         """Return the verdict; an exception denies at a guarded point, else is passed over.
 
@@ -156,7 +165,17 @@ class Hook(DumbAgent):
         return self
 
     async def ask(self, question: Question) -> Opinion:
-        """Put a question; it and the verdict enter the hook's transcript."""
+        """Put a question; it and the verdict enter the hook's transcript.
+
+        Of calls that are made at once, one is judged after the other: a hook may count.
+        """
+        loop = asyncio.get_running_loop()
+        if self._asking is None or self._asking[0] is not loop:
+            self._asking = (loop, asyncio.Lock())
+        async with self._asking[1]:
+            return await self._ask(question)
+
+    async def _ask(self, question: Question) -> Opinion:
         heard = TranscriptEntry(
             agent_id=self.agent_id, role="user", content=question.words, cause=question.subject
         )
@@ -165,13 +184,30 @@ class Hook(DumbAgent):
             judged = self.judge(question)
             said = await judged if isinstance(judged, Awaitable) else judged
             verdict = checked(said, question.point)
+            words = self.say(in_words(verdict), asked)
         except (LogError, ModelError):
             raise  # not this hook's failure: it reaches the user
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            return self._failed(question, asked, error)
         except Exception as error:  # noqa: BLE001 - the border: a hook's failure is a verdict
             return self._failed(question, asked, error)
-        return Opinion(self.name, verdict, self.say(in_words(verdict)).message_id or asked)
+        return Opinion(self.name, verdict, words.message_id or asked)
 
-    def _failed(self, question: Question, asked: MessageId, error: Exception) -> Opinion:
+    def has_judged(self, subject: Reference) -> bool:
+        """Whether it has given its verdict on this, be it before a resume."""
+        answered: set[str] = set()
+        for entry in reversed(self._own_entries()):
+            if _number(entry.message_id) < _number(subject):
+                return False
+            if entry.role == "user" and entry.cause == subject and entry.message_id in answered:
+                return True
+            if entry.role != "user" and isinstance(entry.cause, str):
+                answered.add(entry.cause)
+        return False
+
+    def _failed(self, question: Question, asked: MessageId, error: BaseException) -> Opinion:
         note = TranscriptEntry(
             agent_id=self.agent_id,
             role="system",
@@ -179,7 +215,8 @@ class Hook(DumbAgent):
             cause=asked,
         )
         noted = self.session.append(note)
-        self.save_state()
+        with suppress(Exception):  # the state may be what failed; a log that failed says so again
+            self.save_state()
         denied = Deny(f"the hook failed ({type(error).__name__}: {error})")
         return Opinion(self.name, denied if question.point in GUARDED else Ok(), noted)
 
@@ -225,6 +262,16 @@ async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
                 judgement.rewritten, judgement.rewriter = text, opinion
                 question = _with_text(question, text)
     return judgement
+
+
+def is_cancelled() -> bool:
+    """Whether this task is being cancelled, rather than something that it waited for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _number(reference: Reference) -> int:
+    return number_of(base_of(reference), "msg_") or 0
 
 
 def _with_text(question: Question, text: str) -> Question:

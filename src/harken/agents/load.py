@@ -6,6 +6,7 @@ a result gets one that says so, except where the tool may simply be run again.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from harken.agents.smart import SmartAgent
 from harken.core.events import AgentConfigured
 from harken.core.messages import Message
 from harken.errors import NotALog
+from harken.llm.base import Model
 from harken.session.session import Session, SessionOptions, entry_of
 
 
@@ -29,15 +31,19 @@ def load_session(
     name: str | None = None,
     budget: Budget | None = None,
     options: SessionOptions | None = None,
+    model: Model | None = None,
 ) -> tuple[Agent, Session]:
     """Return the root agent and the session of a log.
 
     A new file (or an empty one) gets a root agent with this prompt, name and budget; an existing
     one is restored: the whole tree, transcripts, names, models, counters. Where `runtime` has
     another model than the root had, the agents that shared the root's model go on with it; a
-    budget replaces the root's. Raises what `Session` raises.
+    budget replaces the root's. `model` is short for a runtime with this model. Raises what
+    `Session` raises.
     """
     runtime = runtime or Runtime()
+    if model is not None:
+        runtime = replace(runtime, model=model)
     session = Session(session_file, options=options)
     try:
         if session.state.root is None:
@@ -88,6 +94,8 @@ def _change_model(session: Session, runtime: Runtime) -> None:
     if runtime.model is None or root is None or root.language_model == runtime.model.name:
         return
     before = root.language_model
+    if before is None:
+        return  # it takes the one that it is given, without a change
     for state in session.agents.values():
         if state.language_model == before and session.state.is_live(state.id):
             event = AgentConfigured(agent_id=state.id, language_model=runtime.model.name)

@@ -7,15 +7,23 @@ cancelled call is logged too, with what had arrived.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from harken.agents.runtime import OnChunk
-from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry
-from harken.core.ids import AgentId, MessageId
-from harken.core.messages import CallPlace, Message, ToolCall
+from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry, Usage
+from harken.core.ids import AgentId, MessageId, number_of
+from harken.core.messages import (
+    CallPlace,
+    ContentPart,
+    Message,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+)
 from harken.errors import LogError, ModelError
 from harken.llm.base import Draft, Finish, Model, Request
 from harken.session.session import Session, entry_of
@@ -44,6 +52,8 @@ class ModelCall:
         self.started_us = self.session.options.clock()
         try:
             await self._stream(model, request, on_chunk)
+            if self._is_blank():
+                raise ModelError(f"{model.name} gave an empty answer")
             return self._log_answer()
         except asyncio.CancelledError:
             self._log_cancelled()
@@ -71,13 +81,18 @@ class ModelCall:
         if self.draft.finish is None:
             raise ModelError(f"{model.name}: the answer was cut off before its end")
 
+    def _is_blank(self) -> bool:
+        """Whether nothing arrived that another could hear, or that can be done."""
+        message = self.draft.message()
+        content = message.content
+        said = [content] if isinstance(content, str) else content or []
+        return not message.tool_calls and not any(map(_says_something, said))
+
     def _log_answer(self) -> TranscriptEntry:
         taken = self.session.agent(self.agent_id).open_calls
         message = with_call_ids(self.draft.message(), taken, self.request_id)
         finish = self.draft.finish or Finish(stop_reason="end_turn")
         entry = entry_of(self.agent_id, message)
-        if entry.content is None and not entry.tool_calls:
-            entry.content = ""
         self.session.append_all([entry, self._response(finish, self.session.next_id())])
         return entry
 
@@ -91,14 +106,21 @@ class ModelCall:
         """Log a cancelled call; text that had arrived is what the agent said, and a note says so.
 
         Half a thinking has no signature and half a call no end: no provider would take them back.
+        The text has the call as its cause, which no whole answer has: so it is never taken for
+        one, wherever a crash cuts these lines.
         """
         finish, text = self._ended("cancelled"), self.draft.text
         if not text.strip():
             self.session.append(self._response(finish, None))
             return
-        said = self.session.append(entry_of(self.agent_id, Message("assistant", text)))
-        self.session.append(self._response(finish, said))
-        self.session.append(entry_of(self.agent_id, Message("user", CUT_OFF), cause=said))
+        said = self.session.next_id()
+        self.session.append_all(
+            [
+                entry_of(self.agent_id, Message("assistant", text), cause=self.request_id),
+                self._response(finish, said),
+                entry_of(self.agent_id, Message("user", CUT_OFF), cause=said),
+            ]
+        )
 
     def _ended(self, reason: str) -> Finish:
         """Return how a call ended that gave no answer, with the usage where it is known."""
@@ -115,10 +137,28 @@ class ModelCall:
             entry=entry,
             stop_reason=finish.stop_reason,
             model=finish.model,
-            usage=finish.usage,
-            cost_usd=finish.cost_usd,
+            usage=_plausible(finish.usage),
+            cost_usd=_cost(finish.cost_usd),
             latency_s=elapsed_us / 1e6,
         )
+
+
+def _says_something(part: ContentPart | str) -> bool:
+    if isinstance(part, str | TextPart):
+        return bool((part if isinstance(part, str) else part.text).strip())
+    return not isinstance(part, ThinkingPart)
+
+
+def _plausible(usage: Usage | None) -> Usage | None:
+    """Return what a provider counted; what cannot be a count is not known."""
+    if usage is None:
+        return None
+    counts = msgspec.structs.asdict(usage).items()
+    return Usage(**{name: n if isinstance(n, int) and n >= 0 else None for name, n in counts})
+
+
+def _cost(cost_usd: float | None) -> float | None:
+    return cost_usd if cost_usd is not None and math.isfinite(cost_usd) else None
 
 
 def with_call_ids(message: Message, taken: Collection[str], prefix: str) -> Message:
@@ -158,9 +198,26 @@ def unanswered(session: Session) -> list[LlmRequest]:
 
 
 def log_interrupted(session: Session, request: LlmRequest) -> None:
-    """Log that a crash ended a model call."""
-    session.append(
-        LlmResponse(
-            agent_id=request.agent_id, request=request.message_id, stop_reason="interrupted"
-        )
-    )
+    """Log that a crash ended a model call; where only its end is missing, what it answered."""
+    response = LlmResponse(agent_id=request.agent_id, request=request.message_id)
+    answer = _answer_to(session, request)
+    if answer is None:
+        response.stop_reason = "interrupted"
+    else:
+        response.entry, response.error = answer.message_id, "a crash lost its usage"
+        response.stop_reason = "tool_use" if answer.tool_calls else "end_turn"
+        if answer.cause is not None:
+            response.stop_reason = "cancelled"
+    session.append(response)
+
+
+def _answer_to(session: Session, request: LlmRequest) -> TranscriptEntry | None:
+    """Return the assistant entry that stands after a request, the agent's last, if it does."""
+    entries = session.agent(str(request.agent_id)).transcript or []
+    asked = number_of(request.message_id, "msg_") or 0
+    for entry in reversed(entries):
+        if (number_of(entry.message_id, "msg_") or 0) < asked:
+            return None
+        if entry.role == "assistant":
+            return entry
+    return None

@@ -7,7 +7,8 @@ effect, so the loop can be cut anywhere and entered again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +35,7 @@ from harken.core.events import LlmRequest, ToolsDefined, TranscriptEntry
 from harken.core.ids import USER, MessageId
 from harken.core.messages import ChatMessage, extend_context_hash, text_of
 from harken.core.text import LoggedString
-from harken.errors import AgentBusy, BudgetExceeded
+from harken.errors import AgentBusy, BudgetExceeded, ConfigError
 from harken.llm.base import Model, Request, Window
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
@@ -115,17 +116,14 @@ class SmartAgent(Actor):
         Raises ModelError, LogWriteError; the session can be resumed after either. Raises
         AgentBusy where it is answering already.
         """
-        self._check_free()
-        self._answering = True
-        try:
-            if input is not None:
-                await self.finish_calls()
-                super().harken(input)
-            said = await self._turn()
-        except BudgetExceeded as error:
-            said = self._stopped(str(error))
-        finally:
-            self._answering = False
+        with self._busy():
+            try:
+                if input is not None:
+                    await self._finish_calls()
+                    super().harken(input)
+                said = await self._turn()
+            except BudgetExceeded as error:
+                said = self._stopped(str(error))
         self.session.settle()
         return said
 
@@ -135,16 +133,30 @@ class SmartAgent(Actor):
         Raises AgentBusy in the middle of a turn: between a call and its result, or a request
         and its answer, a message would be out of place.
         """
-        self._check_free()
+        self.check_free()
         super().harken(input)
 
-    def _check_free(self) -> None:
+    def check_free(self) -> None:
+        """Raise AgentBusy where it is in the middle of a turn and can hear nothing now."""
         if self._answering:
             raise AgentBusy(self.name)
 
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        """Be in the middle of a turn."""
+        self.check_free()
+        self._answering = True
+        try:
+            yield
+        except BaseException:
+            self.forget_comments()
+            raise
+        finally:
+            self._answering = False
+
     async def _turn(self) -> LoggedString:
         """Ask and act until there is an answer."""
-        await self.finish_calls()
+        await self._finish_calls()
         await self._comment_on("input", self._new_inputs())
         entry = self._last_utterance()
         for denials in range(MAX_DENIALS):
@@ -164,6 +176,8 @@ class SmartAgent(Actor):
         check_spending(self.session.state, self.agent_id)
         model, tools = self.model, self.toolbox()
         request = self._request(tools)
+        if not request.messages:
+            raise ConfigError(f"{self.name} has heard nothing yet: tell it something first")
         request_id = self.session.append(
             LlmRequest(
                 agent_id=self.agent_id,
@@ -213,12 +227,20 @@ class SmartAgent(Actor):
         await self._comment_on("result", results)
 
     async def finish_calls(self) -> None:
-        """Give calls that were cut off a result: idempotent tools are simply run again."""
+        """Give calls that were cut off a result: idempotent tools are simply run again.
+
+        Raises AgentBusy in the middle of a turn, where calls are under way.
+        """
+        with self._busy():
+            await self._finish_calls()
+
+    async def _finish_calls(self) -> None:
         for call in list(self.state.open_calls.values()):
             if self.runs_again(call):
                 await self._act([call])
             else:
                 self.close_call(call)
+        self.deliver()
 
     def close_call(self, call: OpenCall) -> MessageId:
         """Give a call without a result one that says how far it had come."""
@@ -239,7 +261,9 @@ class SmartAgent(Actor):
         """Return the answer that stands at the end of the context: nothing was heard since."""
         context = self.session.context(self.agent_id)
         last = context[-1] if context else None
-        return last if isinstance(last, TranscriptEntry) and last.is_utterance else None
+        if isinstance(last, TranscriptEntry) and last.is_utterance and last.cause is None:
+            return last
+        return None
 
     def _asked_at(self, point: Point) -> bool:
         return any(isinstance(hook, Hook) and point in hook.points for hook in self.hooks)
@@ -250,9 +274,10 @@ class SmartAgent(Actor):
             return
         for message in messages:
             if isinstance(message, TranscriptEntry):
-                text = text_of(message.content)
-                question = Question(point, self.name, message.message_id, text)
-                self.note_comments(await consult(self.hooks, question))
+                text, id_ = text_of(message.content), message.message_id
+                hooks = [h for h in self.hooks if not (isinstance(h, Hook) and h.has_judged(id_))]
+                question = Question(point, self.name, id_, text)
+                self.note_comments(await consult(hooks, question))
         self.deliver()
 
     async def _judge(self, entry: TranscriptEntry) -> Judgement:

@@ -1,14 +1,17 @@
 """Model calls: those that fail, those that stream, those that are cancelled."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harken import FunctionModel, Runtime, ScriptedModel, tool
+from harken.core.events import Usage
 from harken.core.messages import FunctionCall, Message, ToolCall
-from harken.errors import ModelError, ScriptError
+from harken.errors import ConfigError, ModelError, ScriptError
 from harken.llm.base import CallDelta, Chunk, Finish, Request, TextDelta, ThinkingDelta
 from tests.agent_kit import (
     Stage,
@@ -115,11 +118,31 @@ def test_a_script_without_a_rule_names_the_agent_and_the_text(tmp_path: Path) ->
         one.ask("hello")
 
 
-def test_an_empty_answer_is_an_answer(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=[Message("assistant"), "Yes?"]))
-    assert one.ask("hello") == ""
-    assert one.ask("Anybody there?") == "Yes?"
-    check_log(one.log)
+@pytest.mark.parametrize("answer", [Message("assistant"), " \n", [ThinkingDelta("hm")]])
+def test_a_blank_answer_is_a_failed_call(tmp_path: Path, answer: Any) -> None:
+    end = [Finish(stop_reason="end_turn")] if isinstance(answer, list) else []
+    one = stage(tmp_path, play(main=[[*answer, *end] if end else answer]))
+    with pytest.raises(ModelError, match="play gave an empty answer"):
+        one.ask("hello")
+    assert one.rows(role="assistant") == []
+    assert one.rows(event_type="llm_response")[0]["stop_reason"] == "error"
+
+
+def test_an_impossible_usage_is_not_known(tmp_path: Path) -> None:
+    usage = Usage(input_tokens=-1, output_tokens=2)
+    finish = Finish(stop_reason="end_turn", usage=usage, cost_usd=math.nan)
+    one = stage(tmp_path, play(main=[[TextDelta("Hi."), finish]]))
+    assert one.ask("hello") == "Hi."
+    [response] = one.rows(event_type="llm_response")
+    assert response["usage"] == {"output_tokens": 2}
+    assert "cost_usd" not in response
+
+
+def test_who_has_heard_nothing_is_not_asked(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=["Hi."]), system_prompt=None)
+    with pytest.raises(ConfigError, match="main has heard nothing yet"):
+        one.ask()
+    assert one.ask("hello") == "Hi."
 
 
 def test_thinking_is_kept_and_not_said(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""Who is busy is not disturbed, and who speaks is known: `discuss` and `task` at their edges."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from harken.agents.actions import touches
+from harken.errors import AgentBusy
+from tests.agent_kit import call, calls, check_log, play, run, stage
+from tests.unit.agents.talking import people, talk
+
+
+def test_a_discuss_leaves_a_busy_agent_alone(tmp_path: Path) -> None:
+    discuss = calls(talk(prompt="Well?", speakers=["Jill", "Jack"]))
+    parts = {"Jack": ["Yes."], "Jill": ["Yes."]}
+    one = stage(tmp_path, play(main=[people("Jack", "Jill"), "Ready.", discuss, "Done."], **parts))
+    one.ask("Go.")
+    jack = one.agent("Jack")
+    jack._answering = True  # type: ignore[attr-defined]
+    with pytest.raises(AgentBusy):
+        run(jack.finish_calls())
+    assert one.ask("Talk.") == "Done."
+    assert "Jack is in the middle of a turn" in one.result()["content"]
+    assert one.heard("Jill") == one.heard("Jack") == []
+    check_log(one.log)
+
+
+def test_a_discuss_without_speakers_may_touch_anybody(tmp_path: Path) -> None:
+    root = stage(tmp_path, play()).root
+    assert touches(root, "discuss", {"listeners": ["B"]}) is None
+    assert touches(root, "discuss", {"speakers": ["A"], "listeners": ["B"]}) == {"A", "B"}
+
+
+@pytest.mark.parametrize("name", ["hook guard", "Hook  x", "User", "a\nb", "a\x1b[2J", " "])
+def test_nobody_speaks_as_somebody_else(tmp_path: Path, name: str) -> None:
+    one = stage(tmp_path, play(main=[calls(call("task", name=name)), "Done."]))
+    one.ask("Go.")
+    assert one.result()["is_error"]
+    assert one.root.subagents == {}
+
+
+def test_a_blank_prompt_is_refused(tmp_path: Path) -> None:
+    blank = calls(call("task", "c2", name="Jim", prompt=" "), talk("c3", prompt=""))
+    one = stage(tmp_path, play(main=[people("Jack"), blank, "Done."]))
+    one.ask("Go.")
+    assert list(one.root.subagents) == ["Jack"]
+    for id_ in ("c2", "c3"):
+        assert "the prompt is blank" in one.result(id_)["content"]
+
+
+def test_names_revive_nobody(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=[people("Jack", "Jill"), "Done."]))
+    one.ask("Go.")
+    one = one.again()
+    jill = one.root.subagent("Jill")
+    assert set(one.session.live) == {one.root.agent_id, jill.agent_id}
+    assert asyncio.iscoroutinefunction(jill.response)

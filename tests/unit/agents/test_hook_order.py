@@ -1,0 +1,106 @@
+"""Hooks at their edges: states that fail, judges that are cancelled, comments after a cut."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from harken import Budget, Comment, Deny, Hook, Ok, Question, register, tool
+from harken.agents.hook import Point, Verdict
+from tests.agent_kit import call, calls, check_log, play, run, stage
+from tests.unit.agents.hooking import SENT, send, sending, watch, words
+
+
+@register("test-once")
+class Once(Hook):
+    """Allows one action, after some thought."""
+
+    points: ClassVar[frozenset[Point]] = frozenset({"action"})
+
+    def begin(self) -> None:
+        self.seen = 0
+        self.bad: Any = None
+
+    async def judge(self, question: Question) -> Verdict:
+        if self.seen:
+            return Deny("only one")
+        await asyncio.sleep(0.001)
+        self.seen += 1
+        return Ok()
+
+    def saved_state(self) -> Any:
+        if isinstance(self.bad, Exception):
+            raise self.bad
+        return self.bad
+
+
+@tool(reads_only=True)
+def look(text: str) -> str:
+    """Look."""
+    SENT.append(text)
+    return "seen"
+
+
+def test_calls_at_once_are_judged_one_after_the_other(tmp_path: Path) -> None:
+    many = calls(*(call("look", f"c{n}", text=str(n)) for n in range(4)))
+    one = stage(tmp_path, play(main=[many, "Done."]), tools=[look])
+    hook = Once(one.session, runtime=one.runtime).install(one.root, "once")
+    assert one.ask("Look.") == "Done."
+    assert SENT == ["0"]
+    said = one.rows(agent_id=hook.agent_id, role="assistant")
+    asked = one.rows(agent_id=hook.agent_id, role="user")
+    assert [row["cause"] for row in said] == [row["message_id"] for row in asked]
+
+
+@pytest.mark.parametrize("bad", [RuntimeError("boom"), {"a": (1, 2)}, {1, 2}])
+def test_a_state_that_cannot_be_saved_is_the_hooks_failure(tmp_path: Path, bad: Any) -> None:
+    one = sending(tmp_path)
+    hook = Once(one.session, runtime=one.runtime).install(one.root, "once")
+    hook.bad = bad
+    assert one.ask("Send.") == "Done."
+    assert SENT == []
+    assert [role for role, _ in words(one, hook)] == ["user", "system"]
+    check_log(one.log)
+
+
+def test_a_judge_that_is_cancelled_from_inside_has_failed(tmp_path: Path) -> None:
+    async def cancelled(_: Question) -> Verdict:
+        raise asyncio.CancelledError
+
+    one = sending(tmp_path)
+    watch(one, action=cancelled)
+    assert one.ask("Send.") == "Done."
+    assert SENT == []
+    assert "CancelledError" in one.result()["content"]
+
+
+@pytest.mark.parametrize("how", ["live", "resumed"])
+def test_a_comment_is_heard_after_a_cut(tmp_path: Path, how: str) -> None:
+    async def cut() -> None:
+        turn = asyncio.create_task(one.root.response("Wait."))
+        await asyncio.sleep(0.05)
+        turn.cancel()
+        await asyncio.gather(turn, return_exceptions=True)
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await asyncio.sleep(30)
+        return "never"
+
+    one = stage(tmp_path, play(main=[calls(call("wait")), "Done."]), tools=[wait])
+    watch(one, action=lambda _: Comment("careful"))
+    run(cut())
+    one = one.again() if how == "resumed" else one
+    assert one.ask() == "Done."
+    assert one.heard("main") == ["Wait.", "[hook guard]: careful"]
+    check_log(one.log)
+
+
+def test_nobody_is_asked_twice_about_one_input(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=["Hi."]), tools=[send], budget=Budget(model_calls=0))
+    watch(one, input=lambda _: Comment("note"))
+    for text in ("hello", None, None):
+        assert one.ask(text).startswith("[stopped]")
+    assert one.heard("main") == ["hello", "[hook guard]: note"]
