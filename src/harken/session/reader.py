@@ -18,6 +18,7 @@ from typing import BinaryIO, TypeAlias
 
 from blake3 import blake3
 
+from harken.core.codec import decode
 from harken.core.events import SCHEMA_VERSION, Event, SessionStarted, decode_event
 from harken.errors import LogDamaged, LogNotFound, LogTooNew, NotALog
 from harken.session.dialects import Dialect, dialect_of
@@ -107,6 +108,21 @@ def _check_first(first: bytes, path: Path) -> None:
         raise NotALog(path, "is no session log: its first line is no JSON object")
 
 
+def _if_newer(line: bytes) -> str:
+    """Return what to add where a line that does not verify speaks of a newer schema.
+
+    Its version may be what was changed; or it is newer indeed, and has another sum.
+    """
+    try:
+        data = decode(line)
+    except ValueError:
+        return ""
+    found = data.get("schema_version") if isinstance(data, dict) else None
+    if not isinstance(found, int) or found <= SCHEMA_VERSION:
+        return ""
+    return f" (it says schema version {found}, newer than this Harken: if so, upgrade Harken)"
+
+
 def _sealed(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Record]:
     """Read a log with sums.
 
@@ -125,6 +141,7 @@ def _sealed(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Record]:
                     break
                 if not reading.missing_newline:
                     reason = "its sum does not fit" if has_sum(raw) else "it has no sum"
+                    reason += _if_newer(raw)
                     raise LogDamaged(path, line=number, byte=reading.end, reason=reason)
                 before = line[DIGITS_AT]
             try:

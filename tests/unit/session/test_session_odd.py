@@ -89,3 +89,14 @@ def test_requests_that_name_one_twice_do_not_multiply() -> None:
         segments = [Segment(request=id_, start=0, stop=size)] * 2
     with pytest.raises(ValueError, match="more entries"):
         list(leaves(requests[MessageId("msg_059")], requests))
+
+
+def test_a_log_that_does_not_verify_and_says_that_it_is_newer_is_told_as_both(
+    tmp_path: Path,
+) -> None:
+    with Session(tmp_path / "s.jsonl") as session:
+        session.log_agent_created(session.allocate_agent_id())
+    text = (tmp_path / "s.jsonl").read_text().replace('"schema_version":1', '"schema_version":2')
+    (tmp_path / "s.jsonl").write_text(text)
+    with pytest.raises(LogDamaged, match=r"does not fit .*schema version 2.* upgrade Harken"):
+        Session.load(tmp_path / "s.jsonl")
