@@ -111,10 +111,18 @@ def model_finder(home: Home) -> ModelResolver:
     return find
 
 
+def anchored(name: str) -> str:
+    """Return a scripted model's name with the whole path: a resume may come from elsewhere."""
+    kind, _, file = name.partition(":")
+    if kind == "scripted" and name != MODEL_NAME and Path(file).is_file():
+        return f"{kind}:{Path(file).absolute()}"
+    return name
+
+
 def chosen_model(find: ModelResolver, name: str | None) -> Model | None:
     """Return the model of the command line. Raises ConfigError also for a bad script."""
     try:
-        return find(name) if name is not None else None
+        return find(anchored(name)) if name is not None else None
     except ScriptError as error:
         raise ConfigError(str(error)) from None
 
