@@ -24,6 +24,13 @@ TOOLS = b"harken.tools.v1\n"
 REQUEST = b"harken.request.v1\n"
 
 
+class TooDeep(ValueError):
+    """A value with more levels than can be read."""
+
+    def __init__(self) -> None:
+        super().__init__("nested too deeply")
+
+
 def _plain(value: object) -> object:
     """Return a str for a subclass of it, which msgspec does not encode."""
     if isinstance(value, str):
@@ -62,7 +69,13 @@ def decode(data: bytes) -> Any:
         try:
             return _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return json.loads(data)  # lone surrogates, which msgspec refuses
+            pass  # lone surrogates, which msgspec refuses, or no JSON at all
+    except RecursionError:
+        raise TooDeep from None
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise TooDeep from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

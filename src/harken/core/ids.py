@@ -18,6 +18,8 @@ SessionId = NewType("SessionId", str)
 
 USER = AgentId("user")
 """The person outside: a party without a birth."""
+MOST_DIGITS = 18
+"""More are never allocated; a log that has them is no honest one."""
 
 
 def message_id(number: int) -> MessageId:
@@ -45,7 +47,19 @@ def number_of(id_: str, prefix: str) -> int | None:
     (12, None, None)
     """
     digits = id_.removeprefix(prefix)
-    return int(digits) if digits != id_ and digits.isascii() and digits.isdigit() else None
+    if digits == id_ or len(digits) > MOST_DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits)
+
+
+def is_too_long(id_: str) -> bool:
+    """Whether a message id has the form of an allocated one, and more digits than any can have.
+
+    >>> is_too_long("msg_012"), is_too_long("msg_" + 19 * "9"), is_too_long("note-" + 19 * "9")
+    (False, True, False)
+    """
+    digits = id_.removeprefix("msg_")
+    return digits != id_ and len(digits) > MOST_DIGITS and digits.isascii() and digits.isdigit()
 
 
 def base_of(reference: str) -> MessageId:
