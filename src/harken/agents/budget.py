@@ -72,7 +72,9 @@ def _who(agent: AgentState) -> str:
 
 def _upwards(state: SessionState, agent_id: AgentId) -> Iterator[AgentState]:
     above: AgentId | None = agent_id
-    while above is not None:
+    for _ in range(len(state.agents)):  # a foreign log might name a circle
+        if above is None:
+            return
         agent = state.agents[above]
         yield agent
         above = agent.parent

@@ -24,13 +24,6 @@ TOOLS = b"harken.tools.v1\n"
 REQUEST = b"harken.request.v1\n"
 
 
-class TooDeep(ValueError):
-    """A value with more levels than can be read."""
-
-    def __init__(self) -> None:
-        super().__init__("nested too deeply")
-
-
 def _plain(value: object) -> object:
     """Return a str for a subclass of it, which msgspec does not encode."""
     if isinstance(value, str):
@@ -69,13 +62,7 @@ def decode(data: bytes) -> Any:
         try:
             return _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            pass  # lone surrogates, which msgspec refuses, or no JSON at all
-    except RecursionError:
-        raise TooDeep from None
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise TooDeep from None
+            return json.loads(data)  # lone surrogates, which msgspec refuses
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -16,10 +16,11 @@ AgentId = NewType("AgentId", str)
 SessionId = NewType("SessionId", str)
 """The id of one session: the name of its log without the ending."""
 
+_MOST_DIGITS = 18
+"""What is longer is no id that was ever allocated."""
+
 USER = AgentId("user")
 """The person outside: a party without a birth."""
-MOST_DIGITS = 18
-"""More are never allocated; a log that has them is no honest one."""
 
 
 def message_id(number: int) -> MessageId:
@@ -47,19 +48,9 @@ def number_of(id_: str, prefix: str) -> int | None:
     (12, None, None)
     """
     digits = id_.removeprefix(prefix)
-    if digits == id_ or len(digits) > MOST_DIGITS or not (digits.isascii() and digits.isdigit()):
+    if digits == id_ or len(digits) > _MOST_DIGITS or not (digits.isascii() and digits.isdigit()):
         return None
     return int(digits)
-
-
-def is_too_long(id_: str) -> bool:
-    """Whether a message id has the form of an allocated one, and more digits than any can have.
-
-    >>> is_too_long("msg_012"), is_too_long("msg_" + 19 * "9"), is_too_long("note-" + 19 * "9")
-    (False, True, False)
-    """
-    digits = id_.removeprefix("msg_")
-    return digits != id_ and len(digits) > MOST_DIGITS and digits.isascii() and digits.isdigit()
 
 
 def base_of(reference: str) -> MessageId:

@@ -44,3 +44,8 @@ def test_a_reference_names_a_message_or_one_of_its_calls() -> None:
     assert base_of("msg_003") == "msg_003"
     assert base_of("msg_003.call_abc") == "msg_003"
     assert base_of("msg_003.call.with.dots") == "msg_003"
+
+
+def test_a_number_that_no_session_can_reach_is_a_foreign_id() -> None:
+    assert number_of("msg_" + "9" * 5000, "msg_") is None
+    assert number_of("msg_" + "9" * 18, "msg_") == 10**18 - 1
