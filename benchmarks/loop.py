@@ -12,7 +12,8 @@ from pathlib import Path
 
 from benchmarks.measure import RUNS, Row, median, spread
 from harken import Runtime, SessionOptions, World, load_session, tool
-from harken.llm.base import CallDelta, Chunk, Finish, Request, TextDelta
+from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta
+from harken.llm.base import Request
 from harken.session.session import Durability
 
 WINDOW = 50

@@ -11,8 +11,9 @@ from typing import Any, TypeAlias, TypeVar
 from harken import Agent, FunctionModel, Runtime, Session, SessionOptions, Tool, World
 from harken import load_session as load
 from harken.core import codec
+from harken.core.chunks import Chunk
 from harken.core.messages import ChatMessage, FunctionCall, Message, ToolCall, text_of
-from harken.llm.base import Chunk, Model, Request
+from harken.llm.base import Model, Request
 from harken.session.file import Disk
 from harken.session.session import Durability
 from harken.session.verify import verify

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harken.agents.load import load_session
     from harken.agents.runtime import Runtime
     from harken.agents.smart import SmartAgent
+    from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
     from harken.core.messages import Message
     from harken.core.text import LoggedString
     from harken.errors import (
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
         ModelError,
         UnknownName,
     )
-    from harken.llm.base import CallDelta, Chunk, Finish, Model, Request, TextDelta, ThinkingDelta
+    from harken.llm.base import Model, Request
     from harken.llm.replay import ReplayModel
     from harken.llm.scripted import FunctionModel, ScriptedModel
     from harken.session.older import MessageString, SessionLogger
@@ -60,15 +61,15 @@ _HOMES = {
     "AgentBusy": "harken.errors",
     "Budget": "harken.agents.budget",
     "BudgetExceeded": "harken.errors",
-    "CallDelta": "harken.llm.base",
+    "CallDelta": "harken.core.chunks",
     "Caller": "harken.world.tool",
-    "Chunk": "harken.llm.base",
+    "Chunk": "harken.core.chunks",
     "Comment": "harken.agents.hook",
     "ConfigError": "harken.errors",
     "Deny": "harken.agents.hook",
     "DumbAgent": "harken.agents.dumb",
     "EventRefused": "harken.errors",
-    "Finish": "harken.llm.base",
+    "Finish": "harken.core.chunks",
     "FunctionModel": "harken.llm.scripted",
     "HarkenError": "harken.errors",
     "Hook": "harken.agents.hook",
@@ -94,8 +95,8 @@ _HOMES = {
     "SessionOptions": "harken.session.session",
     "SessionViewer": "harken.views.viewer",
     "SmartAgent": "harken.agents.smart",
-    "TextDelta": "harken.llm.base",
-    "ThinkingDelta": "harken.llm.base",
+    "TextDelta": "harken.core.chunks",
+    "ThinkingDelta": "harken.core.chunks",
     "Tool": "harken.world.tool",
     "UnknownName": "harken.errors",
     "Verdict": "harken.agents.hook",

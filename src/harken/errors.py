@@ -24,7 +24,7 @@ result that the model reads. A message says what, where and what to do, in one l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,8 +130,29 @@ class ConfigError(HarkenError, ValueError):
     """A file or option that a person wrote cannot be used."""
 
 
+Failure: TypeAlias = Literal[
+    "auth",  # no key, or one that the provider refuses
+    "unknown_model",
+    "rate_limit",
+    "overloaded",  # the provider has too much to do, or failed on its side
+    "timeout",
+    "network",  # no connection, or one that was cut
+    "context_too_long",
+    "refused",  # the provider does not take the request
+    "malformed",  # what came back cannot be read
+    "failed",  # anything else
+]
+"""Why a model call failed."""
+
+
 class ModelError(HarkenError):
     """A model call failed. The session is intact and can be resumed."""
+
+    def __init__(self, text: str, *, why: Failure = "failed", status: int | None = None) -> None:
+        super().__init__(text)
+        self.why: Failure = why
+        self.status = status
+        """The HTTP status, where the provider answered with one."""
 
 
 class ScriptError(ModelError):

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
-from harken.agents.actions import RUN, Result, lenient, touches
+from harken.agents.actions import RUN, lenient, touches
 from harken.agents.actor import Actor
-from harken.agents.hook import Judgement, Question, consult, is_cancelled
+from harken.agents.asking import LoggedUser
+from harken.agents.hook import Judgement, Question, consult
 from harken.agents.initial import UNNAMED
 from harken.agents.schemas import ACTIONS
-from harken.core import codec
 from harken.core.events import ActionRewritten, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
-from harken.errors import BudgetExceeded, EventRefused, LogError, ModelError
+from harken.errors import EventRefused
 from harken.session.state import OpenCall
-from harken.world.tool import BadArguments, Caller, OutOfTime
+from harken.world.result import BadArguments, Result, caught
+from harken.world.tool import Caller, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +138,7 @@ async def run_call(agent: Actor, call: OpenCall) -> Result:
                 cause=judgement.rewriter.message_id,
             )
         )
-    try:
-        return await _run(agent, call, arguments)
-    except (ModelError, LogError):
-        raise  # not this action's failure: it reaches the user, and a resume goes on from here
-    except asyncio.CancelledError:
-        if is_cancelled():
-            raise
-        return Result(f"Error: {call.name}: it was cancelled from inside", is_error=True)
-    except (BadArguments, BudgetExceeded, OutOfTime) as error:
-        return Result(f"Error: {error}", is_error=True)
-    except Exception as error:  # noqa: BLE001 - the border: an action's failure is a result
-        return Result(f"Error: {call.name}: {type(error).__name__}: {error}", is_error=True)
+    return await caught(call.name, _run(agent, call, arguments))
 
 
 def _blocked(judgement: Judgement) -> Result:
@@ -165,23 +153,13 @@ async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
     if tool is None:
         there = ", ".join(agent.tools) or "none"
         raise BadArguments(f"{agent.name} may not use a tool {call.name!r}; it may use: {there}")
-    arguments = _parse(call.name, text)
     if call.name in RUN:
-        return await RUN[call.name](agent, call.reference, tool.check(arguments))
-    async with nullcontext() if tool.reads_only else agent.runtime.world.changing():
-        agent.session.settle()  # all that led to what happens now is safe
-        result = await tool.run(arguments, Caller(agent, call.reference))
-    return Result(str(result), substance=getattr(result, "message_id", None))
-
-
-def _parse(name: str, text: str) -> dict[str, Any]:
-    try:
-        value = codec.decode(text.encode("utf-8", "surrogatepass") if text.strip() else b"{}")
-    except (ValueError, RecursionError) as error:
-        raise BadArguments(f"the arguments of {name} are no JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise BadArguments(f"the arguments of {name} are no JSON object but {text[:80]}")
-    return value
+        arguments = tool.check(parse(call.name, text))
+        return await RUN[call.name](agent, call.reference, arguments)
+    user = agent.runtime.world.user
+    asked = None if user is None else LoggedUser(user, agent, call.reference)
+    caller = Caller(agent, call.reference, asked)
+    return await agent.runtime.world.do_action(FunctionCall(call.name, text), caller)
 
 
 def log_result(agent: Actor, call: OpenCall, result: Result) -> None:
@@ -189,7 +167,7 @@ def log_result(agent: Actor, call: OpenCall, result: Result) -> None:
     entry = TranscriptEntry(
         agent_id=agent.agent_id,
         role="tool",
-        content=result.text,
+        content=result.content,
         substance=result.substance,
         cause=result.cause if result.substance is None else None,
         tool_call_id=call.id,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from harken.agents.actor import Actor
@@ -16,23 +15,11 @@ from harken.agents.base import Agent, evict
 from harken.agents.budget import check_birth
 from harken.agents.hook import Hook
 from harken.core import codec
-from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
-from harken.core.ids import AgentId, MessageId
+from harken.core.events import AgentMoved, InterlocutorsSet, Reference
+from harken.core.ids import AgentId
 from harken.core.text import LoggedString
 from harken.session.session import Session
-from harken.world.tool import BadArguments
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What an action gives back to the model."""
-
-    text: str
-    substance: MessageId | None = None
-    """The one message that it hands through."""
-    cause: Cause = None
-    """The messages that it was compiled from."""
-    is_error: bool = False
+from harken.world.result import BadArguments, Result
 
 
 def handed_through(said: LoggedString) -> Result:

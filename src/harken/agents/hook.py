@@ -22,6 +22,7 @@ from harken.core.ids import AgentId, MessageId, base_of, number_of
 from harken.core.messages import FunctionCall, ToolCall
 from harken.errors import ConfigError, LogError, ModelError
 from harken.session.session import Session
+from harken.world.result import is_cancelled
 
 Point: TypeAlias = Literal["input", "action", "result", "response"]
 GUARDED: frozenset[Point] = frozenset({"action", "response"})
@@ -262,12 +263,6 @@ async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
                 judgement.rewritten, judgement.rewriter = text, opinion
                 question = _with_text(question, text)
     return judgement
-
-
-def is_cancelled() -> bool:
-    """Whether this task is being cancelled, rather than something that it waited for."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 def _number(reference: Reference) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from harken.agents.runtime import OnChunk
+from harken.core.chunks import Draft, Finish
 from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry, Usage
 from harken.core.ids import AgentId, MessageId, number_of
 from harken.core.messages import (
@@ -25,7 +26,7 @@ from harken.core.messages import (
     ToolCall,
 )
 from harken.errors import LogError, ModelError
-from harken.llm.base import Draft, Finish, Model, Request
+from harken.llm.base import Model, Request
 from harken.session.session import Session, entry_of
 
 CUT_OFF = "[interrupted]: your answer was cut off here"

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from harken.agents.schemas import ACTIONS
+from harken.core.chunks import Chunk
 from harken.core.ids import AgentId
 from harken.errors import ConfigError
-from harken.llm.base import Chunk, Model, ModelResolver
+from harken.llm.base import Model, ModelResolver
 from harken.llm.resolve import one_per_name
 from harken.world.world import World
 
@@ -29,6 +30,8 @@ class Runtime:
     kinds: Mapping[str, Any] = field(default_factory=dict)
     """Classes of agents by the name that logs record, beside those that `register` knows."""
     on_chunk: OnChunk | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """With which the models of new agents are asked (`max_tokens`, ...); their births log it."""
 
     def __post_init__(self) -> None:
         """Refuse a tool with the name of an action. Raises ConfigError."""

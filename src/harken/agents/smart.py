@@ -64,7 +64,11 @@ class SmartAgent(Actor):
         if model is not None:
             runtime = replace(runtime, model=model)
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
-        self._given = {"tools": None if tools is None else list(tools), "budget": budget}
+        self._given = {
+            "tools": None if tools is None else list(tools),
+            "budget": budget,
+            "parameters": dict(runtime.parameters) or None,
+        }
         self._model_name = runtime.model.name if runtime.model is not None else None
 
     def restore(self, state: AgentState) -> None:

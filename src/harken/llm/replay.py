@@ -18,10 +18,11 @@ import msgspec
 
 from harken.core import codec
 from harken.core import events as ev
+from harken.core.chunks import Chunk, Finish, chunks_of
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, TextPart, ThinkingPart, message_hash
 from harken.errors import ReplayMiss
-from harken.llm.base import Chunk, Finish, Request, chunks_of, request_hash
+from harken.llm.base import Request, request_hash
 from harken.session.reader import events, paused_gc
 from harken.session.segments import context_of
 

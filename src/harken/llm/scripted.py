@@ -29,6 +29,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harken.core import codec
+from harken.core.chunks import Chunk, Finish, chunks_of
 from harken.core.events import Usage
 from harken.core.messages import (
     ContentPart,
@@ -40,7 +41,7 @@ from harken.core.messages import (
     text_of,
 )
 from harken.errors import ModelError, ScriptError
-from harken.llm.base import Chunk, Finish, Request, chunks_of
+from harken.llm.base import Request
 
 Answer: TypeAlias = str | Message | Sequence[Chunk]
 

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Thread
 from typing import Any, TypeAlias, overload
@@ -19,22 +19,12 @@ from typing import Any, TypeAlias, overload
 import msgspec
 
 from harken.core import codec
+from harken.core.messages import Content, ImagePart, OtherPart, TextPart
+from harken.world.result import BadArguments, OutOfTime
+from harken.world.user import User
 
 Function: TypeAlias = Callable[..., Any]
-
-
-class BadArguments(Exception):
-    """What a model sent does not fit a tool; the text says what."""
-
-
-class OutOfTime(Exception):
-    """A tool took longer than it may. What runs in a thread cannot be stopped and goes on."""
-
-    def __init__(self, name: str, timeout_s: float) -> None:
-        super().__init__(
-            f"{name} did not finish within {timeout_s:g} s. It may or may not have acted: "
-            f"check before you do it again."
-        )
+_PARTS = (TextPart, ImagePart, OtherPart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +39,8 @@ class Caller:
     """The calling `Agent`."""
     call: str
     """How a cause names the call: `msg_003`, or `msg_003.call_abc`."""
+    user: User | None = None
+    """Whom a tool may ask; None where there is nobody. What is asked and answered is logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +61,22 @@ class Tool:
     timeout_s: float | None = None
     caller: str | None = None
     """The parameter that takes the `Caller`."""
+    subject: str | None = None
+    """The argument that says what a call is about; permission rules match it."""
+    edits_files: bool = False
+    """All that it changes is files below the world's folder."""
+    preview: Callable[..., Awaitable[str]] | None = None
+    """Takes the arguments of a call and says what it would do: a diff, a plan. May fail."""
+
+    def guarded(
+        self,
+        *,
+        by: str | None = None,
+        edits_files: bool = False,
+        preview: Callable[..., Awaitable[str]] | None = None,
+    ) -> Tool:
+        """Return the tool with what permission rules match (`by`), and what a user is shown."""
+        return replace(self, subject=by, edits_files=edits_files, preview=preview)
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -95,8 +103,8 @@ class Tool:
             raise BadArguments(f"{self.name}: {error}") from None
         return {name: getattr(value, name) for name in self.arguments.__struct_fields__}
 
-    async def run(self, arguments: Mapping[str, Any], caller: Caller | None = None) -> str:
-        """Run the function and return its result as text (JSON where it is no string).
+    async def run(self, arguments: Mapping[str, Any], caller: Caller | None = None) -> Content:
+        """Run the function and return its result: text (JSON where it is none), or parts.
 
         A plain function runs in a thread. Raises BadArguments, OutOfTime after `timeout_s`, and
         whatever the function raises.
@@ -107,7 +115,7 @@ class Tool:
         limit = asyncio.timeout(self.timeout_s)
         try:
             async with limit:
-                return as_text(await self._call(checked))
+                return as_content(await self._call(checked))
         except TimeoutError:
             if limit.expired() and self.timeout_s is not None:
                 raise OutOfTime(self.name, self.timeout_s) from None
@@ -150,12 +158,15 @@ async def in_thread(function: Callable[[], Any]) -> Any:
     return await done
 
 
-def as_text(result: Any) -> str:
-    """Return what a function gave as a model reads it: JSON, or its `str` where it has none.
+def as_content(result: Any) -> Content:
+    """Return what a function gave as a model reads it: text, or parts (an image) as they are.
 
-    The function has acted by now: that its result cannot be written as JSON is no failure of it.
+    What is neither is JSON, or its `str` where it has none. The function has acted by now: that
+    its result cannot be written as JSON is no failure of it.
     """
     if isinstance(result, str):
+        return result
+    if isinstance(result, list) and result and all(isinstance(one, _PARTS) for one in result):
         return result
     try:
         return codec.encode(result).decode()
@@ -249,3 +260,15 @@ def schema_of(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     own = definitions.pop(reference["$ref"].rpartition("/")[2])
     own.pop("title", None)
     return {**own, "$defs": definitions} if definitions else own
+
+
+def parse(name: str, arguments: str) -> dict[str, Any]:
+    """Return the arguments that a model wrote for a tool. Raises BadArguments."""
+    try:
+        text = arguments if arguments.strip() else "{}"
+        value = codec.decode(text.encode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as error:
+        raise BadArguments(f"the arguments of {name} are no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BadArguments(f"the arguments of {name} are no JSON object but {arguments[:80]}")
+    return value

@@ -1,17 +1,25 @@
 """The World: the tools that exist, and the folder that agents live in.
 
-It keeps no state of agents. An agent's own list says which of these tools it may use.
+Whatever an agent does outside the tree of agents goes through `do_action`: parsed, permitted, one
+change at a time, and whatever fails is a result. An agent's own list says which of the tools it
+may use. The only state is what agents know of files, and variables that tools and hooks share.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
-from harken.world.tool import Tool
+from harken.core.messages import FunctionCall
+from harken.core.text import LoggedString
+from harken.world.permissions import Permissions
+from harken.world.result import BadArguments, Result, caught
+from harken.world.tool import Caller, Tool, parse
+from harken.world.user import User
 
 _inner: ContextVar[asyncio.Lock | None] = ContextVar("lock inside a tool", default=None)
 
@@ -19,18 +27,51 @@ _inner: ContextVar[asyncio.Lock | None] = ContextVar("lock inside a tool", defau
 class World:
     """What agents can act on."""
 
-    def __init__(self, tools: Iterable[Tool] = (), *, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        folder: Path | None = None,
+        user: User | None = None,
+        permissions: Permissions | None = None,
+    ) -> None:
         """Make a world of these tools; `folder` is where relative paths start.
 
-        Raises ValueError where two tools have one name.
+        `user` is whom agents can ask; `permissions` says what needs the user's leave (None:
+        nothing does). Raises ValueError where two tools have one name.
         """
         self.tools: dict[str, Tool] = {}
         self.folder = folder
+        self.user = user
+        self.permissions = permissions
+        self.variables: dict[str, Any] = {}
+        """What tools and hooks share; it lasts as long as the process."""
         self._changing: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         for tool in tools:
             if tool.name in self.tools:
                 raise ValueError(f"two tools are named {tool.name}")
             self.tools[tool.name] = tool
+
+    async def do_action(self, action: FunctionCall, caller: Caller) -> Result:
+        """Run a tool for an agent; what goes wrong is the result.
+
+        Whether this agent may use the tool was checked by then. Raises what `caught` raises.
+        """
+        return await caught(action.name, self._do(action, caller))
+
+    async def _do(self, action: FunctionCall, caller: Caller) -> Result:
+        tool = self.tools.get(action.name)
+        if tool is None:
+            raise BadArguments(f"there is no tool {action.name!r}")
+        arguments = parse(action.name, action.arguments)
+        if self.permissions is not None:
+            await self.permissions.check(tool, tool.check(arguments), caller)
+        async with nullcontext() if tool.reads_only else self.changing():
+            caller.agent.session.settle()  # all that led to what happens now is safe
+            content = await tool.run(arguments, caller)
+        if isinstance(content, LoggedString):
+            return Result(str(content), substance=content.message_id)
+        return Result(content)
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[None]:

@@ -7,10 +7,11 @@ import pytest
 
 from harken import Budget, SmartAgent, load_session, tool
 from harken.agents.budget import budget_of
+from harken.core.chunks import Finish, chunks_of
 from harken.core.events import Usage
 from harken.core.messages import Message
 from harken.errors import ModelError
-from harken.llm.base import Finish, Request, chunks_of
+from harken.llm.base import Request
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
 
 

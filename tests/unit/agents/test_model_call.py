@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from harken import FunctionModel, Runtime, ScriptedModel, tool
+from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
 from harken.core.events import Usage
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.errors import ConfigError, ModelError, ScriptError
-from harken.llm.base import CallDelta, Chunk, Finish, Request, TextDelta, ThinkingDelta
+from harken.llm.base import Request
 from tests.agent_kit import (
     Stage,
     call,

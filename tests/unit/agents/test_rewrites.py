@@ -7,7 +7,7 @@ import pytest
 
 from harken import Deny, Ok, Question, Rewrite, Runtime
 from harken.agents.hook import Verdict
-from harken.llm.base import TextDelta
+from harken.core.chunks import TextDelta
 from tests.agent_kit import call, calls, check_log, play, run, stage, told
 from tests.unit.agents.hooking import SENT, Judge, send, sending, watch
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from harken.core import events as ev
+from harken.core.chunks import Chunk, Draft, Finish
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Message
-from harken.llm.base import Chunk, Draft, Finish, Model, Request, ToolSchema
+from harken.llm.base import Model, Request, ToolSchema
 from harken.session.fold import context_length
 from harken.session.session import Session, entry_of
 from harken.testing import request_of

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
+from harken.core.chunks import Chunk, Finish, TextDelta
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.errors import ModelError
-from harken.llm.base import Chunk, Finish, Request, TextDelta
+from harken.llm.base import Request
 from harken.llm.scripted import FunctionModel
 from tests.unit.llm.asking import answer, chunks, draft, request
 

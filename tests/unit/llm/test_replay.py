@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harken.core import events as ev
+from harken.core.chunks import Finish, TextDelta
 from harken.core.events import Usage
 from harken.core.messages import (
     CallPlace,
@@ -21,7 +22,7 @@ from harken.core.messages import (
     message_hash,
 )
 from harken.errors import LogNotFound, NotALog, ReplayMiss
-from harken.llm.base import Finish, Request, TextDelta
+from harken.llm.base import Request
 from harken.llm.replay import ReplayModel
 from tests.unit.llm.asking import Recorder, answer, assistant, chunks, draft, request, user
 

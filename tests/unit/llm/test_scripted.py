@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from harken.core.chunks import CallDelta, Draft, Finish, TextDelta
 from harken.core.events import Usage
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
 from harken.errors import ModelError, ScriptError
-from harken.llm.base import CallDelta, Draft, Finish, Model, Request, TextDelta, Window
+from harken.llm.base import Model, Request, Window
 from harken.llm.scripted import Rule, ScriptedModel
 from tests.unit.llm.asking import answer, assistant, chunks, draft, request, user
 

@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from harken.core.chunks import CallDelta, Chunk, Finish, PartDelta, TextDelta
 from harken.core.messages import CallPlace, FunctionCall, Message, ToolCall
 from harken.errors import ModelError
-from harken.llm.base import CallDelta, Chunk, Finish, Model, PartDelta, Request, TextDelta
+from harken.llm.base import Model, Request
 from harken.llm.scripted import FunctionModel
 from harken.testing import ModelSuite, request_of
 

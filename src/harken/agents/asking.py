@@ -1,0 +1,62 @@
+"""`LoggedUser`: what an agent's action asks the user, and the answer, stand in the log.
+
+The user is a party: the question is what the user heard, with the call as its cause; the answer
+is what the user said, with the question as its cause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from harken.agents.base import Agent
+from harken.core.events import Cause, Reference, TranscriptEntry
+from harken.core.ids import USER, MessageId
+from harken.core.messages import Role
+from harken.core.text import LoggedString
+from harken.world.user import Asked, Leave, NobodyThere, User, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedUser:
+    """A `User` whose questions and answers are logged, as those of one call."""
+
+    user: User
+    agent: Agent
+    call: Reference
+
+    async def ask(self, asked: Asked) -> LoggedString:
+        """Return the answer, with its id. Raises NobodyThere."""
+        options = "".join(f"\n- {option}" for option in asked.options)
+        question = self._log("user", f"[{asked.agent}] asks: {asked.question}{options}", self.call)
+        try:
+            answer = await self.user.ask(asked)
+        except NobodyThere as error:
+            self._log("system", str(error), question)
+            raise
+        return LoggedString(answer, self._log("assistant", answer, question))
+
+    async def permit(self, wanted: Wanted) -> Leave:
+        """Return what the user said, with its id as `said`. Raises NobodyThere."""
+        text = f"[{wanted.agent}] wants {wanted.tool}: {wanted.preview}"
+        question = self._log("user", text, self.call)
+        try:
+            leave = await self.user.permit(wanted)
+        except NobodyThere as error:
+            self._log("system", str(error), question)
+            raise
+        return replace(leave, said=self._log("assistant", in_words(leave), question))
+
+    def _log(self, role: Role, text: str, cause: Cause) -> MessageId:
+        entry = TranscriptEntry(agent_id=USER, role=role, content=text, cause=cause)
+        return self.agent.session.append(entry)
+
+
+def in_words(leave: Leave) -> str:
+    """Write what a user said to a wanted action.
+
+    >>> in_words(Leave(allowed=False, reason="not on Fridays"))
+    'DENY: not on Fridays'
+    """
+    if not leave.allowed:
+        return f"DENY: {leave.reason}"
+    return "ALLOW" if leave.rule is None else f"ALLOW from now on: {leave.rule}"

@@ -1,0 +1,1 @@
+"""Formats: how a provider or a runtime writes conversations; one file each, read and written."""
