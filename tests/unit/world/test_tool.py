@@ -13,7 +13,9 @@ from typing import Any, Literal
 import pytest
 
 from harken import LoggedString, Tool, World, tool
-from harken.world.tool import BadArguments, Caller, OutOfTime
+from harken.core.messages import Content
+from harken.world.result import BadArguments, OutOfTime
+from harken.world.tool import Caller
 
 
 @tool
@@ -25,7 +27,7 @@ def add(a: int, b: int = 1) -> int:
     return a + b
 
 
-def ran(one: Tool, **arguments: Any) -> str:
+def ran(one: Tool, **arguments: Any) -> Content:
     return asyncio.run(one.run(arguments))
 
 
@@ -239,7 +241,7 @@ def test_a_plain_function_does_not_hold_up_the_others() -> None:
         """Wait."""
         return str(here.wait(5))
 
-    async def both() -> str:
+    async def both() -> Content:
         waiting = asyncio.create_task(wait.run({}))
         await asyncio.sleep(0)
         here.set()
@@ -349,7 +351,7 @@ def test_a_tool_that_never_ends_holds_up_no_other_and_not_the_end() -> None:
         never.wait()
         return ""
 
-    async def many() -> str:
+    async def many() -> Content:
         for _ in range(40):
             with pytest.raises(OutOfTime):
                 await stuck.run({})
