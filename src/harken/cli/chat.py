@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from harken.cli.commands import MODES
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.opening import Wish, open_chat
 from harken.cli.plain import PlainChat, report
 from harken.cli.screen.surroundings import Surroundings, has_screen
@@ -88,13 +88,24 @@ def command(wish: Wish, prompt: str | None, as_json: bool, home: Home) -> int:
     if wish.old is None and prompt is not None and not prompt.strip():
         raise click.UsageError("-p needs something to say")
     if prompt is None and not as_json and has_screen():
-        from harken.cli.screen.screen import talk_on_screen
-
-        return talk_on_screen(
-            lambda face: open_chat(home, wish, user=face.questions, on_chunk=face.ears.on_chunk),
-            Surroundings.here(home.folder / "history"),
-        )
+        return talk_on_screen(home, wish)
     return talk_in_lines(home, wish, prompt, as_json=as_json)
+
+
+def talk_on_screen(home: Home, wish: Wish) -> int:
+    """Talk in a terminal. What cannot be opened is said before anything is drawn."""
+    from harken.cli.screen.face import Face
+    from harken.cli.screen.screen import Screen
+
+    face = Face()
+    opened = open_chat(home, wish, user=face.questions, on_chunk=face.ears.on_chunk)
+    where = Surroundings.here(home.folder / "history")
+    with opened.session as session:
+        code = asyncio.run(Screen(face, opened, where).run())
+        session.end("chat")
+    again = command_line("chat", "--resume", session.path.stem)
+    click.secho(f"\nkept; go on with: {again}", dim=True)
+    return code
 
 
 def talk_in_lines(home: Home, wish: Wish, prompt: str | None, *, as_json: bool) -> int:

@@ -7,10 +7,11 @@ never further than `MOST` files.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
@@ -24,6 +25,7 @@ from harken.cli.terminal import safe
 MOST = 50_000
 SHOWN = 50
 _FRESH_S = 10.0
+_PATIENCE = 50
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build"})
 _WORD = re.compile(r"\S+$")
 
@@ -36,13 +38,13 @@ class Tree:
     files: list[str] = field(default_factory=list)
     """Relative paths, those near the top first."""
     _walked_at: float = -_FRESH_S
-    _walking: bool = False
+    walking: bool = False
 
     def refresh(self, now: float) -> Thread | None:
         """Walk the tree again, in a thread, where what is known of it is old."""
-        if self._walking or now - self._walked_at < _FRESH_S:
+        if self.walking or now - self._walked_at < _FRESH_S:
             return None
-        self._walking, self._walked_at = True, now
+        self.walking, self._walked_at = True, now
         thread = Thread(target=self._walk, name="harken files", daemon=True)
         thread.start()
         return thread
@@ -59,7 +61,7 @@ class Tree:
                     found.append(path)
             if len(found) > MOST:
                 break
-        self.files, self._walking = found[:MOST], False
+        self.files, self.walking = found[:MOST], False
 
     def matching(self, wanted: str) -> list[str]:
         """Return the files that fit best: by how a name begins, then by what it holds."""
@@ -94,6 +96,19 @@ class InputCompleter(Completer):
         self.folder = folder
         self.tree = Tree(folder)
 
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        """Yield completions; of files as soon as the tree was walked for the first time."""
+        if "@" in document.text_before_cursor:
+            self.tree.refresh(time.monotonic())
+            for _ in range(_PATIENCE):
+                if self.tree.files or not self.tree.walking:
+                    break
+                await asyncio.sleep(0.02)
+        for completion in self.get_completions(document, complete_event):
+            yield completion
+
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
@@ -104,7 +119,6 @@ class InputCompleter(Completer):
         if word is None:
             return
         if word[0].startswith("@") and "/" not in word[0] and not word[0].startswith("@~"):
-            self.tree.refresh(time.monotonic())
             yield from self._files(word[0][1:])
         elif "/" in word[0]:
             yield from self._paths(word[0].removeprefix("@"))

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from harken.cli.opening import Opened
 from harken.cli.screen.piece import Piece, Rows, note
-from harken.cli.screen.status import home_relative
+from harken.cli.screen.status import folder_text
 from harken.cli.screen.styled import Line, clean
 from harken.cli.screen.surroundings import Surroundings
 from harken.cli.screen.telling import Teller, rewritten
@@ -23,7 +23,7 @@ EXCHANGES = 3
 def greeting(opened: Opened, where: Surroundings) -> Iterator[Piece]:
     """Yield what a new user has to know: the model, the folder, and how to get help."""
     model = model_text(opened.primary.language_model)
-    folder = home_relative(str(where.folder), where.user_home)
+    folder = folder_text(str(where.folder), where.user_home)
     first: Line = [("bold", "harken"), ("dim", f" · {clean(model)} · {clean(folder)}")]
     help_: Line = [("dim", "/help lists commands and keys · Ctrl-D ends")]
     yield Rows("note", [first, help_])

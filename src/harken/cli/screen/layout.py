@@ -114,10 +114,9 @@ class Inputs:
             BufferControl(
                 self.buffer,
                 search_buffer_control=self.search.control,
+                preview_search=True,
                 input_processors=[
-                    ConditionalProcessor(
-                        AfterInput(self._placeholder), Condition(lambda: not self.buffer.text)
-                    )
+                    ConditionalProcessor(AfterInput(self._placeholder), Condition(self._is_empty))
                 ],
             ),
             get_line_prefix=self._prefix,
@@ -177,6 +176,9 @@ class Inputs:
     def _choices(self) -> StyleAndTextTuples:
         question = self.shown.question()
         return fragments(choices(question)) if question is not None else []
+
+    def _is_empty(self) -> bool:
+        return not self.buffer.text and not self.layout.is_searching
 
     def _placeholder(self) -> StyleAndTextTuples:
         text = _MEANWHILE if self.shown.is_running() else _INVITING

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from threading import Thread
-
-import click
 
 from harken.agents.smart import SmartAgent
 from harken.cli.opening import Opened
@@ -29,35 +27,23 @@ from harken.cli.screen.layout import Inputs, Shown
 from harken.cli.screen.piece import Piece, Rows, note
 from harken.cli.screen.questions import ask_lines, preview_lines
 from harken.cli.screen.stage import Stage
-from harken.cli.screen.status import Status, context_tokens, home_relative, summary
+from harken.cli.screen.status import Status, context_tokens, folder_text, summary
 from harken.cli.screen.stream import Stream
 from harken.cli.screen.styled import Line, clean
 from harken.cli.screen.surroundings import Surroundings
 from harken.cli.screen.telling import Teller, prose
 from harken.cli.screen.turns import Ended, Turns
 from harken.cli.tally import Tally, cost_text
-from harken.cli.terminal import program
 from harken.core.events import Event, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.world.user import Wanted
 
 TICK_S = 0.1
 HINT_S = 2.0
+ROOMY = 8
+"""From so many rows on, empty lines stand between what is live."""
 LONG_TURN_S = 30.0
 """A turn longer than this rings when it ends: the user may have looked away."""
-
-
-def talk_on_screen(open_: Callable[[Face], Opened], where: Surroundings) -> int:
-    """Talk until the user ends it; return the exit code. `open_` makes the session.
-
-    What `open_` raises is raised before anything is drawn.
-    """
-    face = Face()
-    with (opened := open_(face)).session as session:
-        code = asyncio.run(Screen(face, opened, where).run())
-        session.end("chat")
-    click.secho(f"kept: {program()} chat --resume {session.path.stem}", dim=True)
-    return code
 
 
 class Screen:
@@ -209,12 +195,13 @@ class Screen:
     def _live_lines(self, width: int, height: int) -> list[Line]:
         """Return what changes often: the end of what streams, who is busy, what waits."""
         now = asyncio.get_running_loop().time()
-        gap: list[Line] = [[]] if self.stage.printer.last is not None else []
+        has_gaps = height >= ROOMY and self.stage.printer.last is not None
+        gap: list[Line] = [[]] if has_gaps else []
         names = {id_: state.name or id_ for id_, state in self.session.agents.items()}
         asking = {question.asked.agent for question in self.questions.waiting}
         below = self.activity.lines(names, now, asking=asking) if self.turns.running else []
         below += self.turns.queued.lines(width)
-        tail = self.stream.tail(width, max(height - len(below) - 3, 1))
+        tail = self.stream.tail(width, max(height - len(below) - 3 * len(gap), 1))
         lines = [*([] if self.stream.joined else gap), *tail] if tail else []
         lines += [*gap, *below] if below else []
         return [*lines, *gap]
@@ -231,7 +218,7 @@ class Screen:
         agent = self.opened.primary
         status = Status(
             model=model_text(agent.language_model),
-            folder=home_relative(str(self.where.folder), self.where.user_home),
+            folder=folder_text(str(self.where.folder), self.where.user_home),
             mode=permissions.mode if permissions is not None else "",
             context_tokens=self._context_tokens,
             cost=cost_text(self._used) if self._used.priced else "",

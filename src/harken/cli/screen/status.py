@@ -10,6 +10,8 @@ from harken.cli.tally import Tally, cost_text, tokens_in_out, tokens_text
 from harken.core.events import Usage
 from harken.views.written import count
 
+LONGEST_FOLDER = 40
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
@@ -62,12 +64,18 @@ def summary(sums: Tally, seconds: float) -> Rows:
     return Rows("summary", [[("dim", " · ".join(filter(None, parts)))]])
 
 
-def home_relative(folder: str, home: str) -> str:
-    """Return a folder as people write it.
+def folder_text(folder: str, home: str) -> str:
+    """Return a folder as people write it; of a long one the end.
 
-    >>> home_relative("/home/ann/tea", "/home/ann"), home_relative("/tea", "/home/ann")
-    ('~/tea', '/tea')
+    >>> folder_text("/home/ann/tea", "/home/ann"), folder_text("/a/b/" + "c" * 40, "/home/ann")
+    ('~/tea', '…/cccccccccccccccccccccccccccccccccccccccc')
     """
     if home not in ("", "/") and (folder == home or folder.startswith(home + "/")):
-        return "~" + folder[len(home) :]
-    return folder
+        folder = "~" + folder[len(home) :]
+    if len(folder) <= LONGEST_FOLDER:
+        return folder
+    above, _, last = folder.rpartition("/")
+    while above and len(last) + len(above.rpartition("/")[2]) < LONGEST_FOLDER:
+        above, _, name = above.rpartition("/")
+        last = f"{name}/{last}"
+    return f"…/{last}"
