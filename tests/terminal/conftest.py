@@ -89,7 +89,7 @@ def chat(tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     with ExitStack() as stack:
 
         def start(*arguments: str, asks: bool = False, **options: Any) -> Terminal:
-            command = [HARKEN, "chat", "--home", home, *arguments]
+            command: list[str | Path] = [HARKEN, "chat", "--home", home, *arguments]
             if not arguments:
                 command += ["--model", f"scripted:{script}"]
             if asks:

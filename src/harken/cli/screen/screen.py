@@ -24,6 +24,7 @@ from harken.cli.screen.greeting import greeting, model_text, past_events, replay
 from harken.cli.screen.hands import Hands
 from harken.cli.screen.keys import bindings
 from harken.cli.screen.layout import Inputs, Shown
+from harken.cli.screen.pace import Pace
 from harken.cli.screen.piece import Piece, Rows, note
 from harken.cli.screen.questions import ask_lines, preview_lines
 from harken.cli.screen.stage import Stage
@@ -53,7 +54,9 @@ class Screen:
         """Prepare everything; nothing is drawn before `run`."""
         self.opened, self.session, self.runtime = opened, opened.session, opened.runtime
         self.where, self.ears, self.questions = where, face.ears, face.questions
-        self.ears.take, self.questions.changed = self._take, self._question_changed
+        self.pace = Pace(self._frame)
+        self.ears.take, self.ears.streaming = self._take, self.pace.ask
+        self.questions.changed = self._question_changed
         self.activity, self.stream = Activity(), Stream()
         self.teller = Teller(opened.session.state, opened.runtime.world.tools)
         self.arming = Arming(self._refocus)
@@ -132,11 +135,15 @@ class Screen:
             return
         if pieces:
             self.stage.print(pieces)
-            self.stage.pace.drawn()
-        else:
-            self.stage.pace.ask()
+        if any(not isinstance(heard, tuple) for heard in batch):
+            self.stage.refresh()  # what the status line says may have changed
         if not self._ticking:
             self._tick()
+
+    def _frame(self) -> None:
+        """Draw what changes often."""
+        self.ears.give_on()
+        self.stage.paint()
 
     def _pieces(self, heard: Heard) -> Iterator[Piece]:
         now = asyncio.get_running_loop().time()
@@ -210,7 +217,7 @@ class Screen:
         """Draw while somebody is busy: times go on."""
         self._ticking = self.turns.running
         if self._ticking:
-            self.stage.pace.ask()
+            self.pace.ask()
             asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _status(self) -> Line:
