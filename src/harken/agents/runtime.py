@@ -1,4 +1,4 @@
-"""What the agents of one tree share: the world, the models, and the kinds of dumb agents."""
+"""What the agents of one tree share: the world, models, templates, kinds of dumb agents."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from harken.agents.schemas import ACTIONS
+from harken.agents.templates import Templates
 from harken.core.chunks import Chunk
 from harken.core.ids import AgentId
 from harken.errors import ConfigError
@@ -29,6 +30,8 @@ class Runtime:
     world: World = field(default_factory=World)
     kinds: Mapping[str, Any] = field(default_factory=dict)
     """Classes of agents by the name that logs record, beside those that `register` knows."""
+    templates: Templates = field(default_factory=Templates)
+    """Kinds of subagents that `task` finds by name."""
     on_chunk: OnChunk | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """With which the models of new agents are asked (`max_tokens`, ...); their births log it."""
