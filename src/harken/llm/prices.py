@@ -22,7 +22,7 @@ from harken.core.events import Usage
 Rate: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 """USD per million tokens."""
 Cost: TypeAlias = Callable[[Usage, str], float | None]
-"""Says what a call of a model cost, in USD; None where that is not known."""
+"""Says what a call of a model cost, in USD, by its provider's name for it; None: not known."""
 
 _SNAPSHOT = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")
 
@@ -107,12 +107,12 @@ class Prices:
         known = [price for price in mine if price is not None and not price.model.endswith("*")]
         return sorted(known, key=lambda price: price.effective_from, reverse=True)
 
-    def costs(self, clock: Clock = system_clock) -> Cost:
-        """Return what says the cost of a call that ended just now, for full names of models."""
+    def costs(self, provider: str, clock: Clock = system_clock) -> Cost:
+        """Return what says the cost of a call of this provider that ended just now."""
 
         def cost(usage: Usage, model: str) -> float | None:
             day = datetime.fromtimestamp(clock() // 1_000_000, UTC).date()
-            price = self.price(model, day)
+            price = self.price(f"{provider}/{model}", day)
             return None if price is None else price.cost(usage)
 
         return cost

@@ -28,7 +28,7 @@ class Provider:
     key_env: str | None = None
     """The variable that holds the key by custom; None where none is needed."""
     api_key: str | None = field(default=None, repr=False)
-    """The key; None where nobody looked for one, empty where there is none."""
+    """The key; None where nobody looked for one, empty where none was found."""
 
     @property
     def extra(self) -> str:
@@ -39,12 +39,6 @@ class Provider:
     def local(self) -> bool:
         """Whether it is this machine: no key, no bill."""
         return is_loopback(urlsplit(self.base_url).hostname or "")
-
-    @property
-    def is_vendor(self) -> bool:
-        """Whether it is the SDK's own maker, for whom alone the SDK may look for a key itself."""
-        vendor = BUILT_IN.get(self.protocol)
-        return vendor is not None and (self.name, self.base_url) == (vendor.name, vendor.base_url)
 
 
 def is_loopback(host: str) -> bool:

@@ -90,10 +90,10 @@ def at(moment: datetime) -> int:
 
 def test_a_day_begins_at_midnight_utc() -> None:
     usage = Usage(input_tokens=1_000_000, output_tokens=0)
-    last = Prices().costs(lambda: at(datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)))
-    first = Prices().costs(lambda: at(datetime(2027, 1, 1, tzinfo=UTC)))
-    assert last(usage, "gemini/gemini-3.8-flash") == pytest.approx(0.75)
-    assert first(usage, "gemini/gemini-3.8-flash") == pytest.approx(1.50)
+    last = Prices().costs("gemini", lambda: at(datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)))
+    first = Prices().costs("gemini", lambda: at(datetime(2027, 1, 1, tzinfo=UTC)))
+    assert last(usage, "gemini-3.8-flash") == pytest.approx(0.75)
+    assert first(usage, "gemini-3.8-flash") == pytest.approx(1.50)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,8 @@ def test_tokens_of_a_kind_without_a_rate_leave_the_cost_unknown() -> None:
 )
 def test_a_model_that_is_not_in_the_table_costs_none_and_not_nothing(model: str) -> None:
     assert Prices().price(model, TODAY) is None
-    assert Prices().costs()(Usage(input_tokens=1, output_tokens=1), model) is None
+    provider, _, name = model.partition("/")
+    assert Prices().costs(provider)(Usage(input_tokens=1, output_tokens=1), name) is None
 
 
 @pytest.mark.parametrize("name", ["gpt-5-2025-08-07", "gpt-5"])
@@ -156,7 +157,7 @@ def test_a_pattern_prices_all_models_that_begin_so_the_longest_first() -> None:
     ]
     found = [Prices(own).price(f"ollama/{name}", TODAY) for name in ("llama", "bigger", "big-one")]
     assert found == own
-    assert Prices(own).costs()(Usage(input_tokens=5, output_tokens=5), "ollama/llama") == 0
+    assert Prices(own).costs("ollama")(Usage(input_tokens=5, output_tokens=5), "llama") == 0
 
 
 def test_of_a_price_that_changes_the_one_in_force_counts() -> None:

@@ -47,9 +47,3 @@ def test_a_key_is_never_shown() -> None:
 )
 def test_local_is_this_machine_and_no_other(host: str, local: bool) -> None:
     assert is_loopback(host) is local
-
-
-def test_only_the_makers_of_the_sdks_are_vendors_and_only_at_home() -> None:
-    assert [one.name for one in BUILT_IN.values() if one.is_vendor] == ["anthropic", "openai"]
-    assert not replace(BUILT_IN["openai"], base_url="https://example.org/v1").is_vendor
-    assert not replace(BUILT_IN["openai"], name="work").is_vendor
