@@ -54,7 +54,7 @@ def test_without_any_file_everything_has_its_default(home: Home, tmp_path: Path)
     assert (settings.model, settings.model_from, settings.permission) == (None, "", "ask")
     assert settings.providers.keys() == BUILT_IN.keys()
     assert (settings.project, settings.notes) == (None, ())
-    assert settings.parameters_for("anthropic/claude-opus-5-5") == {}
+    assert (settings.parameters, settings.model_parameters) == ({}, {})
 
 
 @pytest.mark.usefixtures("trusted")
@@ -106,12 +106,8 @@ def test_tables_are_merged_and_rules_are_added_up(load: Load) -> None:
     assert settings.permission == "plan"
     assert settings.allow == ("read", "bash(make*)")
     assert (settings.ask, settings.deny) == (("web",), ("bash(rm *)",))
-    assert settings.parameters_for("ollama/y") == {"max_tokens": 200, "temperature": 0.5}
-    assert settings.parameters_for("ollama/x") == {
-        "max_tokens": 200,
-        "temperature": 1,
-        "top_k": 6,
-    }
+    assert settings.parameters == {"max_tokens": 200, "temperature": 0.5}
+    assert settings.model_parameters == {"ollama/x": {"temperature": 1, "top_k": 6}}
     assert load(mine, theirs, permission="all").permission == "all"
 
 
@@ -224,14 +220,12 @@ def test_a_trusted_project_may_add_a_server_that_wants_no_key(load: Load) -> Non
 
 
 @pytest.mark.usefixtures("trusted")
-def test_a_file_of_a_project_that_leads_out_of_it_is_refused(
-    load: Load, home: Home, project: Path, tmp_path: Path
+@pytest.mark.parametrize("name", ["config.toml", "agents"])
+def test_what_leads_out_of_a_project_is_refused(
+    home: Home, project: Path, tmp_path: Path, name: str
 ) -> None:
-    load()
-    (tmp_path / "other.toml").write_text('model = "ollama/x"')
-    file = project / ".harken" / "config.toml"
-    file.unlink()
-    file.symlink_to(tmp_path / "other.toml")
+    (tmp_path / name).mkdir()
+    (project / ".harken" / name).symlink_to(tmp_path / name)
     with pytest.raises(ConfigError, match="is a link out of its folder"):
         load_settings(home, folder=project, environ={})
 

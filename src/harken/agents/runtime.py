@@ -35,12 +35,18 @@ class Runtime:
     on_chunk: OnChunk | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """With which the models of new agents are asked (`max_tokens`, ...); their births log it."""
+    model_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The same for some models, by name; they count before those for all."""
 
     def __post_init__(self) -> None:
         """Refuse a tool with the name of an action. Raises ConfigError."""
         for name in ACTIONS:
             if name in self.world.tools:
                 raise ConfigError(f"a tool cannot be named {name}: that is an action of agents")
+
+    def parameters_for(self, model: str | None) -> dict[str, Any]:
+        """Return with which parameters a new agent asks the model of this name."""
+        return {**self.parameters, **self.model_parameters.get(model or "", {})}
 
     def model_named(self, name: str | None) -> Model:
         """Return a model. Raises ConfigError where the name is none or unknown."""

@@ -65,12 +65,12 @@ class SmartAgent(Actor):
         if model is not None:
             runtime = replace(runtime, model=model)
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
-        self._given = {
+        self._model_name = runtime.model.name if runtime.model is not None else None
+        self._given: dict[str, Any] = {
             "tools": None if tools is None else list(tools),
             "budget": budget,
-            "parameters": dict(runtime.parameters) or None,
+            "parameters": runtime.parameters_for(self._model_name) or None,
         }
-        self._model_name = runtime.model.name if runtime.model is not None else None
 
     def restore(self, state: AgentState) -> None:
         """Everything is in the state; there is nothing beside it."""
@@ -96,10 +96,9 @@ class SmartAgent(Actor):
     ) -> SmartAgent:
         """Make, without its birth, a subagent that shares this agent's world and models."""
         child = SmartAgent(self.session, system_prompt, runtime=self.runtime, tools=tools)
-        child._model_name = self.language_model
-        if template is not None:
-            child._given["template"] = template.origin
-            child._model_name = template.model or self.language_model
+        child._model_name = (template and template.model) or self.language_model
+        child._given["parameters"] = self.runtime.parameters_for(child._model_name) or None
+        child._given["template"] = None if template is None else template.origin
         return child
 
     @property

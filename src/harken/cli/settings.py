@@ -56,10 +56,6 @@ class Settings:
     notes: tuple[str, ...] = ()
     """What the user should be told, a line each: a project that is ignored."""
 
-    def parameters_for(self, model: str) -> dict[str, Any]:
-        """Return with which parameters a model is asked."""
-        return {**self.parameters, **self.model_parameters.get(model, {})}
-
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return what gives models by name, with these providers, keys and prices."""
         return one_per_name(base=base, providers=self.providers, prices=self.prices)
@@ -91,9 +87,11 @@ def load_settings(
     found = _with_file(Settings(providers=BUILT_IN), read_config(mine), mine)
     folders = [home.folder / AGENTS]
     if project is not None and project.trusted:
-        theirs = project.folder / CONFIG
+        theirs, agents = project.folder / CONFIG, project.folder / AGENTS
+        _check_inside(theirs)
+        _check_inside(agents)
         found = _with_file(found, _of_project(theirs, found.providers), theirs)
-        folders.insert(0, project.folder / AGENTS)
+        folders.insert(0, agents)
     if environ.get(MODEL, "").strip():
         found = replace(found, model=environ[MODEL].strip(), model_from=MODEL)
     if model is not None:
@@ -117,13 +115,17 @@ def with_keys(providers: Mapping[str, Provider], environ: Mapping[str, str]) -> 
     }
 
 
+def _check_inside(path: Path) -> None:
+    """Raise ConfigError where something of a project is a link out of it, into other files."""
+    if path.resolve().parent != path.parent:
+        raise ConfigError(f"{path}: is a link out of its folder: copy what it leads to")
+
+
 def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
     """Read the file of a trusted project, which may say much, but not where keys go.
 
     Raises ConfigError for what only the user's own file may say.
     """
-    if file.resolve().parent != file.parent:
-        raise ConfigError(f"{file}: is a link out of its folder: copy the file")
     config = read_config(file)
     refused = [
         *(f"providers.{name} exists already" for name in config.providers if name in known),

@@ -157,6 +157,25 @@ def test_a_template_names_the_model_of_its_agent(tmp_path: Path) -> None:
     assert birth["language_model"] == "other"
 
 
+def test_an_agent_is_asked_with_the_parameters_for_its_model(tmp_path: Path) -> None:
+    other = ScriptedModel([{"answer": "Hi"}], name="other")
+    one = with_template(
+        tmp_path,
+        "---\nmodel: other\n---\nHi",
+        ANN,
+        call("task", "c2", name="Bob", tools=[]),
+        models=lambda name: other,
+        parameters={"max_tokens": 5, "thinking": True},
+        model_parameters={"other": {"thinking": False}, "play": {"max_tokens": 6}},
+    )
+    asked = {row["name"]: row["spec"]["parameters"] for row in one.rows(event_type="agent_created")}
+    assert asked == {
+        "main": {"max_tokens": 6, "thinking": True},
+        "Ann": {"max_tokens": 5, "thinking": False},
+        "Bob": {"max_tokens": 6, "thinking": True},
+    }
+
+
 def no_models(name: str) -> Any:
     raise ConfigError(f"there is no model {name!r}")
 
