@@ -127,6 +127,11 @@ class Provider:
         with self._lock:
             self._connections.append(connection)
 
+    @property
+    def connections(self) -> int:
+        """How many connections there have been."""
+        return len(self._connections)
+
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers the requests of one connection."""

@@ -58,11 +58,14 @@ class Wire(Protocol):
 
 
 def endpoint(provider: Provider, base: str = "", **more: Any) -> Endpoint:
-    return Endpoint(
-        base_url=provider.url + base,
-        api_key=KEY,
-        **{"timeout_s": 2.0, "max_retries": 0, "key_name": "THE_KEY", **more},
-    )
+    usual = {
+        "base_url": provider.url + base,
+        "api_key": KEY,
+        "key_name": "THE_KEY",
+        "timeout_s": 2.0,
+        "max_retries": 0,
+    }
+    return Endpoint(**{**usual, **more})
 
 
 def in_pieces(text: str, size: int = 7) -> list[str]:
