@@ -25,7 +25,7 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
-from harken.formats.calls import CallIds, WireCall, as_object, content_of, spoken
+from harken.formats.calls import CallIds, WireCall, as_object, clean, content_of, spoken
 from harken.formats.images import sendable
 from harken.formats.turns import Block, Conversation, Place, Turn
 
@@ -128,9 +128,11 @@ def _write(item: Part | WireCall, place: Place) -> Block | None:
 
 
 def _thinking(part: ThinkingPart) -> Block | None:
-    """Return thinking that has a signature: without one the provider refuses it."""
+    """Return thinking that has a signature and is unchanged: any other the provider refuses."""
     signature = (part.meta or {}).get("signature")
     if not isinstance(signature, str) or not signature:
+        return None
+    if (clean(signature), clean(part.text)) != (signature, part.text):
         return None
     return {"type": "thinking", "thinking": part.text, "signature": signature}
 

@@ -26,7 +26,7 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
-from harken.formats.calls import CallIds, WireCall, as_object, content_of, spoken
+from harken.formats.calls import CallIds, WireCall, as_object, clean, content_of, spoken
 from harken.formats.images import sendable
 from harken.formats.turns import Block, Conversation, Place, Turn
 
@@ -83,7 +83,7 @@ def _write(model: str | None, item: Part | WireCall, place: Place) -> Block | No
             return {"type": "text", "text": item.text}
         case ThinkingPart():
             wanted = model is not None and (item.meta or {}).get(REASONING) == model
-            return {"type": REASONING, "text": item.text} if wanted else None
+            return {"type": REASONING, "text": clean(item.text)} if wanted else None
         case ImagePart():
             return _image(sendable(item)) if place != "assistant" else None
         case OtherPart():

@@ -50,7 +50,9 @@ _STATUSES: dict[int, Failure] = {
     429: "rate_limit",
 }
 _TIMEOUT = frozenset({"APITimeoutError", "TimeoutException", "TimeoutError"})
-_NETWORK = frozenset({"APIConnectionError", "TransportError", "StreamError", "OSError"})
+_NETWORK = frozenset(
+    {"APIConnectionError", "TransportError", "StreamError", "InvalidURL", "OSError"}
+)
 _UNREADABLE = frozenset({"DecodingError", "UnicodeDecodeError", "JSONDecodeError"})
 _KEY_LIKE = re.compile(
     r"(?i:bearer|basic)\s+\S+|(?<=provided: )\S+"
