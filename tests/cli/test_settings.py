@@ -239,11 +239,13 @@ def test_the_resolver_has_the_providers_and_prices_of_the_settings(load: Load) -
         models("openai/m")
 
 
-@pytest.mark.parametrize("kind", ["folder", "binary", "huge"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "binary", "huge"])
 def test_what_is_no_file_of_text_is_refused(home: Home, tmp_path: Path, kind: str) -> None:
     file = home.folder / "config.toml"
     if kind == "folder":
         file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
     else:
         file.write_bytes(b"\xff\xfe" if kind == "binary" else b"#" * (1 << 21))
     with pytest.raises(ConfigError) as caught:

@@ -98,10 +98,12 @@ class _Malformed(Exception):
 def read_config(file: Path) -> ConfigFile:
     """Read a `config.toml`; one that is not there is empty. Raises ConfigError, on one line."""
     try:
+        if not file.is_file():  # a pipe would never end
+            if file.exists():
+                raise ConfigError(f"{file}: is no file")
+            return ConfigFile()
         with file.open("rb") as opened:
             data = opened.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        return ConfigFile()
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from None
     if len(data) > MAX_BYTES:
