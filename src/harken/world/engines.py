@@ -66,7 +66,8 @@ class Ripgrep:
         """Return the call of `rg`."""
         files = [self.program, "--no-config", "--no-messages", "--null", "--color=never"]
         files += ["--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global"]
-        files += ["--hidden", "--glob=!.git"] if query.hidden else []
+        # With `--type`, or with a rule of git that wants them, hidden files would be found.
+        files += ["--hidden", "--glob=!.git"] if query.hidden else ["--glob=!.*"]
         files += _types(query.glob)
         if query.pattern is None:
             return [*files, "--files", "--", "."]

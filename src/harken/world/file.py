@@ -129,7 +129,7 @@ def create(root: Root, path: Path, data: bytes) -> None:
 def _link(new: Path, path: Path) -> None:
     """Give a file its name; FileExistsError where that is taken: nothing is ever replaced."""
     try:
-        os.link(new, path, follow_symlinks=False)
+        os.link(new, path)
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
             raise

@@ -207,7 +207,7 @@ class Files:
     def _known(self, caller: Caller | None, file: Path) -> Known | None:
         if caller is None:
             return None
-        return _known_files(caller).known(caller.agent, self.root.name(file))
+        return _known_files(caller).before(caller, self.root.name(file))
 
     def _learn(
         self, caller: Caller | None, file: Path, known: Known, *, wrote: bool = False

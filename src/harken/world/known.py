@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from harken.core.events import Reference
+from harken.core.ids import base_of
 from harken.core.messages import ChatMessage, Meta, TextPart
 from harken.session.session import Session
 from harken.world.file import WHOLE, load
@@ -92,7 +94,7 @@ def _known(hash_: str, seen: Any, lines: Any) -> Known:
     try:
         spans = tuple((int(first), int(last)) for first, last in pairs)
         return Known(hash_, spans, int(lines))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return Known(hash_, (), 0)
 
 
@@ -103,9 +105,21 @@ class _Agent:
     layout: object = None
     """Of the agent's state: another one where the context is no longer what it was."""
     position: int = 0
+    """At the message whose calls are under way, else at the end."""
     files: dict[str, Known] = field(default_factory=dict)
-    pending: dict[str, dict[str, Known]] = field(default_factory=dict)
-    """Call -> what it wrote, as long as its result is not in the context."""
+    written: dict[Reference, dict[str, Known]] = field(default_factory=dict)
+    """Call -> what it wrote, as long as calls of the same message are under way."""
+
+
+def _take(files: dict[str, Known], message: ChatMessage) -> None:
+    """Add what a message says of files."""
+    for path, known in files_in(message):
+        files[path] = known.with_earlier(files.get(path))
+
+
+def _under_way(agent: Any) -> set[Reference]:
+    """Return the calls of an agent that have no result in its context."""
+    return {call.reference for call in agent.session.agent(agent.agent_id).open_calls.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,34 +137,45 @@ class KnownFiles:
         """Keep it for files of this folder; None: only those with absolute names are looked at."""
         self._root = None if folder is None else Root(folder)
         self._sessions: WeakKeyDictionary[Session, dict[str, _Agent]] = WeakKeyDictionary()
-        self._looks: dict[Path, _Look] = {}
+        self._looks: dict[str, _Look] = {}
 
     def of(self, agent: Any) -> Mapping[str, str]:
         """Return what an agent knows: path (from the folder, or absolute) -> hash of its content.
 
         Costs only what is new in its context, except after that was edited.
         """
-        return {path: known.hash for path, known in self._all(agent).items()}
+        mine = self._agent(agent)
+        every = dict(mine.files)
+        context = agent.session.context(agent.agent_id)
+        for at in range(mine.position, len(context)):
+            _take(every, context[at])
+        for new in mine.written.values():
+            every |= new
+        return {path: known.hash for path, known in every.items()}
 
-    def known(self, agent: Any, path: str) -> Known | None:
-        """Return what an agent knows of one file; None: nothing."""
-        return self._all(agent).get(path)
+    def before(self, caller: Caller, path: str) -> Known | None:
+        """Return what of a file was known where a call was made; None: nothing.
 
-    def learn(self, caller: Caller | None, path: str, known: Known, *, wrote: bool = False) -> None:
+        A model makes the calls of a message before it has the result of any of them. So what
+        another one reads does not count, but what another one wrote does: it meant that.
+        """
+        mine = self._agent(caller.agent)
+        for new in reversed(mine.written.values()):
+            if path in new:
+                return new[path]
+        return mine.files.get(path)
+
+    def learn(self, caller: Caller, path: str, known: Known, *, wrote: bool = False) -> None:
         """Take note of what a call has read or written.
 
-        What a model reads it knows when the result is in its context, not before: a call in the
-        same message was made without it. What it writes it knows at once. An agent that acts in
-        code has no open call, and knows everything at once.
+        What a model reads it knows when the result is in its context, and by that alone. An agent
+        that acts in code has no call under way, and knows everything at once.
         """
-        if caller is None:
-            return
         mine = self._agent(caller.agent)
-        calls = caller.agent.session.agent(caller.agent.agent_id).open_calls.values()
-        if all(call.reference != caller.call for call in calls):
+        if caller.call not in _under_way(caller.agent):
             mine.files[path] = known.with_earlier(mine.files.get(path))
         elif wrote:
-            mine.pending.setdefault(caller.call, {})[path] = known
+            mine.written.setdefault(caller.call, {})[path] = known
 
     def changed(self, agent: Any) -> Mapping[str, str | None]:
         """Return the files that are no longer what an agent knows: path -> hash now.
@@ -165,39 +190,32 @@ class KnownFiles:
                 changed[name] = now
         return changed
 
-    def _all(self, agent: Any) -> Mapping[str, Known]:
-        mine = self._agent(agent)
-        if not mine.pending:
-            return mine.files
-        open_calls = agent.session.agent(agent.agent_id).open_calls.values()
-        references = {call.reference for call in open_calls}
-        mine.pending = {call: new for call, new in mine.pending.items() if call in references}
-        every = dict(mine.files)
-        for new in mine.pending.values():
-            every |= new
-        return every
-
     def _agent(self, agent: Any) -> _Agent:
         """Return what is kept for an agent, after reading what is new in its context."""
         state = agent.session.agent(agent.agent_id)
-        agents = self._sessions.setdefault(agent.session, {})
-        mine = agents.setdefault(agent.agent_id, _Agent())
+        mine = self._sessions.setdefault(agent.session, {}).setdefault(agent.agent_id, _Agent())
         context = agent.session.context(agent.agent_id)
         if mine.layout is not state.layout or mine.position > len(context):
             mine.layout, mine.position, mine.files = state.layout, 0, {}
-        for at in range(mine.position, len(context)):
-            for path, known in files_in(context[at]):
-                mine.files[path] = known.with_earlier(mine.files.get(path))
-        mine.position = len(context)
+        acting = {base_of(call) for call in _under_way(agent)}
+        if mine.written:
+            written = mine.written.items()
+            mine.written = {call: new for call, new in written if base_of(call) in acting}
+        while mine.position < len(context):
+            message = context[mine.position]
+            if acting and getattr(message, "message_id", None) in acting:
+                break  # what comes after it are results that no call of it was made with
+            _take(mine.files, message)
+            mine.position += 1
         return mine
 
-    def _path(self, name: str) -> Path | None:
+    def _path(self, name: str) -> str | None:
         """Return where a file is; None where that cannot be said."""
         if name.startswith("/"):
-            return Path(name)
-        return None if self._root is None else self._root.folder / name
+            return name
+        return None if self._root is None else f"{self._root.folder}/{name}"
 
-    def _now(self, path: Path) -> str | None:
+    def _now(self, path: str) -> str | None:
         """Return the hash that a file has now."""
         try:
             found = os.lstat(path)
@@ -210,7 +228,7 @@ class KnownFiles:
         if look is not None and look.stat == same:
             return look.hash
         try:
-            hash_ = load(self._root or Root("/"), path).hash
+            hash_ = load(self._root or Root("/"), Path(path)).hash
         except Failed:
             return None
         if time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns) > _RACY_NS:

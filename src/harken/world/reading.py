@@ -69,7 +69,7 @@ def _check_reached(shown: Window, name: str, total: int | None) -> None:
 
 
 def _known(hash_: str, shown: Window, total: int) -> Known:
-    if shown.first == 1 and shown.at_end and not shown.shortened:
+    if total == 0 or (shown.first == 1 and shown.at_end and not shown.shortened):
         return Known(hash_)
     seen = () if shown.shortened else ((shown.first, shown.last),)
     return Known(hash_, seen, total)

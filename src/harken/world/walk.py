@@ -42,14 +42,14 @@ class Rules:
     """The last one first: it decides."""
     any_name: re.Pattern[str]
     """Fits where one of the names does: most names fit none, and one look says so."""
-    has_paths: bool
+    paths: Sequence[Rule]
+    """Those of the rules that are about paths, in the same order."""
 
     def say(self, names: Sequence[str], *, is_folder: bool) -> bool | None:
         """Return whether a path is ignored; None: nothing is said of it."""
-        if not (self.has_paths or self.any_name.match(names[-1])):
-            return None
-        below = names[self.depth :]
-        for rule in self.rules:
+        rules = self.rules if self.any_name.match(names[-1]) else self.paths
+        below = names[self.depth :] if self.paths else ()
+        for rule in rules:
             if rule.folders_only and not is_folder:
                 continue
             if rule.name.match(names[-1]) if rule.name else fits(rule.parts, below):
@@ -61,13 +61,13 @@ def rules_in(folder: str, depth: int) -> Rules | None:
     """Read the `.gitignore` of a folder; None where there is none that says anything."""
     try:
         with open(os.path.join(folder, ".gitignore"), "rb") as file:  # noqa: PTH123, PTH118 - fast
-            lines = os.fsdecode(file.read(_LONGEST)).splitlines()
+            lines = os.fsdecode(file.read(_LONGEST)).replace("\r\n", "\n").split("\n")
     except OSError:
         return None
     rules = [rule for line in reversed(lines) if (rule := rule_of(line)) is not None]
     names = "|".join(rule.name.pattern for rule in rules if rule.name is not None)
-    has_paths = any(rule.name is None for rule in rules)
-    return Rules(depth, rules, re.compile(names or r"(?!)"), has_paths) if rules else None
+    paths = [rule for rule in rules if rule.name is None]
+    return Rules(depth, rules, re.compile(names or r"(?!)"), paths) if rules else None
 
 
 def rule_of(line: str) -> Rule | None:
@@ -125,16 +125,15 @@ def walk(base: str, *, hidden: bool = False) -> Iterator[str]:
 
 
 def _left_out(folder: _Folder, name: str, *, hidden: bool, is_folder: bool) -> bool:
-    said: bool | None = None
+    if name[0] == "." and (name == ".git" or not hidden):
+        return True
     if folder.rules:
         names = [*folder.names, name]
         for rules in folder.rules:
             said = rules.say(names, is_folder=is_folder)
             if said is not None:
-                break
-    if name[0] == "." and (name == ".git" if hidden else said is None):
-        return True
-    return said is True
+                return said
+    return False
 
 
 def _with_own_rules(base: str, folder: _Folder, entries: set[str]) -> _Folder:
