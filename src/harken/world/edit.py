@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from harken.world.file import WHOLE
 from harken.world.result import Failed
+from harken.world.root import size_text
 
 _LISTED = 10
 _COMPARED = 20_000
@@ -62,6 +64,9 @@ def edited(data: bytes, old: str, new: str, *, replace_all: bool = False) -> Edi
             f"old_string is {len(at)} times in the file, at lines {listed}: give more of what "
             f"stands around the one that is meant, or set replace_all"
         )
+    size = len(data) + len(at) * (len(given) - len(wanted))
+    if size > WHOLE:  # asked before it is made: it may be more than there is memory
+        raise Failed(f"the file would be too large: {size_text(size)}")
     where = lines if len(at) <= _LISTED else []
     return Edited(data.replace(wanted, given), len(at), where)
 

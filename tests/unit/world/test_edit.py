@@ -67,6 +67,11 @@ def test_of_mixed_line_ends_those_of_the_old_text_count() -> None:
     assert edited(mixed, "c\nd", "C\nD").data == b"a\r\nb\r\nC\nD\n"
 
 
+def test_what_would_be_far_too_large_is_not_made() -> None:
+    with pytest.raises(Failed, match=r"too large: 10\.0 TB"):
+        edited(b"x" * 5_000_000, "x", "y" * 2_000_000, replace_all=True)
+
+
 def test_bytes_that_are_not_touched_stay_what_they_were() -> None:
     data = b"\xef\xbb\xbfcaf\xe9 \xff\nx = 1\n\0"
     assert edited(data, "x = 1", "x = 2").data == b"\xef\xbb\xbfcaf\xe9 \xff\nx = 2\n\0"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken import DumbAgent, Runtime, SmartAgent, World, register
+from harken import DumbAgent, Runtime, SmartAgent, World, register, tool
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.messages import Message, TextPart, text_of
 from harken.world.file import WHOLE, hash_of
@@ -123,6 +123,22 @@ def test_own_changes_in_the_same_message_are_known(tmp_path: Path, file: Path) -
     assert file.read_text() == "uno\n"
     assert (file.parent / "b.txt").read_text() == "really\n"
     assert known(one)["b.txt"] == hash_of(b"really\n")
+
+
+def test_what_is_under_way_is_known_to_those_who_look(tmp_path: Path, file: Path) -> None:
+    seen: list[dict[str, str]] = []
+
+    @tool
+    async def look(caller: Caller) -> str:
+        """Look at what the caller knows."""
+        seen.append(dict(caller.agent.runtime.world.known.of(caller.agent)))
+        return "seen"
+
+    made = calls(read("a.txt", "c1"), write("b.txt", "b", "c2"), call("look", "c3"))
+    one = filing(tmp_path, main=[made, "Done."])
+    one.runtime.world.tools["look"] = look
+    one.ask("Go.")
+    assert seen == [{"a.txt": hash_of(b"one\n"), "b.txt": hash_of(b"b")}]
 
 
 def test_it_is_the_same_after_a_resume(tmp_path: Path, file: Path) -> None:
@@ -371,7 +387,7 @@ def test_a_long_context_is_read_once(tmp_path: Path, file: Path) -> None:
 
 
 def test_a_caller_that_is_nobody_knows_nothing(tmp_path: Path, file: Path) -> None:
-    tool = world(file.parent).tools["write"]
+    writing = world(file.parent).tools["write"]
     arguments = {"path": "new.txt", "content": "x"}
-    assert isinstance(asyncio.run(tool.run(arguments)), list)
+    assert isinstance(asyncio.run(writing.run(arguments)), list)
     assert (file.parent / "new.txt").read_text() == "x"

@@ -1,13 +1,16 @@
 """The tools `write` and `edit` on a file system: all or nothing, and nothing else is touched."""
 
+import asyncio
 import os
 import stat
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from harken.world.file import WHOLE, create, hash_of, replace
+from harken.world.files import to_the_end
 from harken.world.result import Failed
 from harken.world.root import Root
 from tests.unit.world.filing import DENIED, Desk, fill
@@ -64,6 +67,35 @@ def test_what_cannot_be_a_file_says_so(tmp_path: Path) -> None:
     assert "too large" in desk.failure("write", path="b", content="x" * (WHOLE + 1))
     assert "too long" in desk.failure("write", path="n" * 300, content="x")
     assert names(tmp_path) == ["pipe", "src"]
+
+
+def test_a_file_too_large_to_be_known_is_not_changed(tmp_path: Path) -> None:
+    fill(tmp_path, {"a.txt": b"x" * (WHOLE + 1)})
+    desk = Desk(tmp_path)
+    assert "too large" in desk.failure("write", path="a.txt", content="x")
+    assert "too large" in desk.failure("edit", path="a.txt", old_string="x", new_string="y")
+
+
+def test_a_change_that_nobody_waits_for_is_waited_for() -> None:
+    """What goes on after it was cancelled would meet the next change."""
+    begun, done = threading.Event(), threading.Event()
+
+    def change() -> None:
+        begun.set()
+        time.sleep(0.1)
+        done.set()
+        raise ValueError("also where it fails")
+
+    async def cancelled() -> None:
+        changing = asyncio.create_task(to_the_end(change))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        changing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await changing
+        assert done.is_set()
+
+    asyncio.run(cancelled())
 
 
 def test_a_dangling_symlink_makes_no_file_outside(tmp_path: Path) -> None:
