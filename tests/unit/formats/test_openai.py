@@ -134,9 +134,18 @@ def test_thinking_is_not_sent_to_others_than_the_one_that_wants_it_back() -> Non
     assert [m.get("reasoning_content") for m in said] == ["Hm.", "", None]
 
 
+def test_what_google_signs_a_call_with_goes_back_to_it_alone() -> None:
+    signed = ToolCall("c1", LOOK.function, meta={"extra_content": {"gemini-3": {"google": "x"}}})
+    context = [ASKED, Message("assistant", None, [signed]), result("Jill")]
+    for model, extra in (("gemini-3", {"google": "x"}), ("gpt-9", None), (None, None)):
+        [call] = written(*context, model=model)[1]["tool_calls"]
+        assert call.get("extra_content") == extra
+
+
 def test_tools_are_functions() -> None:
     body = body_of([ASKED], [{"name": "look", "description": "Look.", "parameters": {}}])
-    function = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
+    schema = {"type": "object", "properties": {}}
+    function = {"name": "look", "description": "Look.", "parameters": schema}
     assert body["tools"] == [{"type": "function", "function": function}]
     assert "tools" not in body_of([ASKED])
 

@@ -373,6 +373,13 @@ def test_thinking_that_the_server_wants_back_says_who_thought() -> None:
         assert first == ThinkingPart("Hmm.", {"reasoning_content": "deep-1"})
 
 
+def test_what_a_call_is_signed_with_is_kept_with_whom_it_is_for() -> None:
+    event = calls(function("a", "{}", id="x", index=0, extra_content={"google": "s"}))
+    made = drafted(openai_chunks([event], "gemini-3")).message().tool_calls
+    meta = {"extra_content": {"gemini-3": {"google": "s"}}}
+    assert made == [ToolCall("x", FunctionCall("a", "{}"), meta=meta)]
+
+
 def test_text_may_come_in_blocks() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hmm."}]}
     events = [choice({"content": [thinking, {"type": "text", "text": "Hi."}]})]

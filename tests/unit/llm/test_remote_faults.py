@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.core.messages import Message, ThinkingPart
 from harken.errors import Failure, ModelError
 from tests.agent_kit import check_log, stage
 from tests.provider.server import HANG, Answer, Provider, as_json
@@ -17,6 +18,9 @@ pytestmark = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
 Make = Callable[[Wire], Answer]
 HTML = {"content-type": "text/html"}
 TOO_LONG = "prompt is too long: 215000 tokens > 200000 maximum"
+
+
+THOUGHT = Message("assistant", [ThinkingPart("Hm, very long.")])
 
 
 def begun(wire: Wire, *more: object) -> Answer:
@@ -77,7 +81,13 @@ FAULTS: dict[str, tuple[Failure, int | None, Make]] = {
     "no stream": ("malformed", None, lambda w: Answer([b"<html>Welcome</html>"], 200, HTML)),
     "no stream but JSON": ("malformed", None, lambda w: as_json({"hello": "world"})),
     "an end that is none": ("failed", None, lambda w: w.answer("Hi", stop_reason="error")),
+    "nothing is said": ("failed", None, lambda w: w.answer(THOUGHT, stop_reason="length")),
+    "a refusal": ("refused", None, lambda w: w.answer("", stop_reason="refusal")),
 }
+
+
+USED = {"an end that is none", "nothing is said", "a refusal"}
+"""Faults of answers that came to an end, and that say what they used."""
 
 
 @pytest.mark.req("S0-22")
@@ -87,7 +97,8 @@ def test_a_fault_is_told_in_one_line_and_the_session_goes_on(
 ) -> None:
     why, status, make = FAULTS[fault]
     with Provider([make(wire), wire.answer("It is Jill.")]) as provider:
-        play = stage(tmp_path, wire.model(provider, timeout_s=0.2))
+        timeout_s = 0.2 if "hang" in fault else 10
+        play = stage(tmp_path, wire.model(provider, timeout_s=timeout_s))
         with pytest.raises(ModelError) as failed:
             play.ask("Who is it?")
         assert (failed.value.why, failed.value.status) == (why, status)
@@ -97,9 +108,10 @@ def test_a_fault_is_told_in_one_line_and_the_session_goes_on(
         assert KEY not in text
         assert len(text) < 500
 
-        resumed = play.again(wire.model(provider))
+        resumed = play.again(wire.model(provider, timeout_s=10))
         assert resumed.ask() == "It is Jill."
     assert provider.bodies[0] == provider.bodies[1], "asked again, the same: nothing is doubled"
+    assert ("usage" in resumed.rows(event_type="llm_response")[0]) == (fault in USED)
     ends = [row["stop_reason"] for row in resumed.rows(event_type="llm_response")]
     assert ends[0] == "error"
     assert len(ends) == 2

@@ -30,7 +30,7 @@ from harken.testing import request_of
 from tests.agent_kit import check_log, run, stage
 from tests.provider import checks
 from tests.provider.server import Answer, Provider
-from tests.provider.wire import ANTHROPIC, OPENAI, WIRES, Wire, endpoint
+from tests.provider.wire import ANTHROPIC, KEY, OPENAI, WIRES, Wire, endpoint
 from tests.unit.formats.contexts import PNG, flat
 
 every_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
@@ -258,6 +258,22 @@ def test_parameters_cannot_change_what_was_said(wire: Wire) -> None:
     body = sent(wire, messages=[], stream=False)
     assert body["messages"]
     assert body["stream"] is True
+
+
+@every_wire
+def test_headers_of_an_endpoint_are_sent_and_the_key_only_as_one(wire: Wire) -> None:
+    with Provider([wire.answer("Hi.")]) as provider:
+        model = wire.model(provider, headers={"X-Title": "Harken"})
+
+        async def ask() -> None:
+            async for _ in model.stream(request_of("Hi")):
+                pass
+
+        run(ask())
+    [asked] = provider.asked
+    assert asked.headers["x-title"] == "Harken"
+    assert KEY not in f"{asked.path} {asked.headers} {asked.body}"
+    assert asked.path == wire.path
 
 
 def test_anthropic_is_told_a_limit_that_all_its_models_have() -> None:
