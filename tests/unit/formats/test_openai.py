@@ -185,6 +185,18 @@ def test_a_body_that_others_wrote_is_read() -> None:
     ]
 
 
+def test_older_and_other_forms_of_an_answer_are_read() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    called = {"name": "look", "arguments": {"at": "it"}}
+    message = {"content": [thinking, image, {"type": "refusal", "refusal": "No."}]}
+    assert message_of({"choices": [{"message": {**message, "function_call": called}}]}) == Message(
+        "assistant",
+        [ThinkingPart("Hm."), ImagePart(url="https://example.org/a.png"), TextPart("No.")],
+        [ToolCall("", FunctionCall("look", '{"at":"it"}'))],
+    )
+
+
 def test_a_whole_answer_is_read() -> None:
     call = {
         "id": "c1",

@@ -179,6 +179,16 @@ def test_the_log_has_the_usage_with_the_cached_part_of_it_and_the_cost(
 
 
 @every_wire
+def test_a_cost_that_nobody_knows_is_none(tmp_path: Path, wire: Wire) -> None:
+    with Provider([wire.answer("Hi.")]) as provider:
+        kind = AnthropicModel if wire is ANTHROPIC else OpenAIModel
+        where = endpoint(provider, "" if wire is ANTHROPIC else "/v1")
+        play = stage(tmp_path, kind("x/y", "y", endpoint=where, cost=lambda usage, model: None))
+        play.ask("Hi!")
+    assert "cost_usd" not in play.rows(event_type="llm_response")[0]
+
+
+@every_wire
 @pytest.mark.req("S0-22")
 def test_a_cancelled_answer_keeps_its_text_and_closes_the_connection(
     tmp_path: Path, wire: Wire
@@ -291,6 +301,18 @@ def test_breakpoints_can_be_left_to_the_provider() -> None:
     body = sent(ANTHROPIC, cache_control={"type": "ephemeral"})
     assert body["cache_control"] == {"type": "ephemeral"}
     assert "cache_control" not in str(body["messages"])
+
+
+@every_wire
+def test_waiting_that_is_no_number_is_left_to_the_sdk(wire: Wire) -> None:
+    busy = wire.error(429, "later", retry_after="0.001", retry_after_ms="soon")
+    with Provider([busy, wire.answer("Hi.")]) as provider:
+        model = wire.model(provider, max_retries=1)
+
+        async def ask() -> Any:
+            return [chunk async for chunk in model.stream(request_of("Hi"))]
+
+        assert run(ask())
 
 
 @every_wire
