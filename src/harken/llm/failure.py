@@ -186,6 +186,8 @@ def _why(status: int | None, said: Any) -> Failure:
 
 def _words(said: Any) -> str:
     """Return the message in what a provider said, whatever its shape."""
+    if isinstance(said, list) and said:
+        return _words(said[0])
     if isinstance(said, dict):
         for name in ("error", "message", "detail"):
             inner = said.get(name)

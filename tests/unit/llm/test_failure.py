@@ -73,6 +73,11 @@ def test_a_connection_that_takes_too_long_is_no_silence_of_the_model() -> None:
     assert [FAILURES.of(error).why for error in (slow, silent)] == ["network", "timeout"]
 
 
+def test_the_message_is_found_wherever_it_stands() -> None:
+    for body in ({"error": {"message": "oops"}}, [{"error": {"message": "oops"}}], "oops"):
+        assert "(400): oops; " in str(FAILURES.of(Refused(400, body)))
+
+
 def test_what_nobody_has_thought_of_is_told_with_its_name() -> None:
     assert "ZeroDivisionError: by zero" in str(FAILURES.of(ZeroDivisionError("by zero")))
 
