@@ -31,8 +31,8 @@ class RemoteSuite(ModelSuite):
         if "broken" in str(asked.body["messages"]):
             return self.wire.error(529, "Overloaded", "overloaded_error")
         if "window" in str(asked.body["messages"]):
-            parts = [ThinkingPart("Both at once.", {"signature": "s"}), TextPart("I look.")]
-            said = Message("assistant", [*parts], LOOKS)
+            thought = ThinkingPart("Both at once.", {"signature": "s"})
+            said = Message("assistant", [thought, TextPart("I look.")], LOOKS)
         return self.wire.answer(said)
 
     def model(self) -> Model:
@@ -48,4 +48,3 @@ class TestAnthropicModel(RemoteSuite):
 
 class TestOpenAIModel(RemoteSuite):
     wire = OPENAI
-

@@ -81,8 +81,7 @@ class Provider:
         class Handler(_Handler):
             owner = provider
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = False  # so that they are joined, and nothing is left open
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def __enter__(self) -> Self:
@@ -131,6 +130,11 @@ class Provider:
     def connections(self) -> int:
         """How many connections there have been."""
         return len(self._connections)
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # else a client that comes with many others waits a second
+    daemon_threads = False  # so that they are joined, and nothing is left open
 
 
 class _Handler(BaseHTTPRequestHandler):

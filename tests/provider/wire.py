@@ -62,7 +62,7 @@ def endpoint(provider: Provider, base: str = "", **more: Any) -> Endpoint:
         "base_url": provider.url + base,
         "api_key": KEY,
         "key_name": "THE_KEY",
-        "timeout_s": 2.0,
+        "timeout_s": 10.0,
         "max_retries": 0,
     }
     return Endpoint(**{**usual, **more})

@@ -23,6 +23,7 @@ from harken.core.messages import (
     Content,
     ContentPart,
     Message,
+    Meta,
     Part,
     TextPart,
     ToolCall,
@@ -41,6 +42,8 @@ class WireCall:
     arguments: dict[str, Any]
     text: str
     """The arguments as JSON text: verbatim, where the model wrote an object."""
+    meta: Meta
+    """What varies with the call; nothing of it is sent unless the format knows what it is."""
 
 
 @dataclass(slots=True)
@@ -82,7 +85,8 @@ def wire_call(call: ToolCall, ids: CallIds, name_length: int) -> WireCall:
         arguments = {"input": clean(text)} if text.strip() else {}
         text = codec.encode(arguments).decode()
     name = well_formed(call.function.name, name_length) or "unknown"
-    return WireCall(ids.new(call.id), name, arguments, clean(text))
+    meta = call.meta if isinstance(call.meta, dict) else {}
+    return WireCall(ids.new(call.id), name, arguments, clean(text), meta)
 
 
 def as_object(text: str) -> dict[str, Any] | None:

@@ -34,6 +34,9 @@ ID_LENGTH, NAME_LENGTH = 40, 64
 REASONING = "reasoning_content"
 """The member that some servers stream thinking in and want it back in; in the `meta` of such
 thinking, the model that it goes back to."""
+EXTRA = "extra_content"
+"""The member of a call in which Google signs it and wants it back; in the `meta` of such a call,
+what it holds, by the model that it goes back to."""
 ERROR = "[error]: "
 """Before a result that is an error and does not say so: the protocol has no member for that."""
 _NATIVE = frozenset({"input_audio", "file"})
@@ -70,15 +73,15 @@ def _tool(tool: Mapping[str, Any]) -> Block:
     function: Block = {"name": tool["name"]}
     if tool.get("description"):
         function["description"] = tool["description"]
-    function["parameters"] = {"type": "object", **(tool.get("parameters") or {})}
+    schema = {"type": "object", "properties": {}}  # without properties it is refused
+    function["parameters"] = {**schema, **(tool.get("parameters") or {})}
     return {"type": "function", "function": function}
 
 
 def _write(model: str | None, item: Part | WireCall, place: Place) -> Block | None:
     match item:
         case WireCall():
-            function = {"name": item.name, "arguments": item.text}
-            return {"type": "function", "id": item.id, "function": function}
+            return _call(model, item)
         case TextPart():
             return {"type": "text", "text": item.text}
         case ThinkingPart():
@@ -88,6 +91,18 @@ def _write(model: str | None, item: Part | WireCall, place: Place) -> Block | No
             return _image(sendable(item)) if place != "assistant" else None
         case OtherPart():
             return _other(item, place)
+
+
+def _call(model: str | None, call: WireCall) -> Block:
+    function = {"name": call.name, "arguments": call.text}
+    extra = call.meta.get(EXTRA)
+    signed = extra if isinstance(extra, dict) and model in extra else {}
+    return {
+        "type": "function",
+        "id": call.id,
+        "function": function,
+        **({EXTRA: signed[model]} if signed else {}),
+    }
 
 
 def _image(image: ImagePart | TextPart) -> Block:

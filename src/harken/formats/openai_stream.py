@@ -17,7 +17,7 @@ from harken.core import codec
 from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
 from harken.core.events import Usage
 from harken.formats.calls import Places, as_object
-from harken.formats.openai import REASONING
+from harken.formats.openai import EXTRA, REASONING
 
 DONE = "[DONE]"
 """What stands in the place of the last event."""
@@ -149,7 +149,8 @@ class Decoder:
             self._calls.append(call)
             yield from self._places.call(unique)
             kind = "custom" if custom else "function"
-            yield CallDelta(call.index, "", unique, name, kind)
+            extra = {EXTRA: {self.model: piece[EXTRA]}} if piece.get(EXTRA) else None
+            yield CallDelta(call.index, "", unique, name, kind, extra if self.model else None)
         elif name and name != call.name:
             call.name += name
             yield CallDelta(call.index, "", "", name)

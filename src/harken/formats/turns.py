@@ -130,7 +130,9 @@ class Conversation:
         for at, (raw, call) in enumerate(self._open):
             if raw == message.tool_call_id:
                 del self._open[at]
-                self._turn("user").results.append(self._result(call, blocks, message.is_error))
+                self._turn("user").results.append(
+                    self._result(call, blocks, is_error=message.is_error)
+                )
                 return
         self._say("user", self._note(LATE) + (blocks or self._note(NO_OUTPUT)))
 
@@ -140,7 +142,7 @@ class Conversation:
             self._turn("user").results.append(result)
         self._open.clear()
 
-    def _result(self, call: WireCall, blocks: list[Block], is_error: bool) -> Result:  # noqa: FBT001
+    def _result(self, call: WireCall, blocks: list[Block], *, is_error: bool) -> Result:
         return Result(call.id, blocks or self._note(NO_OUTPUT), is_error)
 
     def _say(self, speaker: Literal["user", "assistant"], blocks: list[Block]) -> None:

@@ -41,6 +41,7 @@ _KINDS: dict[str, Failure] = {
     "invalid_request_error": "refused",
 }
 """What providers call a failure in an event of a stream."""
+_REFUSALS = frozenset({"refusal", "content_filter"})
 _STATUSES: dict[int, Failure] = {
     401: "auth",
     403: "auth",
@@ -103,6 +104,11 @@ class Failures:
     def cut_off(self) -> ModelError:
         """Return the failure of a stream that ended too early."""
         return self._error("network", "the answer was cut off before its end")
+
+    def no_answer(self, stop_reason: str) -> ModelError:
+        """Return the failure of an answer that came to its end and is none."""
+        why: Failure = "refused" if stop_reason in _REFUSALS else "failed"
+        return self._error(why, f"an answer that says nothing, or broke off ({stop_reason})")
 
     def _error(self, why: Failure, said: Any, status: int | None = None) -> ModelError:
         code = f" ({status})" if status is not None else ""
@@ -180,6 +186,8 @@ def _why(status: int | None, said: Any) -> Failure:
 
 def _words(said: Any) -> str:
     """Return the message in what a provider said, whatever its shape."""
+    if isinstance(said, list) and said:
+        return _words(said[0])
     if isinstance(said, dict):
         for name in ("error", "message", "detail"):
             inner = said.get(name)

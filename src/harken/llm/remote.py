@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from harken.core import codec
-from harken.core.chunks import Chunk, Finish
+from harken.core.chunks import Chunk, Finish, ThinkingDelta
 from harken.core.events import Usage
 from harken.errors import ConfigError, ModelError
 from harken.formats.sse import EventReader, ServerEvent
@@ -54,6 +54,8 @@ class Endpoint:
     """How long the service may say nothing, before an answer and within it."""
     max_retries: int = 4
     """How often it is asked again where it is busy or cannot be reached."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with each request, beside what the SDK sends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +118,10 @@ class Service:
     async def answer(self, body: Mapping[str, Any], decoder: Decoder) -> AsyncGenerator[Chunk]:
         """Ask, and yield the chunks of the answer, ending with its `Finish`.
 
-        Closing the generator closes the connection. Raises ModelError; ConfigError where the SDK
-        is not installed.
+        Closing the generator closes the connection. Raises ModelError, where the answer is none
+        after its `Finish`, which says what it used; ConfigError where the SDK is not installed.
         """
-        is_silent = True
+        is_silent, says_nothing = True, True
         try:
             client = await self._clients.client()
             stream = await client.post(
@@ -133,6 +135,7 @@ class Service:
                 async for event in events:
                     is_silent = False
                     for chunk in self._read(event, decoder):
+                        says_nothing = says_nothing and isinstance(chunk, ThinkingDelta)
                         yield chunk
             kind = stream.response.headers.get("content-type", "")
             if is_silent and "event-stream" not in kind:
@@ -141,7 +144,12 @@ class Service:
             raise
         except Exception as error:  # noqa: BLE001 - the border: whatever an SDK raises is told
             raise self.failures.of(error) from None
-        yield self._whole(decoder.finish(), asked=body["model"])
+        finish = decoder.finish()
+        if finish is None:
+            raise self.failures.cut_off()
+        yield self._priced(finish, asked=body["model"])
+        if says_nothing or finish.stop_reason in _UNWHOLE:
+            raise self.failures.no_answer(finish.stop_reason)
 
     def _read(self, event: ServerEvent, decoder: Decoder) -> Iterable[Chunk]:
         """Return the chunks of an event. Raises ModelError where it tells of a failure."""
@@ -158,16 +166,12 @@ class Service:
         except ValueError as error:
             raise self.failures.malformed(event.data, str(error)) from None
 
-    def _whole(self, finish: Finish | None, *, asked: str) -> Finish:
-        """Return the end of an answer, with what it cost. Raises ModelError where it has none.
+    def _priced(self, finish: Finish, *, asked: str) -> Finish:
+        """Return the end of an answer with what it cost.
 
         What the service itself says of the cost stands; else the price of the model that answered
         is looked up, and then that of the model that was asked for.
         """
-        if finish is None:
-            raise self.failures.cut_off()
-        if finish.stop_reason in _UNWHOLE:
-            raise self.failures.told(f"the answer ended with {finish.stop_reason}")
         if self._cost is None or finish.usage is None or finish.cost_usd is not None:
             return finish
         for model in dict.fromkeys([finish.model or asked, asked]):
@@ -188,13 +192,14 @@ class Service:
 
     def _make_client(self) -> Any:
         sdk, endpoint = self._sdk(), self.endpoint
-        timeout = sdk.Timeout(endpoint.timeout_s, connect=min(endpoint.timeout_s, CONNECT_S))
+        timeout = sdk.Timeout(endpoint.timeout_s, connect=CONNECT_S)
         hooks = {"response": [_not_too_patient]}
         return getattr(sdk, self._vendor.client)(
             api_key=endpoint.api_key or "none",  # else the SDK would look for one on its own
             base_url=endpoint.base_url or self._vendor.base_url,
             timeout=timeout,
             max_retries=endpoint.max_retries,
+            default_headers=endpoint.headers,
             http_client=sdk.DefaultAsyncHttpxClient(timeout=timeout, event_hooks=hooks),
         )
 
@@ -229,16 +234,17 @@ class _Clients:
             if spare is not None:
                 # asyncio closes the generators that are still open when a loop ends: nothing else
                 # tells of that end, and connections left open would be warned about.
-                self._kept[loop] = _kept(spare)
+                self._kept[loop] = self._keep(loop, spare)
                 await anext(self._kept[loop])
         return self._ready[loop]
 
-
-async def _kept(client: Any) -> AsyncGenerator[None]:
-    try:
-        yield
-    finally:
-        await client.close()
+    async def _keep(self, loop: asyncio.AbstractEventLoop, client: Any) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            self._ready.pop(loop, None)
+            self._kept.pop(loop, None)
+            await client.close()
 
 
 async def _events(response: Any, decoder: Decoder) -> AsyncGenerator[ServerEvent]:
@@ -266,8 +272,10 @@ async def _events(response: Any, decoder: Decoder) -> AsyncGenerator[ServerEvent
 
 async def _not_too_patient(response: Any) -> None:
     """Keep an SDK from sleeping through what a service asks it to wait."""
+    headers = response.headers
     try:
-        wait_s = float(response.headers.get("retry-after") or 0)
+        wait_s = float(headers.get("retry-after-ms") or 0) / 1000
+        wait_s = wait_s or float(headers.get("retry-after") or 0)
     except ValueError:
         return
     if wait_s > PATIENCE_S:

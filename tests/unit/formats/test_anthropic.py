@@ -257,6 +257,13 @@ def test_a_body_that_others_wrote_is_read() -> None:
                 ],
             },
             {"role": "system", "content": "Later."},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "Before."},
+                    {"type": "tool_result", "tool_use_id": "e", "content": [], "is_error": True},
+                ],
+            },
         ],
     }
     assert messages_of(body) == [
@@ -269,6 +276,8 @@ def test_a_body_that_others_wrote_is_read() -> None:
             "user", [TextPart("So?"), OtherPart("document", '{"type":"document","source":{}}')]
         ),
         Message("system", "Later."),
+        Message("user", "Before."),
+        Message("tool", None, tool_call_id="e", is_error=True),
     ]
 
 

@@ -134,9 +134,18 @@ def test_thinking_is_not_sent_to_others_than_the_one_that_wants_it_back() -> Non
     assert [m.get("reasoning_content") for m in said] == ["Hm.", "", None]
 
 
+def test_what_google_signs_a_call_with_goes_back_to_it_alone() -> None:
+    signed = ToolCall("c1", LOOK.function, meta={"extra_content": {"gemini-3": {"google": "x"}}})
+    context = [ASKED, Message("assistant", None, [signed]), result("Jill")]
+    for model, extra in (("gemini-3", {"google": "x"}), ("gpt-9", None), (None, None)):
+        [call] = written(*context, model=model)[1]["tool_calls"]
+        assert call.get("extra_content") == extra
+
+
 def test_tools_are_functions() -> None:
     body = body_of([ASKED], [{"name": "look", "description": "Look.", "parameters": {}}])
-    function = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
+    schema = {"type": "object", "properties": {}}
+    function = {"name": "look", "description": "Look.", "parameters": schema}
     assert body["tools"] == [{"type": "function", "function": function}]
     assert "tools" not in body_of([ASKED])
 
@@ -174,6 +183,18 @@ def test_a_body_that_others_wrote_is_read() -> None:
         Message("tool", "no", tool_call_id="c", is_error=True),
         Message("user", [ImagePart("image/png", "AA==")]),
     ]
+
+
+def test_older_and_other_forms_of_an_answer_are_read() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    called = {"name": "look", "arguments": {"at": "it"}}
+    message = {"content": [thinking, image, {"type": "refusal", "refusal": "No."}]}
+    assert message_of({"choices": [{"message": {**message, "function_call": called}}]}) == Message(
+        "assistant",
+        [ThinkingPart("Hm."), ImagePart(url="https://example.org/a.png"), TextPart("No.")],
+        [ToolCall("", FunctionCall("look", '{"at":"it"}'))],
+    )
 
 
 def test_a_whole_answer_is_read() -> None:

@@ -132,6 +132,15 @@ def test_an_event_may_have_comments_names_several_lines_and_carriage_returns() -
     assert [*reader.end()] == []
 
 
+def test_the_last_event_may_lack_its_end() -> None:
+    for end in (b"data: [DONE]", b"data: [DONE]\r\n", b"data: [DONE]\n"):
+        reader = EventReader()
+        events = [*reader.feed(b"data: {}\n\n" + end), *reader.end()]
+        assert [event.data for event in events] == [b"{}", b"[DONE]"]
+    reader = EventReader()
+    assert [*reader.feed(b'data: {"half'), *reader.end()] == []
+
+
 def test_a_line_without_end_is_refused() -> None:
     with pytest.raises(ValueError, match="a line of more than"):
         [*EventReader().feed(b"x" * (64 * 1024 * 1024 + 1))]
@@ -208,6 +217,45 @@ def test_whatever_a_server_sends_is_chunks_or_a_value_error(event: Any) -> None:
 def test_two_texts_in_a_row_stay_two_parts() -> None:
     message = Message("assistant", [TextPart("one"), TextPart("two")])
     assert drafted(anthropic_chunks(answer(ANTHROPIC, message))).message() == message
+
+
+def test_text_may_come_with_the_beginning_of_its_block() -> None:
+    start = {"type": "content_block_start", "content_block": {"type": "text", "text": "Hi."}}
+    assert drafted(anthropic_chunks([start, {"type": "content_block_stop"}])).text == "Hi."
+
+
+def test_counts_that_are_none_are_passed_over() -> None:
+    used = {"input_tokens": 9, "output_tokens": None, "cache_read_input_tokens": True}
+    for usage, read_as in ((used, Usage(9)), (None, None), ({}, None)):
+        finish = anthropic_chunks([{"type": "message_delta", "delta": {}, "usage": usage}, STOP])[
+            -1
+        ]
+        assert isinstance(finish, Finish)
+        assert (finish.usage, finish.stop_reason) == (read_as, "end_turn")
+
+
+STOP = {"type": "message_stop"}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}},
+        {"type": "content_block_start", "content_block": {"type": "text", "text": 7}},
+        {"type": "content_block_start", "content_block": {"type": "tool_use", "id": "c"}},
+        {"type": "message_start", "message": {"model": 7}},
+        {"choices": [{"delta": {"content": [{"text": 5}]}}]},
+        {"choices": [{"delta": {"tool_calls": [{"id": 7}]}}]},
+        {"choices": 7},
+        [],
+        7,
+        None,
+    ],
+)
+def test_what_makes_no_sense_is_a_value_error(event: Any) -> None:
+    decode = openai_chunks if isinstance(event, dict) and "choices" in event else anthropic_chunks
+    with pytest.raises(ValueError, match="an event without sense"):
+        decode([event])
 
 
 def test_arguments_may_come_whole_with_the_beginning_of_a_call() -> None:
@@ -345,6 +393,15 @@ def test_calls_without_ids_get_some(events: list[Any]) -> None:
     assert made(*events) == [("call_0", "a", "{}"), ("call_1", "b", "{}")]
 
 
+def test_a_name_and_an_id_may_come_late_and_in_pieces() -> None:
+    events = [
+        calls(function("lo", index=0)),
+        calls(function("ok", "{", index=0, id="x")),
+        calls(function(None, "}", index=0)),
+    ]
+    assert made(*events) == [("call_0", "look", "{}")]
+
+
 def test_calls_with_one_id_get_two() -> None:
     events = calls(function("a", "{}", id="x", index=0), function("b", "{}", id="x", index=1))
     assert made(events) == [("x", "a", "{}"), ("call_1", "b", "{}")]
@@ -371,6 +428,13 @@ def test_thinking_that_the_server_wants_back_says_who_thought() -> None:
         events = [choice({"reasoning_content": "Hmm.", "content": None}), last]
         first, *_ = parts(openai_chunks(events, "deep-1"))
         assert first == ThinkingPart("Hmm.", {"reasoning_content": "deep-1"})
+
+
+def test_what_a_call_is_signed_with_is_kept_with_whom_it_is_for() -> None:
+    event = calls(function("a", "{}", id="x", index=0, extra_content={"google": "s"}))
+    made = drafted(openai_chunks([event], "gemini-3")).message().tool_calls
+    meta = {"extra_content": {"gemini-3": {"google": "s"}}}
+    assert made == [ToolCall("x", FunctionCall("a", "{}"), meta=meta)]
 
 
 def test_text_may_come_in_blocks() -> None:

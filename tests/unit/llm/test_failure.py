@@ -59,6 +59,29 @@ def test_a_status_says_what_failed(status: int, body: Any, why: str) -> None:
     assert (error.why, error.status) == (why, status)
 
 
+class ConnectTimeout(Exception):
+    """What the HTTP library below an SDK raises."""
+
+
+class APITimeoutError(Exception):
+    """What an SDK raises for it, as for every silence."""
+
+
+def test_a_connection_that_takes_too_long_is_no_silence_of_the_model() -> None:
+    slow, silent = APITimeoutError(), APITimeoutError()
+    slow.__cause__ = ConnectTimeout()
+    assert [FAILURES.of(error).why for error in (slow, silent)] == ["network", "timeout"]
+
+
+def test_the_message_is_found_wherever_it_stands() -> None:
+    for body in ({"error": {"message": "oops"}}, [{"error": {"message": "oops"}}], "oops"):
+        assert "(400): oops; " in str(FAILURES.of(Refused(400, body)))
+
+
+def test_what_nobody_has_thought_of_is_told_with_its_name() -> None:
+    assert "ZeroDivisionError: by zero" in str(FAILURES.of(ZeroDivisionError("by zero")))
+
+
 @pytest.mark.parametrize(
     ("event", "why"),
     [

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from harken.core.messages import Message, ThinkingPart
 from harken.errors import Failure, ModelError
-from tests.agent_kit import check_log, stage
+from tests.agent_kit import Stage, check_log, run, stage
 from tests.provider.server import HANG, Answer, Provider, as_json
 from tests.provider.wire import KEY, WIRES, Wire
 
@@ -17,6 +18,9 @@ pytestmark = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
 Make = Callable[[Wire], Answer]
 HTML = {"content-type": "text/html"}
 TOO_LONG = "prompt is too long: 215000 tokens > 200000 maximum"
+
+
+THOUGHT = Message("assistant", [ThinkingPart("Hm, very long.")])
 
 
 def begun(wire: Wire, *more: object) -> Answer:
@@ -74,10 +78,21 @@ FAULTS: dict[str, tuple[Failure, int | None, Make]] = {
         ),
     ),
     "no text": ("malformed", None, lambda w: begun(w, b"event: x\ndata: \xff\xfe\n\n")),
+    "no such encoding": (
+        "malformed",
+        None,
+        lambda w: Answer([b"no gzip"], 200, {"content-encoding": "gzip"}),
+    ),
     "no stream": ("malformed", None, lambda w: Answer([b"<html>Welcome</html>"], 200, HTML)),
     "no stream but JSON": ("malformed", None, lambda w: as_json({"hello": "world"})),
     "an end that is none": ("failed", None, lambda w: w.answer("Hi", stop_reason="error")),
+    "nothing is said": ("failed", None, lambda w: w.answer(THOUGHT, stop_reason="length")),
+    "a refusal": ("refused", None, lambda w: w.answer("", stop_reason="refusal")),
 }
+
+
+USED = {"an end that is none", "nothing is said", "a refusal"}
+"""Faults of answers that came to an end, and that say what they used."""
 
 
 @pytest.mark.req("S0-22")
@@ -87,19 +102,25 @@ def test_a_fault_is_told_in_one_line_and_the_session_goes_on(
 ) -> None:
     why, status, make = FAULTS[fault]
     with Provider([make(wire), wire.answer("It is Jill.")]) as provider:
-        play = stage(tmp_path, wire.model(provider, timeout_s=0.2))
-        with pytest.raises(ModelError) as failed:
-            play.ask("Who is it?")
-        assert (failed.value.why, failed.value.status) == (why, status)
-        text = str(failed.value)
-        assert text.startswith(f"{wire.name}/test: 127.0.0.1:")
-        assert "\n" not in text
-        assert KEY not in text
-        assert len(text) < 500
+        model = wire.model(provider, timeout_s=0.2 if "hang" in fault else 10)
+        play = stage(tmp_path, model)
 
-        resumed = play.again(wire.model(provider))
-        assert resumed.ask() == "It is Jill."
+        async def ask() -> tuple[ModelError, Stage]:
+            with pytest.raises(ModelError) as failed:
+                await play.root.response("Who is it?")
+            resumed = play.again(wire.model(provider) if "hang" in fault else model)
+            assert await resumed.root.response() == "It is Jill."
+            return failed.value, resumed
+
+        error, resumed = run(ask())
+    assert (error.why, error.status) == (why, status)
+    text = str(error)
+    assert text.startswith(f"{wire.name}/test: 127.0.0.1:")
+    assert "\n" not in text
+    assert KEY not in text
+    assert len(text) < 500
     assert provider.bodies[0] == provider.bodies[1], "asked again, the same: nothing is doubled"
+    assert ("usage" in resumed.rows(event_type="llm_response")[0]) == (fault in USED)
     ends = [row["stop_reason"] for row in resumed.rows(event_type="llm_response")]
     assert ends[0] == "error"
     assert len(ends) == 2

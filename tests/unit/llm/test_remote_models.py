@@ -30,7 +30,7 @@ from harken.testing import request_of
 from tests.agent_kit import check_log, run, stage
 from tests.provider import checks
 from tests.provider.server import Answer, Provider
-from tests.provider.wire import ANTHROPIC, OPENAI, WIRES, Wire, endpoint
+from tests.provider.wire import ANTHROPIC, KEY, OPENAI, WIRES, Wire, endpoint
 from tests.unit.formats.contexts import PNG, flat
 
 every_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
@@ -179,6 +179,16 @@ def test_the_log_has_the_usage_with_the_cached_part_of_it_and_the_cost(
 
 
 @every_wire
+def test_a_cost_that_nobody_knows_is_none(tmp_path: Path, wire: Wire) -> None:
+    with Provider([wire.answer("Hi.")]) as provider:
+        kind = AnthropicModel if wire is ANTHROPIC else OpenAIModel
+        where = endpoint(provider, "" if wire is ANTHROPIC else "/v1")
+        play = stage(tmp_path, kind("x/y", "y", endpoint=where, cost=lambda usage, model: None))
+        play.ask("Hi!")
+    assert "cost_usd" not in play.rows(event_type="llm_response")[0]
+
+
+@every_wire
 @pytest.mark.req("S0-22")
 def test_a_cancelled_answer_keeps_its_text_and_closes_the_connection(
     tmp_path: Path, wire: Wire
@@ -260,6 +270,22 @@ def test_parameters_cannot_change_what_was_said(wire: Wire) -> None:
     assert body["stream"] is True
 
 
+@every_wire
+def test_headers_of_an_endpoint_are_sent_and_the_key_only_as_one(wire: Wire) -> None:
+    with Provider([wire.answer("Hi.")]) as provider:
+        model = wire.model(provider, headers={"X-Title": "Harken"})
+
+        async def ask() -> None:
+            async for _ in model.stream(request_of("Hi")):
+                pass
+
+        run(ask())
+    [asked] = provider.asked
+    assert asked.headers["x-title"] == "Harken"
+    assert KEY not in f"{asked.path} {asked.headers} {asked.body}"
+    assert asked.path == wire.path
+
+
 def test_anthropic_is_told_a_limit_that_all_its_models_have() -> None:
     assert sent(ANTHROPIC)["max_tokens"] == MAX_TOKENS
     assert sent(ANTHROPIC, max_tokens=5)["max_tokens"] == 5
@@ -275,6 +301,18 @@ def test_breakpoints_can_be_left_to_the_provider() -> None:
     body = sent(ANTHROPIC, cache_control={"type": "ephemeral"})
     assert body["cache_control"] == {"type": "ephemeral"}
     assert "cache_control" not in str(body["messages"])
+
+
+@every_wire
+def test_waiting_that_is_no_number_is_left_to_the_sdk(wire: Wire) -> None:
+    busy = wire.error(429, "later", retry_after="0.001", retry_after_ms="soon")
+    with Provider([busy, wire.answer("Hi.")]) as provider:
+        model = wire.model(provider, max_retries=1)
+
+        async def ask() -> Any:
+            return [chunk async for chunk in model.stream(request_of("Hi"))]
+
+        assert run(ask())
 
 
 @every_wire
