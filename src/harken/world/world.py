@@ -68,7 +68,7 @@ class World:
             raise BadArguments(f"there is no tool {action.name!r}")
         arguments = parse(action.name, action.arguments)
         if self.permissions is not None:
-            await self.permissions.check(tool, tool.check(arguments), caller)
+            await self.permissions.check(tool, tool.check(arguments), caller, self.folder)
         async with nullcontext() if tool.reads_only else self.changing():
             caller.agent.session.settle()  # all that led to what happens now is safe
             content = await tool.run(arguments, caller)
