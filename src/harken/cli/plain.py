@@ -1,0 +1,132 @@
+"""The chat in plain lines: for pipes, scripts and terminals that can do no more.
+
+Answers, and nothing else, go to standard output; all that is no answer goes to standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from harken.cli.commands import is_command, run_command
+from harken.cli.opening import Opened
+from harken.cli.tally import Tally
+from harken.cli.terminal import safe, say, say_json
+from harken.core.events import Event
+from harken.core.ids import AgentId
+from harken.core.text import LoggedString
+from harken.errors import ModelError
+
+
+def report(opened: Opened, *, resumed: bool) -> None:
+    """Say on standard error which session this is, and what was found in its log."""
+    session = opened.session
+    tell(f"{'Session resumed from' if resumed else 'Session'} {session.path}")
+    if session.torn is not None:
+        tell(f"A half-written last line was set aside in {session.torn}")
+
+
+def tell(text: str) -> None:
+    """Print on standard error what is no answer."""
+    click.echo(safe(text), err=True)
+
+
+class PlainChat:
+    """A conversation in plain lines."""
+
+    doing: Mapping[AgentId, str] = {}
+
+    def __init__(self, opened: Opened, runner: asyncio.Runner, *, as_json: bool) -> None:
+        """Talk with the primary agent; `as_json` prints one object an answer."""
+        self.opened, self.runner, self.as_json = opened, runner, as_json
+        self.session, self.runtime = opened.session, opened.runtime
+        self.failed = False
+        """Whether a turn ended without an answer."""
+        self._ended = False
+        self._tally = Tally()
+        self.session.listen(self._hear)
+
+    def once(self, prompt: str) -> None:
+        """Say one thing and print the answer. Raises ModelError."""
+        if not prompt.strip() and not self.opened.primary.cut_off:
+            raise click.UsageError("-p needs something to say: no turn was cut off")
+        self.ask(prompt if prompt.strip() else None)
+
+    def talk(self) -> None:
+        """Say what is typed, until the end of the input."""
+        if self.opened.primary.cut_off:
+            self.explain("The last turn was cut off")
+        is_typed = sys.stdin.isatty() and sys.stdout.isatty()
+        while not self._ended and (line := read_line()) is not None:
+            if is_typed and is_command(line.strip()):
+                run_command(self, line)
+            elif line.strip() or self.opened.primary.cut_off:
+                self.try_to_ask(line.strip() or None)
+
+    def _hear(self, event: Event) -> None:
+        self._tally.add(event)
+
+    def say(self, text: str) -> None:
+        """Show what a slash command says."""
+        say(text)
+
+    def quit(self) -> None:
+        """End after this command."""
+        self._ended = True
+
+    def try_to_ask(self, line: str | None) -> None:
+        """Say one thing; a failed model call, or Ctrl-C, is told, and the chat goes on."""
+        try:
+            self.ask(line)
+        except ModelError as error:
+            self.failed = True
+            self.explain(f"harken: {error}")
+        except KeyboardInterrupt:
+            if not sys.stdin.isatty():
+                raise
+            self.explain("Interrupted")
+
+    def explain(self, text: str) -> None:
+        """Say why a turn ended without an answer, and how it can go on."""
+        is_open = self.opened.primary.cut_off
+        tell(f"{text}; an empty line lets it go on" if is_open else text)
+
+    def ask(self, line: str | None) -> None:
+        """Say one thing and print the answer."""
+        self._tally = Tally()
+        began = time.monotonic()
+        agent = self.opened.primary
+        answer = self.runner.run(agent.response(line))
+        if self.as_json:
+            say_json(self.row(agent.agent_id, answer, time.monotonic() - began), indent=None)
+        else:
+            say(str(answer))
+
+    def row(self, agent_id: AgentId, answer: LoggedString, seconds: float) -> dict[str, Any]:
+        """Return an answer as the object that `--json` prints, with what its turn used."""
+        state = self.session.state
+        return {
+            "session": state.session_id,
+            "agent": agent_id,
+            "message_id": answer.message_id,
+            "text": str(answer),
+            "model": state.agents[agent_id].language_model,
+            "usage": self._tally.usage(),
+            "cost_usd": self._tally.cost_usd,
+            "seconds": round(seconds, 3),
+        }
+
+
+def read_line() -> str | None:
+    """Return the next line of input, None at its end."""
+    try:
+        return input("> " if sys.stdin.isatty() else "")
+    except EOFError:
+        if sys.stdin.isatty():
+            click.echo(err=True)
+        return None

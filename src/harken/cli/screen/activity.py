@@ -1,0 +1,132 @@
+"""Activity: what each busy agent is doing at this moment, from events and chunks alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harken.cli.screen.calls import call_text
+from harken.cli.screen.styled import Line, clean, shorten
+from harken.cli.tally import tokens_text
+from harken.core.chunks import CallDelta, Chunk, TextDelta, ThinkingDelta
+from harken.core.events import AgentMoved, Event, LlmRequest, LlmResponse, TranscriptEntry
+from harken.core.ids import USER, AgentId
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+MOST = 6
+"""How many agents are shown."""
+_CHARACTERS_A_TOKEN = 4
+
+
+@dataclass(slots=True)
+class Doing:
+    """What one agent is doing."""
+
+    what: str
+    since: float
+    """When that began, in seconds of the clock that the caller has."""
+    characters: int = 0
+    """How much has streamed in of its answer."""
+    calls: dict[str, str] = field(default_factory=dict)
+    """Calls without a result: id -> text."""
+
+
+@dataclass(slots=True)
+class Activity:
+    """Who is busy. Times are those of one clock, in seconds."""
+
+    agents: dict[AgentId, Doing] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.agents)
+
+    def hear_chunk(self, agent: AgentId, chunk: Chunk, now: float) -> None:
+        """Take a piece of an answer."""
+        match chunk:
+            case TextDelta():
+                self._streams(agent, "writing", len(chunk.text), now)
+            case ThinkingDelta():
+                self._streams(agent, "thinking", len(chunk.text), now)
+            case CallDelta():
+                self._streams(agent, "writing a call", len(chunk.arguments), now)
+            case _:
+                pass
+
+    def _streams(self, agent: AgentId, what: str, characters: int, now: float) -> None:
+        doing = self.agents.get(agent)
+        if doing is None or doing.what != what:
+            before = 0 if doing is None else doing.characters
+            doing = self.agents[agent] = Doing(what, now, before)
+        doing.characters += characters
+
+    def hear(self, event: Event, now: float) -> None:
+        """Take an event."""
+        agent = event.agent_id
+        if agent is None or agent == USER:
+            return
+        match event:
+            case LlmRequest():
+                self.agents[agent] = Doing("waiting for the model", now)
+            case TranscriptEntry(role="assistant") if event.tool_calls:
+                calls = {call.id: _text(call.function) for call in event.tool_calls}
+                self.agents[agent] = Doing("running", now, calls=calls)
+            case TranscriptEntry(role="tool"):
+                self._got(agent, event.tool_call_id or "")
+            case LlmResponse():
+                if agent in self.agents and not self.agents[agent].calls:
+                    del self.agents[agent]
+            case AgentMoved(place="gone"):
+                self.agents.pop(agent, None)
+            case _:
+                pass
+
+    def _got(self, agent: AgentId, call: str) -> None:
+        doing = self.agents.get(agent)
+        if doing is not None:
+            doing.calls.pop(call, None)
+            if not doing.calls:
+                del self.agents[agent]
+
+    def clear(self) -> None:
+        """Nobody is busy any more: the turn has ended."""
+        self.agents.clear()
+
+    def lines(
+        self, names: Mapping[AgentId, str], now: float, *, asking: Collection[str] = ()
+    ) -> list[Line]:
+        """Return a line for each busy agent; those named in `asking` wait for the user."""
+        shown = list(self.agents.items())[:MOST]
+        called = [shorten(clean(names.get(agent, agent)), 20) for agent, _ in shown]
+        waiting = [names.get(agent, agent) in asking for agent, _ in shown]
+        width = max(map(len, called), default=0)
+        frame = FRAMES[int(now * 10) % len(FRAMES)]
+        rows: list[Line] = [
+            [
+                ("yellow", "? ") if asks else ("cyan", f"{frame} "),
+                ("bold", f"{name:<{width}} "),
+                ("dim", "waiting for you" if asks else _state(doing, now)),
+            ]
+            for name, asks, (_, doing) in zip(called, waiting, shown, strict=True)
+        ]
+        if left := len(self.agents) - len(shown):
+            rows.append([("dim", f"  … and {left} more agents")])
+        return rows
+
+
+def _text(function: object) -> str:
+    return call_text(getattr(function, "name", "?"), getattr(function, "arguments", ""))
+
+
+def _state(doing: Doing, now: float) -> str:
+    """Return in words what an agent is doing, for how long, how much."""
+    what = clean(doing.what)
+    if doing.calls:
+        calls: Sequence[str] = list(doing.calls.values())
+        what = f"running {clean(calls[0])}"
+        if len(calls) > 1:
+            what = f"running {len(calls)} calls: {', '.join(clean(call) for call in calls)}"
+    elapsed = max(now - doing.since, 0)
+    notes = [f"{elapsed:.0f}s"] if elapsed >= 1 else []
+    if doing.characters:
+        notes.append(f"~{tokens_text(doing.characters // _CHARACTERS_A_TOKEN)} tokens")
+    return f"{shorten(what, 60)} {' · '.join(notes)}".rstrip()

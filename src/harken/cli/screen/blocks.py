@@ -1,0 +1,164 @@
+"""Blocks: Markdown that streams in, cut into blocks that are complete and do not change any more.
+
+One idea: whatever follows, a finished block would be shown the same. So it can be shown at once,
+and only the block at the end is provisional. A list ends with each item, and a long fence is cut
+into pieces between lines: these say that they belong to the block before (`joined`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^`]*)$")
+_INNER_FENCE = re.compile(r"\s+(`{3,}|~{3,})([^`]*)$")
+_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
+_INTERRUPTING = re.compile(r" {0,3}(?:[-*+]|1[.)])\s+\S")
+_HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+_RULE = re.compile(r" {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$")
+_UNDERLINE = re.compile(r" {0,3}(?:-+|=+)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A finished stretch of Markdown."""
+
+    text: str
+    joined: bool = False
+    """Whether it goes on with the block before: an item of its list, a piece of its fence."""
+
+
+@dataclass(slots=True)
+class Blocks:
+    """Takes text as it streams in, and gives the blocks that are finished."""
+
+    fence_lines: int = 30
+    """A fence longer than this is given in pieces."""
+    partial: str = ""
+    """The line that has not ended."""
+    _lines: list[str] = field(default_factory=list)
+    _kind: str = ""
+    """Of the open block: "" for none, `text`, `item`, `fence`."""
+    _fence: str = ""
+    """How the open fence began, also one inside an item."""
+    _joined: bool = False
+    _last: str = ""
+    """The kind of the block given last; "" after a blank line or another kind."""
+
+    @property
+    def rest(self) -> str:
+        """The block that is not finished, as far as it is there."""
+        return "\n".join([*self._lines, self.partial] if self.partial else self._lines)
+
+    @property
+    def joined(self) -> bool:
+        """Whether the open block goes on with the one before."""
+        return self._joined
+
+    @property
+    def in_fence(self) -> bool:
+        """Whether the open block is a fence."""
+        return self._kind == "fence"
+
+    def feed(self, text: str) -> list[Block]:
+        """Take the next piece of text; return the blocks that it finished."""
+        if "\n" not in text:
+            self.partial += text
+            return []
+        *lines, self.partial = (self.partial + text).split("\n")
+        return [block for line in lines for block in self._line(line.rstrip("\r"))]
+
+    def finish(self) -> list[Block]:
+        """Return what is left as finished: no more text comes."""
+        blocks = list(self._line(self.partial)) if self.partial else []
+        self.partial = ""
+        blocks += self._end()
+        self._last = ""
+        return blocks
+
+    def _line(self, line: str) -> Iterator[Block]:
+        """Take a whole line."""
+        if self._kind == "fence":
+            yield from self._in_fence(line)
+        elif self._kind == "item":
+            yield from self._in_item(line)
+        elif not line.strip():
+            yield from self._end()
+        elif _FENCE.match(line):
+            yield from self._begin("fence", line)
+        elif self._kind == "text" and _UNDERLINE.match(line):
+            self._lines.append(line)
+            yield from self._end()
+        elif _HEADING.match(line) or _RULE.match(line):
+            yield from self._begin("text", line)
+            yield from self._end()
+        elif _ITEM.match(line) and (self._kind != "text" or _INTERRUPTING.match(line)):
+            yield from self._begin("item", line)
+        elif self._kind == "text":
+            self._lines.append(line)
+        else:
+            yield from self._begin("text", line)
+
+    def _in_fence(self, line: str) -> Iterator[Block]:
+        self._lines.append(line)
+        if _closes(line, self._fence):
+            yield from self._end()
+        elif len(self._lines) > self.fence_lines:
+            opening = self._lines[0]
+            yield Block("\n".join([*self._lines, self._fence]), joined=self._joined)
+            self._lines, self._joined = [opening], True
+
+    def _in_item(self, line: str) -> Iterator[Block]:
+        is_inside = line[:1] in (" ", "\t") and not _ITEM.match(line)
+        inner = _INNER_FENCE.match(line)
+        if self._fence:
+            if _closes(line, self._fence):
+                self._fence = ""
+            self._lines.append(line)
+        elif not line.strip():
+            self._lines.append("")
+        elif inner:
+            self._fence = inner[1]
+            self._lines.append(line)
+        elif _ITEM.match(line) and not _RULE.match(line):
+            if line[:2] == "  ":  # an item of an inner list
+                self._lines.append(line)
+            else:
+                yield from self._begin("item", line)
+        elif is_inside or (self._lines[-1] and not _starts_a_block(line)):
+            self._lines.append(line)
+        else:
+            yield from self._end()
+            self._last = ""
+            yield from self._line(line)
+
+    def _begin(self, kind: str, line: str) -> Iterator[Block]:
+        yield from self._end()
+        self._joined = kind == "item" and self._last == "item"
+        self._kind, self._lines = kind, [line]
+        found = _FENCE.match(line) if kind == "fence" else None
+        self._fence = found[2] if found else ""
+
+    def _end(self) -> Iterator[Block]:
+        lines, kind = self._lines, self._kind
+        if kind == "fence" and len(lines) > 1 and not _closes(lines[-1], self._fence):
+            lines = [*lines, self._fence]
+        while lines and not lines[-1]:
+            lines = lines[:-1]
+        is_remnant = kind == "fence" and self._joined and len(lines) <= 2
+        if lines and not is_remnant:
+            yield Block("\n".join(lines), joined=self._joined)
+        if kind:
+            self._last = kind
+        self._lines, self._kind, self._fence, self._joined = [], "", "", False
+
+
+def _closes(line: str, fence: str) -> bool:
+    """Whether a line ends the fence that began with these marks."""
+    bare = line.strip()
+    return bool(fence) and bare.startswith(fence) and not bare.strip(fence[0])
+
+
+def _starts_a_block(line: str) -> bool:
+    return bool(_FENCE.match(line) or _HEADING.match(line) or _RULE.match(line))

@@ -1,0 +1,106 @@
+"""Calls: how a tool call and its result look, folded to what a person wants to see.
+
+A call is one line: `bash(ls -la)`. Its result is its first lines and how many more there are; a
+failure is red, a diff has its colours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harken.agents.actions import lenient
+from harken.cli.screen.diff import diff_lines, is_diff
+from harken.cli.screen.styled import Line, clean, shorten
+from harken.cli.terminal import one_line
+from harken.core.messages import Content
+from harken.views.words import words
+from harken.world.tool import Tool
+
+FOLDED = 4
+"""How many lines of a result are shown."""
+FOLDED_DIFF = 16
+_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+_OTHER_NAMES = {"user_prompt": "prompt", "system_prompt": "instructions"}
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A result as far as it is shown."""
+
+    lines: list[Line]
+    more: int
+    """How many lines are left out."""
+
+
+def call_text(name: str, arguments: str, tool: Tool | None = None) -> str:
+    """Return a call on one line, with what it is about rather than all arguments.
+
+    >>> call_text("bash", '{"command": "ls"}')
+    'bash(ls)'
+    >>> call_text("task", '{"name": "Ann", "prompt": "Tea?"}')
+    'task(Ann: Tea?)'
+    """
+    known = lenient(arguments)
+    if not known:
+        bare = arguments.strip()
+        return f"{one_line(name)}({'' if bare in ('', '{}') else one_line(bare)})"
+    return f"{one_line(name)}({one_line(_about(name, known, tool), 300)})"
+
+
+def _about(name: str, arguments: Mapping[str, Any], tool: Tool | None) -> str:
+    named = {_OTHER_NAMES.get(key, key): value for key, value in arguments.items()}
+    if name == "task":
+        return _parts(str(named.get("name", "?")), named.get("prompt"))
+    if name == "discuss":
+        return _parts(_listed(named.get("speakers")), named.get("prompt"))
+    if tool is not None and tool.subject is not None and tool.subject in arguments:
+        return _value(arguments[tool.subject])
+    if len(arguments) == 1:
+        return _value(next(iter(arguments.values())))
+    return ", ".join(f"{key}={shorten(_value(value), 60)}" for key, value in arguments.items())
+
+
+def _parts(who: str, said: Any) -> str:
+    return ": ".join(part for part in (who, _value(said) if said else "") if part)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(str, names)) if isinstance(names, list) else _value(names or "")
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def plain_lines(text: str) -> list[str]:
+    r"""Return the lines of a tool's output as a terminal would leave them standing.
+
+    Colours are dropped, and of a line that was written over only its last state is there.
+
+    >>> plain_lines("10%\r100%\r\n\x1b[31mred\x1b[0m\n")
+    ['100%', 'red']
+    """
+    text = _COLOURS.sub("", text).replace("\r\n", "\n").rstrip("\n")
+    return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+
+
+def folded(content: Content, *, is_error: bool = False) -> Folded:
+    """Return the beginning of a result."""
+    text = words(content)
+    lines = plain_lines(text) if text.strip() else []
+    in_diff = not is_error and is_diff(text)
+    most = FOLDED_DIFF if in_diff else FOLDED
+    shown = lines if len(lines) <= most + 1 else lines[:most]
+    style = "red" if is_error else "dim"
+    styled = diff_lines(shown, "dim") if in_diff else [[(style, clean(line))] for line in shown]
+    return Folded(styled, len(lines) - len(shown))
+
+
+def whole(content: Content) -> list[Line]:
+    """Return all lines of a result."""
+    text = words(content)
+    lines = plain_lines(text)
+    return diff_lines(lines) if is_diff(text) else [[("", clean(line))] for line in lines]

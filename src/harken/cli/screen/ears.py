@@ -1,0 +1,64 @@
+"""Ears: what happens in the session, noted where it happens and taken in the event loop.
+
+Chunks and events come from inside an agent's turn, events also from tools that run in threads.
+Nothing that goes wrong in showing them may reach an agent: so they are only noted there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from harken.core.chunks import Chunk
+from harken.core.events import Event
+from harken.core.ids import AgentId
+
+Heard: TypeAlias = Event | tuple[AgentId, Chunk]
+
+
+class Ears:
+    """Notes what is heard, in order, and gives it on in batches."""
+
+    def __init__(self) -> None:
+        self.take: Callable[[Sequence[Heard]], None] = lambda _: None
+        """Called in the event loop, soon after something was heard."""
+        self._heard: deque[Heard] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken = False
+
+    def open(self) -> None:
+        """Give on from now on, in the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._wake()
+
+    def close(self) -> None:
+        """Give on what was heard, and nothing after that."""
+        self.give_on()
+        self._loop = None
+
+    def on_chunk(self, agent_id: AgentId, chunk: Chunk) -> None:
+        """Note a piece of an answer. A `Runtime.on_chunk`."""
+        self._heard.append((agent_id, chunk))
+        self._wake()
+
+    def on_event(self, event: Event) -> None:
+        """Note an event, in any thread. A listener of the session."""
+        self._heard.append(event)
+        self._wake()
+
+    def give_on(self) -> None:
+        """Give on all that was heard until now."""
+        self._woken = False
+        batch: list[Heard] = []
+        while self._heard:
+            batch.append(self._heard.popleft())
+        if batch:
+            self.take(batch)
+
+    def _wake(self) -> None:
+        loop = self._loop
+        if loop is not None and not self._woken and not loop.is_closed():
+            self._woken = True
+            loop.call_soon_threadsafe(self.give_on)

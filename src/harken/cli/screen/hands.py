@@ -1,0 +1,145 @@
+"""The hands: what the user does with keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from harken.cli.commands import Talk, is_command, run_command
+from harken.cli.screen.arming import Arming
+from harken.cli.screen.layout import Inputs
+from harken.cli.screen.pastes import Pastes
+from harken.cli.screen.questions import Questions
+from harken.cli.screen.stage import Stage
+from harken.cli.screen.turns import Turns
+
+AGAIN_S = 2.0
+
+
+class Table(Talk, Protocol):
+    """What hands reach for, beside what slash commands see."""
+
+    def hint(self, text: str) -> None:
+        """Show something for a moment."""
+        ...
+
+    def show_result(self) -> None:
+        """Print the last result that was folded."""
+        ...
+
+    def show_preview(self) -> None:
+        """Print all of what a question is about."""
+        ...
+
+
+@dataclass(slots=True)
+class Hands:
+    """Does what keys ask for."""
+
+    table: Table
+    inputs: Inputs
+    stage: Stage
+    turns: Turns
+    questions: Questions
+    arming: Arming
+    pastes: Pastes = field(default_factory=Pastes)
+    now: Callable[[], float] = lambda: asyncio.get_running_loop().time()
+    ends_until: float = -1.0
+    """Until when another Ctrl-C ends the chat."""
+
+    def submit(self) -> None:
+        """Send what is typed; while a turn runs, let it wait."""
+        buffer = self.inputs.buffer
+        text = self.pastes.unfold(buffer.text).strip()
+        if not text:
+            if not self.turns.running and self.turns.opened.primary.cut_off:
+                self.turns.start(None)
+            buffer.reset()
+            return
+        if is_command(text) and not run_command(self.table, text):
+            return  # it stays in the input, to be mended
+        buffer.reset(append_to_history=True)
+        if is_command(text):
+            return
+        if self.turns.running:
+            self.turns.queued.add(text)
+        else:
+            self.turns.start(text)
+        self.stage.refresh()
+
+    def answer(self) -> None:
+        """Answer the question with what was typed."""
+        question = self.questions.current
+        if question is not None and question.enter(self.inputs.answer.text):
+            self.inputs.answer.reset(append_to_history=False)
+
+    def press(self, key: str) -> None:
+        """Answer the question with a key."""
+        question = self.questions.current
+        if question is None:
+            return
+        if key == "v":
+            self.table.show_preview()
+        question.press(key)
+        self.inputs.refocus()
+        self.stage.refresh()
+
+    def interrupt(self) -> None:
+        """Stop what is under way: the turn, else the text, else, the second time, the chat."""
+        buffer = self.inputs.buffer
+        if self.turns.running:
+            self.turns.stop()
+        elif buffer.text:
+            buffer.reset()
+        elif self.now() < self.ends_until:
+            self.table.quit()
+        else:
+            self.ends_until = self.now() + AGAIN_S
+            self.table.hint("Ctrl-C again ends the chat")
+
+    def escape(self) -> None:
+        """Go one step back: from a choice, from a question, from what waits, from the turn."""
+        buffer = self.inputs.buffer
+        question = self.questions.current
+        if buffer.complete_state is not None:
+            buffer.cancel_completion()
+        elif question is not None and self.arming.armed and question.back():
+            self.inputs.answer.reset()
+            self.inputs.refocus()
+            self.stage.refresh()
+        elif question is not None or not self.take_back():
+            self.turns.stop()
+
+    def take_back(self) -> bool:
+        """Put what waits back into the input; return whether anything waited."""
+        if not self.turns.queued:
+            return False
+        self.inputs.put(self.turns.queued.take_back())
+        self.stage.refresh()
+        return True
+
+    def paste(self, text: str) -> None:
+        """Put a pasted text into the input, a long one as a mark."""
+        self.inputs.buffer.insert_text(self.pastes.fold(text))
+
+    def leave(self) -> None:
+        """End the chat."""
+        self.table.quit()
+
+    def show_result(self) -> None:
+        """Print the last result that was folded."""
+        self.table.show_result()
+
+    def show_thought(self) -> None:
+        """Print the last thought."""
+        run_command(self.table, "/thinking")
+
+    def edit(self) -> None:
+        """Let the user write in an editor."""
+        self.stage.edit(self.inputs.buffer)
+
+    def suspend(self) -> None:
+        """Give the terminal back to the shell for a time."""
+        self.stage.app.suspend_to_background()

@@ -1,0 +1,197 @@
+"""The layout: what prompt_toolkit draws, from a question at the top to the status line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import History, InMemoryHistory
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    Dimension,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import SearchToolbar
+
+from harken.cli.screen.history import PrivateHistory
+from harken.cli.screen.questions import Question, choices
+from harken.cli.screen.styled import PROMPT, Line, shorten
+
+STYLE = Style.from_dict(
+    {
+        "completion-menu": "noinherit",
+        "completion-menu.completion": "noinherit",
+        "completion-menu.completion.current": "noinherit reverse",
+        "completion-menu.meta.completion": "noinherit dim",
+        "completion-menu.meta.completion.current": "noinherit reverse",
+        "scrollbar.background": "noinherit",
+        "scrollbar.button": "noinherit reverse",
+        "search": "noinherit underline",
+        "search.current": "noinherit reverse",
+        "incsearch": "noinherit underline",
+        "incsearch.current": "noinherit reverse",
+    }
+)
+_PLAIN = frozenset({"bold", "dim", "italic", "underline", "reverse"})
+_INVITING = "say something, or /help"
+_MEANWHILE = "type ahead: it is sent when this turn ends · Ctrl-C stops it"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the layout asks for whenever it is drawn."""
+
+    question: Callable[[], Question | None]
+    question_lines: Callable[[], list[Line]]
+    is_armed: Callable[[], bool]
+    """Whether keys answer the question already."""
+    is_running: Callable[[], bool]
+    """Whether a turn runs."""
+    status: Callable[[], Line]
+    columns: Callable[[], int]
+    rows: Callable[[], int]
+    """How many rows the terminal has."""
+
+
+def fragments(lines: Sequence[Line]) -> StyleAndTextTuples:
+    r"""Return lines as prompt_toolkit takes them.
+
+    >>> fragments([[("bold red", "a")], [("", "b")]])
+    [('bold ansired', 'a'), ('', '\n'), ('', 'b')]
+    """
+    found: StyleAndTextTuples = []
+    for at, line in enumerate(lines):
+        if at:
+            found.append(("", "\n"))
+        for style, text in line:
+            words = [word if word in _PLAIN else f"ansi{word}" for word in style.split()]
+            found.append((" ".join(words), text))
+    return found
+
+
+class Inputs:
+    """What the user types into, and how it is laid out."""
+
+    def __init__(self, shown: Shown, completer: Completer, history: Path | None) -> None:
+        self.shown = shown
+        past: History = InMemoryHistory() if history is None else PrivateHistory(history)
+        self.buffer = Buffer(
+            multiline=True,
+            history=past,
+            completer=completer,
+            complete_while_typing=Condition(self._completes_itself),
+            tempfile_suffix=".md",
+            name="input",
+        )
+        self.answer = Buffer(multiline=False, name="answer")
+        """A line that answers a question; what was typed ahead stays in `buffer`."""
+        self.search = SearchToolbar()
+        self.keys_window = Window(
+            FormattedTextControl(self._choices, focusable=True, show_cursor=False),
+            dont_extend_height=True,
+            height=Dimension(min=1),
+        )
+        self.answer_window = Window(
+            BufferControl(self.answer),
+            get_line_prefix=lambda *_: [("bold ansiyellow", PROMPT)],
+            dont_extend_height=True,
+            height=1,
+        )
+        self.input_window = Window(
+            BufferControl(
+                self.buffer,
+                search_buffer_control=self.search.control,
+                preview_search=True,
+                input_processors=[
+                    ConditionalProcessor(AfterInput(self._placeholder), Condition(self._is_empty))
+                ],
+            ),
+            get_line_prefix=self._prefix,
+            dont_extend_height=True,
+            wrap_lines=True,
+            height=self._input_height,
+        )
+        self.layout = Layout(self._container(), focused_element=self.input_window)
+
+    def _container(self) -> HSplit:
+        asking = Condition(lambda: self.shown.question() is not None)
+        armed = Condition(self.shown.is_armed)
+        has_words = Condition(self._wants_text)
+        question = Window(
+            FormattedTextControl(lambda: fragments(self.shown.question_lines())),
+            dont_extend_height=True,
+            height=Dimension(min=0),
+        )
+        status = Window(
+            FormattedTextControl(lambda: fragments([self.shown.status()])),
+            dont_extend_height=True,
+            height=Dimension(min=0, preferred=1, max=1),
+        )
+        has_draft = Condition(lambda: bool(self.buffer.text))
+        return HSplit(
+            [
+                ConditionalContainer(question, asking),
+                ConditionalContainer(self.answer_window, asking & armed & has_words),
+                ConditionalContainer(self.keys_window, asking & armed),
+                ConditionalContainer(self.input_window, ~(asking & armed) | has_draft),
+                CompletionsMenu(max_height=6),
+                self.search,
+                status,
+            ]
+        )
+
+    def refocus(self) -> None:
+        """Let keys go where they belong now."""
+        question = self.shown.question()
+        if question is None or not self.shown.is_armed():
+            wanted = self.input_window
+        else:
+            wanted = self.answer_window if question.wants_text else self.keys_window
+        if self.layout.current_window is not wanted and not self.layout.is_searching:
+            self.layout.focus(wanted)
+
+    def put(self, text: str) -> None:
+        """Put a text into the input, above what is there."""
+        draft = self.buffer.text
+        text = f"{text}\n\n{draft}" if draft.strip() else text
+        self.buffer.document = Document(text)
+
+    def _wants_text(self) -> bool:
+        question = self.shown.question()
+        return question is not None and question.wants_text
+
+    def _choices(self) -> StyleAndTextTuples:
+        question = self.shown.question()
+        return fragments(choices(question)) if question is not None else []
+
+    def _is_empty(self) -> bool:
+        return not self.buffer.text and not self.layout.is_searching
+
+    def _placeholder(self) -> StyleAndTextTuples:
+        text = _MEANWHILE if self.shown.is_running() else _INVITING
+        return [("dim", shorten(text, max(self.shown.columns() - 4, 1)))]
+
+    def _completes_itself(self) -> bool:
+        """Whether completions show without Tab: of a command, and of a name after `@`."""
+        before = self.buffer.document.text_before_cursor
+        word = before.split()[-1] if before and not before[-1].isspace() else ""
+        return word.startswith("@") or (before == word and before.startswith("/"))
+
+    def _input_height(self) -> Dimension:
+        return Dimension(min=1, max=max(self.shown.rows() // 2, 1))
+
+    def _prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
+        return [("bold ansicyan", PROMPT if line == wrapped == 0 else "  ")]

@@ -1,0 +1,45 @@
+"""The printer: pieces become text for the terminal, with the empty lines between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harken.cli.screen.ink import Ink
+from harken.cli.screen.piece import INDENT, Kind, Piece, Prose, Rows
+from harken.cli.screen.styled import wrap
+
+WIDEST = 110
+"""Columns that texts take at most: longer rows are hard to read."""
+_DENSE: frozenset[Kind] = frozenset({"action", "note"})
+
+
+@dataclass(slots=True)
+class Printer:
+    """Writes pieces one after the other; it remembers what kind the last one was."""
+
+    ink: Ink
+    last: Kind | None = None
+
+    def text(self, piece: Piece, columns: int) -> str:
+        """Return a piece as rows for a terminal of so many columns, each ended by a newline."""
+        width = max(min(columns - 1, WIDEST), 1)
+        gap = "" if self._follows(piece) else "\n"
+        self.last = piece.kind
+        if isinstance(piece, Prose):
+            from harken.cli.screen.typeset import typeset  # slow to import: when text comes
+
+            return gap + typeset(piece.text, width, colour=self.ink.colour)
+        return gap + self._rows(piece, width)
+
+    def _follows(self, piece: Piece) -> bool:
+        """Whether a piece stands right below the one before, without an empty line."""
+        if isinstance(piece, Prose) and piece.joined:
+            return True
+        return self.last is None or (piece.kind in _DENSE and self.last in _DENSE)
+
+    def _rows(self, piece: Rows, width: int) -> str:
+        depth = INDENT * piece.depth if width > 8 * (piece.depth + 1) else ""
+        inner = max(width - len(depth), 1)
+        hanging = " " * piece.hanging if inner > 2 * piece.hanging + 8 else ""
+        rows = [row for line in piece.lines for row in wrap(line, inner, hanging)]
+        return "".join(f"{depth}{self.ink.draw(row)}".rstrip(" ") + "\n" for row in rows)

@@ -1,0 +1,160 @@
+"""Questions to the user: one is on the screen at a time, the others wait for their turn.
+
+It is the `User` of the world: an agent's action waits until its question is answered here, and
+cancelling the action takes the question back. Which keys mean what is here; what they look like
+is in `ask_lines`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from harken.cli.screen.diff import diff_lines, is_diff
+from harken.cli.screen.styled import Line, clean, wrap
+from harken.world.user import Asked, Leave, Wanted
+
+Stage: TypeAlias = Literal["choose", "rule", "reason", "words"]
+"""What is expected: a key of the choices, the number of a rule, a reason, an answer in words."""
+
+
+@dataclass(slots=True)
+class Question:
+    """A question that waits for its answer."""
+
+    asked: Asked | Wanted
+    answer: asyncio.Future[Any]
+    stage: Stage
+
+    @property
+    def wants_text(self) -> bool:
+        """Whether the answer is typed as a line, rather than one key."""
+        return self.stage in ("reason", "words")
+
+    def press(self, key: str) -> None:
+        """Take a key; what is no choice changes nothing."""
+        if not isinstance(self.asked, Wanted) or self.wants_text:
+            return
+        if self.stage == "rule":
+            self._press_in_rules(key, self.asked)
+        elif key == "y":
+            self.settle(Leave(allowed=True))
+        elif key == "n":
+            self.settle(Leave(allowed=False, reason="the user said no"))
+        elif key == "e":
+            self.stage = "reason"
+        elif key == "a" and self.asked.rules:
+            self.stage = "rule"
+
+    def _press_in_rules(self, key: str, wanted: Wanted) -> None:
+        if key.isascii() and key.isdigit() and 0 < int(key) <= len(wanted.rules):
+            self.settle(Leave(allowed=True, rule=wanted.rules[int(key) - 1]))
+
+    def back(self) -> bool:
+        """Go back to the choices; return whether there was a way back."""
+        was_deeper = self.stage in ("rule", "reason")
+        if was_deeper:
+            self.stage = "choose"
+        return was_deeper
+
+    def enter(self, text: str) -> bool:
+        """Take a typed line; return whether it is an answer."""
+        text = text.strip()
+        if not text:
+            return False
+        if isinstance(self.asked, Wanted):
+            self.settle(Leave(allowed=False, reason=text))
+        else:
+            options = self.asked.options
+            chosen = text.isascii() and text.isdigit() and 0 < int(text) <= len(options)
+            self.settle(options[int(text) - 1] if chosen else text)
+        return True
+
+    def settle(self, answer: str | Leave) -> None:
+        """Give the answer to whoever waits for it."""
+        if not self.answer.done():
+            self.answer.set_result(answer)
+
+
+class Questions:
+    """All questions that wait, oldest first. A `User`."""
+
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        """Call `changed` whenever another question, or none, is to be shown."""
+        self.waiting: list[Question] = []
+        self.changed = changed
+
+    @property
+    def current(self) -> Question | None:
+        """The question to show, None where nobody asks."""
+        return self.waiting[0] if self.waiting else None
+
+    async def ask(self, asked: Asked) -> str:
+        """Return the answer to a question. Cancelling takes it back."""
+        return str(await self._put(asked, "words"))
+
+    async def permit(self, wanted: Wanted) -> Leave:
+        """Allow an action or not. Cancelling takes the question back."""
+        leave: Leave = await self._put(wanted, "choose")
+        return leave
+
+    async def _put(self, asked: Asked | Wanted, stage: Stage) -> Any:
+        question = Question(asked, asyncio.get_running_loop().create_future(), stage)
+        self.waiting.append(question)
+        self.changed()
+        try:
+            return await question.answer
+        finally:
+            self.waiting.remove(question)
+            self.changed()
+
+
+def ask_lines(question: Question, width: int, height: int, *, others: int = 0) -> list[Line]:
+    """Return a question as it is shown, in about `height` rows."""
+    asked = question.asked
+    more = f"  ({others} more after this)" if others else ""
+    if isinstance(asked, Asked):
+        rows = wrap([("bold yellow", f"{clean(asked.agent)} asks"), ("dim", more)], width)
+        for line in asked.question.splitlines() or [""]:
+            rows += wrap([("", clean(line))], width)
+        for number, option in enumerate(asked.options, 1):
+            rows += wrap([("cyan", f"  {number} "), ("", clean(option))], width, "    ")
+        return rows
+    name = f"{clean(asked.agent)} wants to use {clean(asked.tool)}"
+    rows = wrap([("bold yellow", name), ("dim", more)], width)
+    preview = preview_lines(asked)
+    room = max(height - len(rows) - 3, 2)
+    indented = [[("", "  "), *line] for line in preview[:room]]
+    shown = [row for line in indented for row in wrap(line, width, "    ")][:room]
+    left = len(preview) - len(shown)
+    rows += shown
+    if left > 0:
+        rows.append([("dim", f"  … {left} more lines, v shows all")])
+    return rows
+
+
+def preview_lines(wanted: Wanted) -> list[Line]:
+    """Return all that a wanted action would do, a line each."""
+    lines = wanted.preview.splitlines() or [wanted.subject]
+    return diff_lines(lines) if is_diff(wanted.preview) else [[("", clean(one))] for one in lines]
+
+
+def choices(question: Question) -> list[Line]:
+    """Return what can be pressed or typed now."""
+    asked = question.asked
+    if isinstance(asked, Asked):
+        how = "a number, or your own words" if asked.options else "your answer"
+        return [[("dim", f"{how}, then Enter · Esc stops the turn")]]
+    if question.stage == "reason":
+        return [[("dim", "why not, or what instead? Enter sends it · Esc goes back")]]
+    if question.stage == "rule":
+        rules = [[("cyan", f"  {n} "), ("", clean(rule))] for n, rule in enumerate(asked.rules, 1)]
+        return [[("dim", "allow from now on, without asking:")], *rules, [("dim", "Esc goes back")]]
+    keys = [("y", "yes"), ("a", "always…"), ("n", "no"), ("e", "no, and say why")]
+    row: Line = []
+    for key, meaning in keys:
+        if key != "a" or asked.rules:
+            row += [("bold cyan", key), ("", f" {meaning}   ")]
+    return [row]

@@ -1,0 +1,46 @@
+"""Surroundings: what the screen takes from the environment, read once, in one place."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_REFLOWING = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WEZTERM_PANE", "ALACRITTY_WINDOW_ID")
+_REFLOWING_PROGRAMS = frozenset({"iTerm.app", "Apple_Terminal", "WezTerm", "ghostty", "vscode"})
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where the chat runs."""
+
+    folder: Path
+    """Where agents act, and files are completed."""
+    user_home: str = ""
+    history: Path | None = None
+    """Where what the user said is kept."""
+    colour: bool = True
+    reflows: bool = False
+    """Whether the terminal breaks rows anew when it becomes narrower."""
+    term: str | None = None
+
+    @classmethod
+    def here(cls, history: Path | None = None) -> Surroundings:
+        """Return those of this process."""
+        environ = os.environ
+        return cls(
+            folder=Path.cwd(),
+            user_home=environ.get("HOME", ""),
+            history=history,
+            colour=not environ.get("NO_COLOR"),
+            reflows=any(name in environ for name in _REFLOWING)
+            or environ.get("TERM_PROGRAM") in _REFLOWING_PROGRAMS,
+            term=environ.get("TERM"),
+        )
+
+
+def has_screen() -> bool:
+    """Whether there is a terminal at both ends that can do more than print lines."""
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    return is_terminal and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")

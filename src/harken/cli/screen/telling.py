@@ -1,0 +1,266 @@
+"""Telling: what is printed of an event when it has been logged.
+
+One idea: the same function serves a session that runs and one that is shown again, so a resumed
+chat looks as it would have looked. It knows nothing that the log has not; the text of an answer
+that was shown while it streamed is not told again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from harken.cli.screen.blocks import Blocks
+from harken.cli.screen.calls import FOLDED, call_text, folded
+from harken.cli.screen.piece import INDENT, Piece, Prose, Rows, note
+from harken.cli.screen.styled import PROMPT, Line, Span, clean
+from harken.core.events import (
+    ActionRewritten,
+    AgentConfigured,
+    AgentCreated,
+    AgentMoved,
+    Event,
+    LlmResponse,
+    TranscriptEdited,
+    TranscriptEntry,
+)
+from harken.core.ids import USER, AgentId, MessageId, number_of
+from harken.core.messages import FunctionCall, ThinkingPart, text_of
+from harken.session.state import AgentState, SessionState
+from harken.views.verdicts import read_words
+from harken.views.words import words
+from harken.views.written import count
+from harken.world.tool import Tool
+
+_COLOURS = ("magenta", "blue", "green", "yellow", "cyan")
+_AT_ONCE = frozenset({"task", "discuss"})
+"""Calls that are told when they begin: others are told with their results."""
+_USUAL_ENDS = frozenset({"end_turn", "tool_use", "stop", "tool_calls", "stop_sequence", "error"})
+_VERDICTS = {"comment": "comments", "denial": "denies", "rewrite": "rewrites", "failure": "failed"}
+_ODD_ENDS = {
+    "cancelled": "cut off",
+    "interrupted": "cut off by a crash",
+    "max_tokens": "the answer reached its greatest length and stops here",
+    "length": "the answer reached its greatest length and stops here",
+    "refusal": "the model refused to go on",
+    "content_filter": "the provider's filter stopped the answer",
+}
+
+
+@dataclass(slots=True)
+class Teller:
+    """Tells events, oldest first."""
+
+    state: SessionState
+    tools: Mapping[str, Tool]
+    live: bool = True
+    """Whether the session runs: then the end of a turn shows an answer that did not stream."""
+    heard_as: dict[MessageId, str] = field(default_factory=dict)
+    """Answers that the user got in other words, for a session that is shown again."""
+    _calls: dict[tuple[AgentId, str], FunctionCall] = field(default_factory=dict)
+
+    def tell(self, event: Event, *, streamed: bool = False) -> Iterator[Piece]:
+        """Yield what is printed of an event; `streamed`: its text was shown while it came."""
+        match event:
+            case TranscriptEntry():
+                yield from self._entry(event, streamed=streamed)
+            case AgentCreated() if event.relation in ("subagent", "hook"):
+                yield self._birth(event)
+            case AgentMoved(place="gone"):
+                yield self._noted(event.agent_id, f"- {self.name(event.agent_id)} ended")
+            case ActionRewritten():
+                text = f"a hook changed the call to {call_text(event.tool, event.arguments)}"
+                yield self._noted(event.agent_id, clean(text), "magenta")
+            case AgentConfigured() if event.language_model is not None:
+                text = f"{self.name(event.agent_id)} goes on with {clean(event.language_model)}"
+                yield self._noted(event.agent_id, text)
+            case TranscriptEdited() if event.reason not in (None, "init_prompt"):
+                text = f"the context of {self.name(event.agent_id)} was changed"
+                yield self._noted(event.agent_id, f"{text}: {clean(event.reason or '')}")
+            case LlmResponse():
+                yield from self._ending(event)
+            case _:
+                pass
+
+    def _entry(self, entry: TranscriptEntry, *, streamed: bool) -> Iterator[Piece]:
+        agent = self.state.agents.get(entry.agent_id or AgentId(""))
+        if entry.agent_id == USER:
+            yield from _of_user(entry)
+        elif agent is None or entry.role == "system":
+            if agent is not None and agent.place == "hook":
+                yield from self._verdict(agent, entry)
+        elif agent.place == "hook":
+            yield from self._verdict(agent, entry)
+        elif entry.role == "tool":
+            yield from self._result(agent, entry)
+        elif entry.role == "assistant":
+            yield from self._said(agent, entry, streamed=streamed)
+        elif agent.id == self.primary:
+            yield from _heard(entry)
+
+    @property
+    def primary(self) -> AgentId | None:
+        """Whom the user talks with."""
+        return self.state.primary or self.state.root
+
+    def name(self, agent_id: AgentId | None) -> str:
+        """Return an agent's name, its id where it has none."""
+        agent = self.state.agents.get(agent_id or AgentId(""))
+        return clean((agent.name if agent else None) or agent_id or "?")
+
+    def depth(self, agent_id: AgentId | None) -> int:
+        """Return how far an agent stands below the primary one."""
+        for depth in range(len(self.state.agents) + 1):
+            agent = self.state.agents.get(agent_id or AgentId(""))
+            if agent is None or agent.parent is None or agent.id == self.primary:
+                return depth
+            agent_id = agent.parent
+        return 0
+
+    def _noted(self, agent_id: AgentId | None, text: str, style: str = "dim") -> Rows:
+        return note(text, style, depth=self.depth(agent_id))
+
+    def _birth(self, event: AgentCreated) -> Rows:
+        agent = self.state.agents.get(event.agent_id or AgentId(""))
+        name = self.name(event.agent_id)
+        above = self.state.agents.get(agent.parent) if agent and agent.parent else None
+        if event.relation == "hook":
+            watched = self.name(agent.parent) if agent else "?"
+            return self._noted(event.agent_id, f"+ hook {name} watches {watched}")
+        has_own = event.language_model and above and event.language_model != above.language_model
+        model = f" ({clean(event.language_model or '')})" if has_own else ""
+        return self._noted(event.agent_id, f"+ {name}{model}")
+
+    def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
+        said = read_words(entry)
+        if entry.role != "user" and said is not None and said.kind != "ok":
+            text = f"hook {self.name(hook.id)} {_VERDICTS[said.kind]}: {_short(said.words)}"
+            style = "red" if said.kind in ("denial", "failure") else "magenta"
+            yield note(text, style, depth=self.depth(hook.parent))
+
+    def _said(
+        self, agent: AgentState, entry: TranscriptEntry, *, streamed: bool
+    ) -> Iterator[Piece]:
+        if agent.id == self.primary:
+            if not streamed:
+                yield from self._answer(entry)
+        elif words(entry.content).strip():
+            yield self._overheard(agent, entry)
+        for call in entry.tool_calls or ():
+            self._calls[agent.id, call.id] = call.function
+            if call.function.name in _AT_ONCE:
+                yield Rows("action", [self._call_line(agent, call.function)], self.depth(agent.id))
+
+    def _answer(self, entry: TranscriptEntry) -> Iterator[Piece]:
+        for part in entry.content if isinstance(entry.content, list) else ():
+            if isinstance(part, ThinkingPart) and part.text.strip():
+                yield thought(part.text)
+        if not self.live or entry.tool_calls:
+            yield from prose(self.heard_as.get(entry.message_id, text_of(entry.content)))
+
+    def _overheard(self, agent: AgentState, entry: TranscriptEntry) -> Rows:
+        """Tell the beginning of what a subagent said."""
+        lines = clean(words(entry.content)).splitlines()
+        shown = lines if len(lines) <= FOLDED + 1 else lines[:FOLDED]
+        who = self._who(agent, ":")
+        rows: list[Line] = [[*who, ("", line)] for line in shown[:1]]
+        rows += [[("", INDENT + line)] for line in shown[1:]]
+        if left := len(lines) - len(shown):
+            rows.append(_more(left, entry.message_id))
+        return Rows("action", rows, self.depth(agent.id), hanging=2)
+
+    def _result(self, agent: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
+        call = self._calls.pop((agent.id, entry.tool_call_id or ""), None)
+        if call is None:
+            call = FunctionCall(entry.name or "?", "")
+        was_told = call.name in _AT_ONCE
+        if was_told and not entry.is_error:
+            return  # what was said, and who was born, was told then
+        result = folded(entry.content, is_error=entry.is_error)
+        lines: list[Line] = [[("", INDENT), *line] for line in result.lines]
+        if result.more:
+            lines.append(_more(result.more, entry.message_id))
+        if not was_told:
+            lines.insert(0, self._call_line(agent, call, is_error=entry.is_error))
+        yield Rows("action", lines, self.depth(agent.id), hanging=4)
+
+    def _call_line(self, agent: AgentState, call: FunctionCall, *, is_error: bool = False) -> Line:
+        text = clean(call_text(call.name, call.arguments, self.tools.get(call.name)))
+        name, bracket, about = text.partition("(")
+        mark = ("red" if is_error else "green", "● ")
+        return [mark, *self._who(agent), ("bold", name), ("", _cut(bracket + about))]
+
+    def _who(self, agent: AgentState, colon: str = "") -> list[Span]:
+        """Return the name that stands before what a subagent says and does."""
+        if agent.id == self.primary:
+            return []
+        style = _COLOURS[(number_of(agent.id, "agent_") or 0) % len(_COLOURS)]
+        return [(style, f"{self.name(agent.id)}{colon} ")]
+
+    def _ending(self, response: LlmResponse) -> Iterator[Piece]:
+        """Tell how a model call ended, where it did not end as usual."""
+        reason = response.stop_reason
+        if reason == "error" and not self.live:
+            yield self._noted(response.agent_id, _short(response.error or "failed"), "red")
+        elif reason == "cancelled" and self.live:
+            return  # the end of the turn says so
+        elif reason is not None and reason not in _USUAL_ENDS:
+            text = _ODD_ENDS.get(reason, f"the answer ended: {clean(reason)}")
+            yield self._noted(response.agent_id, text, "yellow")
+
+
+def _of_user(entry: TranscriptEntry) -> Iterator[Piece]:
+    """Tell what the user decided, as far as its effect is not seen anyway."""
+    text = text_of(entry.content)
+    if entry.role == "assistant" and text.startswith("ALLOW from now on: "):
+        yield note(f"allowed from now on: {_short(text.partition(': ')[2])}")
+
+
+def _heard(entry: TranscriptEntry) -> Iterator[Piece]:
+    """Tell what the primary agent heard: a prompt; not what a note or a hook says otherwise."""
+    if entry.cause is None and entry.substance is None:
+        yield prompt(text_of(entry.content))
+
+
+def prompt(text: str) -> Rows:
+    """Return what the user said."""
+    first, *rest = clean(text).split("\n")
+    lines: list[Line] = [[("bold cyan", PROMPT), ("bold", first)]]
+    return Rows("prompt", [*lines, *([("bold", INDENT + line)] for line in rest)], hanging=2)
+
+
+def prose(text: str) -> Iterator[Prose]:
+    """Yield a whole text in blocks."""
+    blocks = Blocks()
+    for block in [*blocks.feed(text), *blocks.finish()]:
+        yield Prose(block.text, block.joined)
+
+
+def thought(text: str, seconds: float | None = None) -> Rows:
+    """Return the line to which a thought is folded."""
+    time = "" if seconds is None else f" for {seconds:.0f} s" if seconds >= 1 else " briefly"
+    return note(f"thought{time}, {count(len(text.split()), 'word')} (Ctrl-T shows it)")
+
+
+def rewritten(events: Iterable[Event]) -> dict[MessageId, str]:
+    """Return the answers that the user got in other words than they were said."""
+    return {
+        event.substance: text_of(event.content)
+        for event in events
+        if isinstance(event, TranscriptEntry) and event.agent_id == USER and event.substance
+    }
+
+
+def _more(left: int, message_id: MessageId) -> Line:
+    number = number_of(message_id, "msg_")
+    name = message_id if number is None else number
+    text = f"… {count(left, 'more line')} (/show {clean(str(name))})"
+    return [("dim", INDENT + text)]
+
+
+def _short(text: str) -> str:
+    return _cut(" ".join(clean(text).split()), 300)
+
+
+def _cut(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,110 @@
+"""Questions: what agents ask, and what the user's keys answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.terminal.conftest import Chat
+from tests.terminal.kit import CTRL_C, ENTER, ESCAPE
+
+
+def test_a_permission_question_shows_what_is_wanted_and_y_allows_it(
+    chat: Chat, log: Callable[[], str]
+) -> None:
+    terminal = chat(asks=True)
+    terminal.say("brew")
+    terminal.wait("main wants to use brew", "brew green tea", "waiting for you", "y yes   a always")
+    terminal.type("y")
+    shown = terminal.wait("I heard", "1 call")
+    assert "● brew(green tea)" in shown
+    assert "  cup 3 of green tea\n  … 5 more lines (/show" in shown
+    assert "wants to use" not in shown
+    assert '"content":"ALLOW"' in log()
+    terminal.type("\x0f")  # Ctrl-O
+    terminal.wait("cup 8 of green tea")
+
+
+def test_a_rule_can_be_chosen_that_allows_it_from_now_on(
+    chat: Chat, log: Callable[[], str]
+) -> None:
+    terminal = chat(asks=True)
+    terminal.say("brew")
+    terminal.wait("a always")
+    terminal.type("a")
+    terminal.wait("1 brew(green tea)", "2 brew(*)", "Esc goes back")
+    terminal.type(ESCAPE)
+    terminal.wait("a always")
+    terminal.type("a")
+    terminal.wait("2 brew(*)")
+    terminal.type("2")
+    terminal.wait("allowed from now on: brew(*)", "● brew(green tea)")
+    assert "ALLOW from now on: brew(*)" in log()
+
+
+def test_no_may_come_with_a_reason_that_the_agent_reads(chat: Chat) -> None:
+    terminal = chat(asks=True)
+    terminal.say("brew")
+    terminal.wait("e no, and say why")
+    terminal.type("e")
+    terminal.wait("why not, or what instead?")
+    terminal.type("too late for tea" + ENTER)
+    terminal.wait("Error: the user said no: too late for tea", "I heard")
+    assert terminal.cell("Error: the user").fg == "red"
+
+
+def test_a_diff_is_coloured_and_can_be_seen_whole(chat: Chat) -> None:
+    terminal = chat(asks=True, rows=30)
+    terminal.say("edit")
+    terminal.wait("main wants to use edit", "more lines, v shows all", "n no")
+    assert terminal.cell("+of tea").fg == "green"
+    assert terminal.cell("-of coffee").fg == "red"
+    terminal.type("v")
+    terminal.wait(lambda: terminal.text.count("+of tea") > 30)
+    terminal.type("n")
+    terminal.wait("Error: the user said no", "I heard")
+
+
+def test_several_agents_ask_one_after_the_other(chat: Chat) -> None:
+    terminal = chat(asks=True)
+    terminal.say("both")
+    terminal.wait("Bob wants to use brew", "y yes")
+    terminal.type("y")
+    terminal.wait("Cleo wants to use edit", "y yes")
+    terminal.type("n")
+    shown = terminal.wait("I heard", "3 agents")
+    assert "  ● Bob brew(green tea)" in shown
+    assert "  ● Cleo edit(menu.txt)" in shown
+
+
+def test_a_question_takes_a_number_or_words(chat: Chat) -> None:
+    terminal = chat(asks=True)
+    terminal.say("ask")
+    terminal.wait("main asks", "Which tea?", "1 green tea", "2 black tea", "your own words")
+    terminal.type("2" + ENTER)
+    terminal.wait("● ask_user(Which tea?)\n  black tea", "I heard <black tea>")
+    terminal.say("ask")
+    terminal.wait("your own words")
+    terminal.type("2 cups of any" + ENTER)
+    terminal.wait("I heard <2 cups of any>")
+
+
+def test_escape_and_ctrl_c_stop_the_turn_that_asks(chat: Chat) -> None:
+    terminal = chat(asks=True)
+    for key, times in ((ESCAPE, 1), (CTRL_C, 2)):
+        terminal.say("brew")
+        terminal.wait("y yes")
+        terminal.type(key)
+        terminal.wait(lambda times=times: terminal.text.count("stopped") == times)
+        terminal.wait(lambda: "wants to use" not in terminal.visible)
+    terminal.say("hello")
+    terminal.wait("Hi there, friend.")
+
+
+def test_who_types_ahead_does_not_answer_by_accident(chat: Chat) -> None:
+    terminal = chat(asks=True)
+    terminal.type("brew" + ENTER + "yay" * 20)
+    terminal.wait("main wants to use brew", "› " + "yay" * 20)
+    terminal.wait("y yes")
+    assert "cup" not in terminal.text
+    terminal.type("y")
+    terminal.wait("cup 3", "› " + "yay" * 20)
