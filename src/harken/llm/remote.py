@@ -143,7 +143,8 @@ class Service:
         except (ModelError, ConfigError):
             raise
         except Exception as error:  # noqa: BLE001 - the border: whatever an SDK raises is told
-            raise self.failures.of(error) from None
+            if decoder.finish() is None:  # else all is said, and only the goodbye was lost
+                raise self.failures.of(error) from None
         finish = decoder.finish()
         if finish is None:
             raise self.failures.cut_off()
@@ -260,7 +261,7 @@ async def _events(response: Any, decoder: Decoder) -> AsyncGenerator[ServerEvent
                 for event in reader.feed(piece):
                     yield event
                 if decoder.ended:
-                    with suppress(TimeoutError):
+                    with suppress(Exception):
                         async with asyncio.timeout(_DRAIN_S):
                             await anext(pieces, None)
                     return

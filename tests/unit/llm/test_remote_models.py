@@ -301,6 +301,7 @@ def test_breakpoints_can_be_left_to_the_provider() -> None:
     body = sent(ANTHROPIC, cache_control={"type": "ephemeral"})
     assert body["cache_control"] == {"type": "ephemeral"}
     assert "cache_control" not in str(body["messages"])
+    assert "cache_control" not in str(sent(ANTHROPIC, cache_control=None))
 
 
 @every_wire
@@ -316,9 +317,15 @@ def test_waiting_that_is_no_number_is_left_to_the_sdk(wire: Wire) -> None:
 
 
 @every_wire
-def test_an_answer_is_whole_though_the_connection_stays_open(wire: Wire) -> None:
-    with Provider([Answer([*wire.events("Hi."), "hang"])]) as provider:
-        model = wire.model(provider)
+@pytest.mark.parametrize("then", ["hang", "cut"])
+@pytest.mark.parametrize("lost", [0, 1])
+def test_an_answer_that_has_ended_is_whole_whatever_the_connection_does_then(
+    wire: Wire, then: Any, lost: int
+) -> None:
+    """Also where its very last event, which says nothing new, is lost."""
+    events = wire.events("Hi.")
+    with Provider([Answer([*events[: len(events) - lost], then])]) as provider:
+        model = wire.model(provider, timeout_s=0.2 if lost else 10)
 
         async def ask() -> Any:
             return [chunk async for chunk in model.stream(request_of("Hi"))][-1]
