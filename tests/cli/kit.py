@@ -47,10 +47,12 @@ class Cli:
 
     def __init__(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.home, self._capsys = home, capsys
+        self.environ: dict[str, str] = {}
+        """Where keys and settings are looked for."""
 
     def __call__(self, *arguments: str | Path) -> Ran:
         self._capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
+        code = run([str(argument) for argument in arguments], self.environ)
         return Ran(code, *self._capsys.readouterr())
 
     def ok(self, *arguments: str | Path) -> Ran:

@@ -14,10 +14,13 @@ from harken.agents.actor import Actor
 from harken.agents.base import Agent, evict
 from harken.agents.budget import check_birth
 from harken.agents.hook import Hook
+from harken.agents.schemas import ACTIONS
+from harken.agents.templates import Template
 from harken.core import codec
 from harken.core.events import AgentMoved, InterlocutorsSet, Reference
 from harken.core.ids import AgentId
 from harken.core.text import LoggedString
+from harken.errors import HarkenError
 from harken.session.session import Session
 from harken.world.result import BadArguments, Result
 
@@ -30,12 +33,14 @@ def handed_through(said: LoggedString) -> Result:
 async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
     """Create a subagent; with a prompt, ask it. Raises BadArguments, BudgetExceeded."""
     name = arguments["name"]
-    instructions = _instructions(agent, arguments["instructions"] or arguments["system_prompt"])
+    instructions = arguments["instructions"] or arguments["system_prompt"]
+    template = _template(agent, instructions)
+    instructions = template.instructions if template else _instructions(agent, instructions)
     prompt = _prompt(arguments["prompt"], arguments["user_prompt"])
     _check_name(agent, name)
-    allowed = _allowed(agent, arguments["tools"])
+    allowed = _allowed(agent, arguments["tools"], template)
     check_birth(agent.session.state, agent.agent_id)
-    child = agent.make_subagent(instructions, allowed)
+    child = agent.make_subagent(instructions, allowed, template)
     hooks = [(hook.name, hook.copy_for(child)) for hook in agent.hooks if isinstance(hook, Hook)]
     child.log_birth(call, name, "subagent")
     try:
@@ -139,6 +144,24 @@ def _instructions(agent: Agent, given: str | None) -> str | None:
         raise BadArguments(f"instructions {given} cannot be read: {error}") from None
 
 
+def _template(agent: Agent, given: str | None) -> Template | None:
+    """Return the template that instructions name, as it is now; None where they name none."""
+    if given is None or not given.startswith("template:"):
+        return None
+    try:
+        template = agent.runtime.templates.find(given.removeprefix("template:").strip())
+        if template.model is not None:
+            agent.runtime.model_named(template.model)  # better now than when it shall answer
+    except HarkenError as error:
+        raise BadArguments(f"instructions {given} cannot be used: {error}") from None
+    known = {*ACTIONS, *agent.runtime.world.tools}
+    for name in template.tools or ():
+        if name not in known:
+            there = ", ".join(sorted(known))
+            raise BadArguments(f"{given} names a tool {name!r} that is not here; there is: {there}")
+    return template
+
+
 def _check_name(agent: Agent, name: str) -> None:
     """Raise BadArguments for a name that is taken, or that would speak as somebody else."""
     if not name.strip():
@@ -166,13 +189,18 @@ def _check_free(agents: Sequence[Agent]) -> None:
         agent.check_free()
 
 
-def _allowed(agent: Actor, wanted: Sequence[str] | None) -> list[str] | None:
-    if wanted is None:
-        return agent.allowed
-    for name in wanted:
+def _allowed(
+    agent: Actor, wanted: Sequence[str] | None, template: Template | None
+) -> list[str] | None:
+    """Return what a subagent may use: never more than its parent, nor than its template says."""
+    for name in wanted or ():
         if name not in agent.tools:
             raise BadArguments(f"you have no tool {name!r} to pass on; yours: {_listed(agent)}")
-    return list(wanted)
+    limit = template.tools if template is not None else None
+    if wanted is None and limit is None:
+        return agent.allowed
+    named = limit if wanted is None else wanted
+    return [one for one in named or () if one in agent.tools and (limit is None or one in limit)]
 
 
 def _listed(agent: Actor) -> str:

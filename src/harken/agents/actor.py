@@ -10,7 +10,8 @@ from typing import Any
 
 from harken.agents.base import Agent
 from harken.agents.hook import Comment, Judgement, Opinion, comment_entry, read_verdict
-from harken.agents.schemas import ACTIONS
+from harken.agents.schemas import with_templates
+from harken.agents.templates import Template
 from harken.core.messages import text_of
 from harken.llm.base import ToolSchema, tools_hash
 from harken.session.state import OpenCall
@@ -42,8 +43,16 @@ class Actor(Agent):
         self._toolbox: Toolbox | None = None
 
     @abstractmethod
-    def make_subagent(self, system_prompt: str | None, tools: Sequence[str] | None) -> Agent:
-        """Make, without its birth, a subagent that shares this agent's world and models."""
+    def make_subagent(
+        self,
+        system_prompt: str | None,
+        tools: Sequence[str] | None,
+        template: Template | None = None,
+    ) -> Agent:
+        """Make, without its birth, a subagent that shares this agent's world and models.
+
+        Its birth says from which template it is made, and it has the template's model.
+        """
 
     @property
     def allowed(self) -> list[str] | None:
@@ -56,11 +65,15 @@ class Actor(Agent):
         return self.toolbox().by_name
 
     def toolbox(self) -> Toolbox:
-        """Return the same with their schemas; worked out again only where they changed."""
+        """Return the same with their schemas; worked out again only where they changed.
+
+        Templates are listed as they were when this was worked out first: a model's cached
+        prompt begins with the schemas, and a new file shall not make it void.
+        """
         world, allowed = self.runtime.world.tools, self.allowed
         key = (tuple(world), None if allowed is None else tuple(allowed))
         if self._toolbox is None or self._toolbox.key != key:
-            everything = {**ACTIONS, **world}
+            everything = {**with_templates(self.runtime.templates.listing()), **world}
             names = everything if allowed is None else [n for n in everything if n in allowed]
             self._toolbox = Toolbox(key, {name: everything[name] for name in names})
         return self._toolbox

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+import harken.agents.changed_files  # noqa: F401 - a log may name it
 from harken.agents.base import Agent, evict, revive
 from harken.agents.budget import Budget, budget_of
 from harken.agents.model_call import log_interrupted, unanswered

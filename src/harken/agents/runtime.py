@@ -1,4 +1,4 @@
-"""What the agents of one tree share: the world, the models, and the kinds of dumb agents."""
+"""What the agents of one tree share: the world, models, templates, kinds of dumb agents."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from harken.agents.schemas import ACTIONS
+from harken.agents.templates import Templates
 from harken.core.chunks import Chunk
 from harken.core.ids import AgentId
 from harken.errors import ConfigError
@@ -29,15 +30,23 @@ class Runtime:
     world: World = field(default_factory=World)
     kinds: Mapping[str, Any] = field(default_factory=dict)
     """Classes of agents by the name that logs record, beside those that `register` knows."""
+    templates: Templates = field(default_factory=Templates)
+    """Kinds of subagents that `task` finds by name."""
     on_chunk: OnChunk | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """With which the models of new agents are asked (`max_tokens`, ...); their births log it."""
+    model_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The same for some models, by name; they count before those for all."""
 
     def __post_init__(self) -> None:
         """Refuse a tool with the name of an action. Raises ConfigError."""
         for name in ACTIONS:
             if name in self.world.tools:
                 raise ConfigError(f"a tool cannot be named {name}: that is an action of agents")
+
+    def parameters_for(self, model: str | None) -> dict[str, Any]:
+        """Return with which parameters a new agent asks the model of this name."""
+        return {**self.parameters, **self.model_parameters.get(model or "", {})}
 
     def model_named(self, name: str | None) -> Model:
         """Return a model. Raises ConfigError where the name is none or unknown."""

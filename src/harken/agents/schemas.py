@@ -5,6 +5,8 @@ What they do is in `actions`. The order here is the order in which models see th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harken.world.tool import Tool, tool
 
 
@@ -47,3 +49,16 @@ def terminate(name: str) -> None:
 
 ACTIONS: dict[str, Tool] = {action.name: action for action in (task, discuss, terminate)}
 """The structural actions by name, as a model is shown them."""
+
+
+def with_templates(listing: str) -> dict[str, Tool]:
+    """Return the structural actions, `task` with these templates in its description.
+
+    Without templates they are as ever: what a model is shown, and its hash, change only where
+    there is something to show.
+    """
+    if not listing:
+        return ACTIONS
+    hint = "`instructions` may also be `template:NAME`, for one of these kinds of agents:"
+    described = replace(task, description=f"{task.description}\n\n{hint}\n{listing}")
+    return {**ACTIONS, task.name: described}

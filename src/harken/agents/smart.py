@@ -31,6 +31,7 @@ from harken.agents.hook import (
 from harken.agents.interrupted import abandon, note_on
 from harken.agents.model_call import ModelCall
 from harken.agents.runtime import Runtime
+from harken.agents.templates import Template
 from harken.core.events import LlmRequest, ToolsDefined, TranscriptEntry
 from harken.core.ids import USER, MessageId
 from harken.core.messages import ChatMessage, extend_context_hash, text_of
@@ -64,12 +65,12 @@ class SmartAgent(Actor):
         if model is not None:
             runtime = replace(runtime, model=model)
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
-        self._given = {
+        self._model_name = runtime.model.name if runtime.model is not None else None
+        self._given: dict[str, Any] = {
             "tools": None if tools is None else list(tools),
             "budget": budget,
-            "parameters": dict(runtime.parameters) or None,
+            "parameters": runtime.parameters_for(self._model_name) or None,
         }
-        self._model_name = runtime.model.name if runtime.model is not None else None
 
     def restore(self, state: AgentState) -> None:
         """Everything is in the state; there is nothing beside it."""
@@ -82,7 +83,7 @@ class SmartAgent(Actor):
         self._answering = False
 
     def spec(self) -> dict[str, Any]:
-        """Return what the birth records: kind, allowed tools, budget."""
+        """Return what the birth records: kind, allowed tools, budget, template."""
         given = {name: value for name, value in self._given.items() if value is not None}
         spec: dict[str, Any] = msgspec.to_builtins({**super().spec(), **given})
         return spec
@@ -91,11 +92,13 @@ class SmartAgent(Actor):
         self,
         system_prompt: str | None,
         tools: Sequence[str] | None,
-        model: str | None = None,
+        template: Template | None = None,
     ) -> SmartAgent:
         """Make, without its birth, a subagent that shares this agent's world and models."""
         child = SmartAgent(self.session, system_prompt, runtime=self.runtime, tools=tools)
-        child._model_name = model or self.language_model
+        child._model_name = (template and template.model) or self.language_model
+        child._given["parameters"] = self.runtime.parameters_for(child._model_name) or None
+        child._given["template"] = None if template is None else template.origin
         return child
 
     @property

@@ -12,6 +12,7 @@ import io
 import os
 import sys
 import traceback
+from collections.abc import Mapping
 
 import click
 
@@ -25,6 +26,9 @@ COMMANDS = {
     "sessions": ("harken.cli.sessions", "List the sessions that are kept."),
     "view": ("harken.cli.view", "Look at a session: tree, dialog, context, and more."),
     "session": ("harken.cli.session", "Check or repair a session log."),
+    "init": ("harken.cli.init", "Write a first config.toml from what is found here."),
+    "models": ("harken.cli.models", "List the models that can be used, and what others need."),
+    "trust": ("harken.cli.trust", "Let the .harken/ of a project count."),
 }
 
 
@@ -74,10 +78,13 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def run(arguments: list[str]) -> int:
-    """Run the command line; return the exit code. The border where errors become one line."""
+def run(arguments: list[str], environ: Mapping[str, str] | None = None) -> int:
+    """Run the command line; return the exit code. The border where errors become one line.
+
+    `environ` is read for keys and settings; None: that of this process.
+    """
     try:
-        code = cli.main(arguments, prog_name="harken", standalone_mode=False)
+        code = cli.main(arguments, prog_name="harken", standalone_mode=False, obj=environ)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as error:

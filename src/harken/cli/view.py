@@ -192,6 +192,11 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
     say(f"{view.request}: {name} asked {view.model} with {count(len(view.messages), 'message')}")
     if not view.verified:
         _note("These messages do not have the hash that was logged with the call.")
+    if view.broken_by is not None:
+        _note(
+            f"What a provider had cached counts for the first {count(view.kept, 'message')} only: "
+            f"other {view.broken_by} than in {view.previous}."
+        )
     for row in view.messages:
         say(context_line(row))
     for row in view.dropped:

@@ -1,38 +1,93 @@
-"""From a model's name to the model: `scripted:FILE`, `replay:SESSION`."""
+"""From a model's name to the model: `PROVIDER/MODEL`, `scripted:FILE`, `replay:SESSION`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
 
 from harken.errors import ConfigError
 from harken.llm.base import Model, ModelResolver
+from harken.llm.prices import Cost, Prices
+from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.replay import ReplayModel
 from harken.llm.scripted import ScriptedModel
 
-KINDS = "`scripted:FILE` (rules in YAML), `replay:SESSION` (a recorded log)"
+KINDS = (
+    "`scripted:FILE` (rules in YAML), `replay:SESSION` (a recorded log), "
+    "or `PROVIDER/MODEL` such as anthropic/claude-opus-5-5"
+)
 
 
-def resolve_model(name: str, *, base: Path | None = None) -> Model:
+def resolve_model(
+    name: str,
+    *,
+    base: Path | None = None,
+    providers: Mapping[str, Provider] = BUILT_IN,
+    prices: Prices | None = None,
+) -> Model:
     """Return the model of this name; files are found from `base`, else from where we are.
 
-    The model's own name is `name`, so a log that holds it leads back here. Raises ConfigError for
-    a name that says no kind of model; ScriptError or LogError where its file cannot be used.
+    The model's own name is `name`, so a log that holds it leads back here. Keys come with
+    `providers`: no environment is read for one. Raises ConfigError for a name that says no kind
+    of model, a provider that is not known, a key that is missing; ScriptError or LogError where a
+    file cannot be used. That an SDK is missing shows at the first call.
     """
     kind, _, file = name.partition(":")
-    if kind not in ("scripted", "replay") or not file.strip():
-        raise ConfigError(
-            f"there is no model {name!r}; a model is {KINDS}; those of providers come as extras"
-        )
     path = (base or Path()) / file
-    if kind == "scripted":
+    if kind == "scripted" and file.strip():
         return ScriptedModel.load(path, name=name)
-    return ReplayModel.load(path, name=name)
+    if kind == "replay" and file.strip():
+        return ReplayModel.load(path, name=name)
+    before, slash, model = name.partition("/")
+    if not slash or kind in ("scripted", "replay"):
+        raise ConfigError(f"there is no model {name!r}; a model is {KINDS}")
+    if before not in providers:
+        raise ConfigError(_unknown(before, providers))
+    if not model.strip():
+        raise ConfigError(f"which model of {before}? Write {before}/MODEL")
+    return _of_provider(name, model, providers[before], (prices or Prices()).costs(before))
 
 
-def one_per_name(*, base: Path | None = None) -> ModelResolver:
+def _unknown(name: str, providers: Mapping[str, Provider]) -> str:
+    there = ", ".join(providers) or "none"
+    return (
+        f"there is no provider {name!r}; there is: {there}; "
+        f"[providers.{name}] with a base_url in config.toml adds one"
+    )
+
+
+def _of_provider(name: str, model: str, provider: Provider, cost: Cost) -> Model:
+    from harken.llm.remote import Endpoint  # noqa: PLC0415 - models in files need none of it
+
+    _check_key(provider)
+    endpoint = Endpoint(
+        base_url=provider.base_url, api_key=provider.api_key, key_name=provider.key_env
+    )
+    if provider.protocol == "anthropic":
+        from harken.llm.anthropic import AnthropicModel  # noqa: PLC0415 - as above
+
+        return AnthropicModel(name, model, endpoint=endpoint, cost=cost)
+    from harken.llm.openai import OpenAIModel  # noqa: PLC0415 - as above
+
+    return OpenAIModel(name, model, endpoint=endpoint, cost=cost)
+
+
+def _check_key(provider: Provider) -> None:
+    if provider.key_env is not None and not provider.api_key:
+        looked = provider.api_key is not None
+        hint = f"set {provider.key_env}" if looked else "give one with `providers`"
+        raise ConfigError(f"no key for {provider.name}: {hint}")
+
+
+def one_per_name(
+    *,
+    base: Path | None = None,
+    providers: Mapping[str, Provider] = BUILT_IN,
+    prices: Prices | None = None,
+) -> ModelResolver:
     """Return a resolver that gives one and the same model for a name, for one run of agents.
 
     Scripts are read once, and equal requests of several agents are replayed in recorded order.
     """
-    return cache(partial(resolve_model, base=base))
+    return cache(partial(resolve_model, base=base, providers=providers, prices=prices))

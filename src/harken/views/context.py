@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import TypeAlias
 
 import msgspec
 
@@ -57,6 +59,11 @@ class ContextView(Row, frozen=True, kw_only=True):
     """The agent's request before this one."""
     dropped: list[ContextMessage] = msgspec.field(default_factory=list)
     """What the previous request held and this one does not; positions are those it had there."""
+    kept: int = 0
+    """How many of the first messages are those of the previous request, in its order: as far as a
+    provider can take it from its cache."""
+    broken_by: str | None = None
+    """What differs before the end of the previous request: `model`, `tools`, or `messages`."""
     verified: bool
     """Whether these messages have the hash that was logged with the call."""
 
@@ -72,6 +79,10 @@ class _Calls:
     answered: dict[MessageId, MessageId] = field(default_factory=dict)
     """A response, or the entry that it became -> its request."""
     previous: dict[MessageId, MessageId] = field(default_factory=dict)
+
+
+_Key: TypeAlias = tuple[MessageId, int]
+"""An entry and -1, or a `context_loaded` and the position in what it brought in."""
 
 
 def placeholders(event: ContextLoaded) -> list[Message]:
@@ -97,6 +108,7 @@ def context(
     now = _messages(calls, request, resolver)
     then = [] if before is None else _messages(calls, before, resolver)
     keys_now, keys_then = _keys(calls, request), [] if before is None else _keys(calls, before)
+    kept, broken_by = _prefix(request, before, keys_now, keys_then)
     return ContextView(
         request=request.message_id,
         agent_id=request.agent_id,
@@ -111,12 +123,28 @@ def context(
             for key, row in zip(keys_then, _rows(keys_then, then, known=set()), strict=True)
             if key not in set(keys_now)
         ],
+        kept=kept,
+        broken_by=broken_by,
         verified=_hash(now) == request.context_hash,
     )
 
 
-_Key = tuple[MessageId, int]
-"""An entry and -1, or a `context_loaded` and the position in what it brought in."""
+def _prefix(
+    request: LlmRequest, before: LlmRequest | None, now: list[_Key], then: list[_Key]
+) -> tuple[int, str | None]:
+    """Return how much of the previous request this one begins with, and why it is not all.
+
+    Tools stand before all messages in what a provider reads, and a cache is one model's.
+    """
+    if before is None:
+        return 0, None
+    if request.model != before.model:
+        return 0, "model"
+    if request.tools != before.tools:
+        return 0, "tools"
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(now, then, strict=False))
+    kept = sum(1 for _ in same)
+    return kept, None if kept == len(then) else "messages"
 
 
 def _collect(events: Iterable[Event]) -> _Calls:

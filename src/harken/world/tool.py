@@ -14,7 +14,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Thread
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import msgspec
 
@@ -25,6 +25,9 @@ from harken.world.user import User
 
 Function: TypeAlias = Callable[..., Any]
 _PARTS = (TextPart, ImagePart, OtherPart)
+
+SubjectKind: TypeAlias = Literal["text", "path", "command"]
+"""How permission rules match what a call is about: as it is, as a path, as a shell command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class Tool:
     """The parameter that takes the `Caller`."""
     subject: str | None = None
     """The argument that says what a call is about; permission rules match it."""
+    subject_kind: SubjectKind = "text"
     edits_files: bool = False
     """All that it changes is files below the world's folder."""
     preview: Callable[..., Awaitable[str]] | None = None
@@ -72,11 +76,23 @@ class Tool:
         self,
         *,
         by: str | None = None,
+        kind: SubjectKind | None = None,
         edits_files: bool = False,
         preview: Callable[..., Awaitable[str]] | None = None,
     ) -> Tool:
-        """Return the tool with what permission rules match (`by`), and what a user is shown."""
-        return replace(self, subject=by, edits_files=edits_files, preview=preview)
+        """Return the tool with what permission rules match (`by`), and what a user is shown.
+
+        `kind` says how they match it: an argument named `path`, or that of a tool which edits
+        files, is a path; any other is a text.
+        """
+        is_path = edits_files or by == "path"
+        return replace(
+            self,
+            subject=by,
+            subject_kind=kind or ("path" if is_path else "text"),
+            edits_files=edits_files,
+            preview=preview,
+        )
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from harken.core.messages import FunctionCall
 from harken.core.text import LoggedString
+from harken.world.known import KnownFiles
 from harken.world.permissions import Permissions
 from harken.world.result import BadArguments, Result, caught
 from harken.world.tool import Caller, Tool, parse
@@ -46,6 +47,8 @@ class World:
         self.permissions = permissions
         self.variables: dict[str, Any] = {}
         """What tools and hooks share; it lasts as long as the process."""
+        self.known = KnownFiles(folder)
+        """What each agent knows of files; tools and hooks read it."""
         self._changing: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         for tool in tools:
             if tool.name in self.tools:
@@ -65,7 +68,7 @@ class World:
             raise BadArguments(f"there is no tool {action.name!r}")
         arguments = parse(action.name, action.arguments)
         if self.permissions is not None:
-            await self.permissions.check(tool, tool.check(arguments), caller)
+            await self.permissions.check(tool, tool.check(arguments), caller, self.folder)
         async with nullcontext() if tool.reads_only else self.changing():
             caller.agent.session.settle()  # all that led to what happens now is safe
             content = await tool.run(arguments, caller)

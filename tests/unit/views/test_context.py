@@ -82,6 +82,25 @@ def test_a_context_survives_a_compaction_and_tells_what_was_dropped(play: Play) 
     assert texts(context(events, full).messages) == ["one", "two", "three"]
 
 
+def test_a_context_tells_where_a_cached_beginning_breaks(play: Play) -> None:
+    def kept(request: str) -> tuple[int, str | None]:
+        view = context(play.viewer().events, request)
+        return view.kept, view.broken_by
+
+    play.hears(play.root, "one")
+    assert kept(play.asks(play.root)) == (0, None)
+    play.hears(play.root, "two")
+    assert kept(play.asks(play.root)) == (1, None)
+    dropped = ev.TranscriptEdited(
+        agent_id=play.root, segments=[ev.Segment(start=0, stop=1)], reason="drop"
+    )
+    play.session.append(dropped)
+    play.hears(play.root, "three")
+    assert kept(play.asks(play.root)) == (1, "messages")
+    tools = play.session.append(ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h"))
+    assert kept(play.asks(play.root, tools=tools)) == (0, "tools")
+
+
 def test_the_tools_of_a_call_are_shown_in_full(play: Play) -> None:
     schema = [{"name": "look", "input_schema": {}}]
     play.hears(play.root, "Hi")

@@ -1,0 +1,59 @@
+"""A hook that tells an agent of files that are no longer what it knows of them.
+
+It compares hashes, so whoever changed a file does not matter: a person, another agent, or a
+command of the agent itself. What the agent writes with its tools it knows, and is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from harken.agents.base import register
+from harken.agents.hook import Comment, Hook, Ok, Point, Question, Verdict
+from harken.world.root import shown
+
+_NAMED = 20
+
+
+@register("changed-files")
+class ChangedFiles(Hook):
+    """Comments, once per change, on files that the watched agent knows and that were changed."""
+
+    points: ClassVar[frozenset[Point]] = frozenset({"input", "result"})
+
+    def begin(self) -> None:
+        """Nothing was reported yet."""
+        self._reported: dict[str, str | None] = {}
+
+    def judge(self, question: Question) -> Verdict:
+        """Return what the agent should hear of its files now."""
+        watched = self.state.parent
+        if watched is None:
+            return Ok()
+        changed = dict(self.runtime.world.known.changed(self.sibling(watched)))
+        reported = self._reported.items()
+        news = [item for item in changed.items() if item not in reported]
+        self._reported = changed
+        return Comment(words(news)) if news else Ok()
+
+    def saved_state(self) -> Any:
+        """Return what was reported, so that nothing is said again after a resume."""
+        return {"reported": dict(self._reported)} if self._reported else None
+
+    def take_back(self, saved: Any) -> None:
+        """Take back what was reported."""
+        reported = saved.get("reported") if isinstance(saved, dict) else None
+        self._reported = dict(reported) if isinstance(reported, dict) else {}
+
+
+def words(news: Sequence[tuple[str, str | None]]) -> str:
+    """Say which files changed: name, and hash now (None: it is gone).
+
+    >>> words([("a.py", "ea8f"), ("b.py", None)])
+    'No longer what you last saw: a.py, b.py (gone). Read again what you still need.'
+    """
+    named = [shown(name) + (" (gone)" if now is None else "") for name, now in news[:_NAMED]]
+    if len(news) > _NAMED:
+        named.append(f"and {len(news) - _NAMED} more")
+    return f"No longer what you last saw: {', '.join(named)}. Read again what you still need."

@@ -1,0 +1,151 @@
+"""What is at hand: keys, SDKs, and servers that run on this machine.
+
+Servers of this machine are asked for their models, all at once and for a moment only. Others are
+asked only where somebody wants it. What they answer is hostile like all that comes from outside.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from threading import Thread
+from time import monotonic
+from urllib.parse import urlsplit
+
+from harken.llm.providers import Provider
+
+LOCAL_S = 0.5
+"""How long a server of this machine may take to tell its models."""
+REMOTE_S = 8.0
+MAX_BYTES = 4 << 20
+MAX_MODELS = 2000
+
+HasModule = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A provider, and what is missing before its models can be used."""
+
+    provider: Provider
+    missing: tuple[str, ...] = ()
+    """What to do, a phrase each; empty where nothing is missing."""
+    models: tuple[str, ...] = ()
+    """What it says that it has, by its own names; empty where it was not asked."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether its models can be used now."""
+        return not self.missing
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module could be imported; it is not."""
+    return importlib.util.find_spec(module) is not None
+
+
+def discover(
+    providers: Iterable[Provider], *, remote: bool = False, has: HasModule = is_installed
+) -> list[Found]:
+    """Return what is at hand of these providers, in their order.
+
+    Servers of this machine are asked for their models; with `remote`, all that there is a key for.
+    """
+    listed = list(providers)
+    asked = [one for one in listed if (one.local or remote) and not _keyless(one)]
+    answers: dict[str, list[str] | None] = dict.fromkeys(one.name for one in asked)
+    answers.update(ask_all(asked))
+    return [_found(one, answers, has) for one in listed]
+
+
+def _keyless(provider: Provider) -> bool:
+    return provider.key_env is not None and not provider.api_key
+
+
+def _found(provider: Provider, answers: Mapping[str, list[str] | None], has: HasModule) -> Found:
+    """Say what is missing; `answers` holds all that were asked, None for those that were silent."""
+    told = answers.get(provider.name)
+    silent = provider.name in answers and told is None
+    missing: list[str] = []
+    if _keyless(provider):
+        missing.append(f"set {provider.key_env}")
+    if silent:
+        what = "start it: nothing answers" if provider.local else "no list of models came"
+        missing.append(f"{what} at {provider.base_url}")
+    elif not has(provider.extra):
+        missing.append(f"pip install 'harken[{provider.extra}]'")
+    return Found(provider, tuple(missing), tuple(told or ()))
+
+
+def ask_all(providers: Iterable[Provider]) -> dict[str, list[str]]:
+    """Ask providers for their models, all at once; who does not answer in time is left out."""
+    answers: dict[str, list[str]] = {}
+
+    def ask(provider: Provider, limit_s: float) -> None:
+        models = list_models(provider, timeout_s=limit_s)
+        if models is not None:
+            answers[provider.name] = models
+
+    waiting: list[tuple[Thread, float]] = []
+    for provider in providers:
+        limit_s = LOCAL_S if provider.local else REMOTE_S
+        # A thread that still waits when the program ends is left alone: hence no pool.
+        thread = Thread(target=ask, args=(provider, limit_s), daemon=True)
+        thread.start()
+        waiting.append((thread, monotonic() + limit_s))
+    for thread, until in waiting:
+        thread.join(max(0.0, until - monotonic()))
+    return dict(answers)
+
+
+def list_models(provider: Provider, *, timeout_s: float) -> list[str] | None:
+    """Return the names of a provider's models; None where it does not tell them.
+
+    The key goes to the provider's own address and nowhere else: no proxy, no redirect.
+    """
+    import http.client  # slow to import, and only this needs it
+
+    try:
+        parts = urlsplit(provider.base_url.rstrip("/"))
+        path, headers = _request(provider, parts.path)
+        is_https = parts.scheme == "https"
+        kind = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
+        connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+        try:
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            data = response.read(MAX_BYTES) if response.status == 200 else b""
+        finally:
+            connection.close()
+        return _names(json.loads(data))
+    except (OSError, http.client.HTTPException, ValueError, RecursionError):
+        return None
+
+
+def _request(provider: Provider, path: str) -> tuple[str, dict[str, str]]:
+    """Return where the list of models is, and what to send for it."""
+    headers = {"Accept": "application/json", "User-Agent": "harken"}
+    if provider.protocol == "anthropic":
+        headers["anthropic-version"] = "2023-06-01"
+        if provider.api_key:
+            headers["x-api-key"] = provider.api_key
+        return f"{path}/v1/models?limit=1000", headers
+    if provider.api_key:
+        headers["Authorization"] = f"Bearer {provider.api_key}"
+    return f"{path}/models", headers
+
+
+def _names(answer: object) -> list[str] | None:
+    """Return the names in a list of models, those that could be typed; None where it is none."""
+    rows = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(rows, list):
+        return None
+    names = [row.get("id") for row in rows[:MAX_MODELS] if isinstance(row, dict)]
+    plain = [name for name in names if isinstance(name, str) and _is_plain(name)]
+    return list(dict.fromkeys(name.removeprefix("models/") for name in plain))
+
+
+def _is_plain(name: str) -> bool:
+    return 0 < len(name) <= 200 and name.isascii() and name.isprintable() and " " not in name

@@ -1,0 +1,192 @@
+"""Settings: what a person has configured, from all the places where one can.
+
+Later ones count: what is built in, `config.toml` of the home, that of a trusted project, the
+environment, the command line. This is the only code that reads them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from harken.agents.templates import Templates
+from harken.cli.config_file import ConfigFile, PriceTable, ProviderTable, read_config
+from harken.cli.home import Home
+from harken.cli.trust import Project, Trust
+from harken.errors import ConfigError
+from harken.llm.base import ModelResolver
+from harken.llm.prices import Price, Prices
+from harken.llm.providers import BUILT_IN, Provider
+from harken.llm.resolve import one_per_name
+from harken.world.permissions import Mode
+
+CONFIG = "config.toml"
+AGENTS = "agents"
+MODEL = "HARKEN_MODEL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What holds for a run."""
+
+    model: str | None = None
+    model_from: str = ""
+    """Where the model was chosen, for a person to read."""
+    permission: Mode = "ask"
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    """Permission rules such as `bash(git status*)`, those of the home first."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    model_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By the full name of the model."""
+    providers: Mapping[str, Provider] = field(default_factory=lambda: BUILT_IN)
+    """With their keys; an empty one where there is none."""
+    prices: Prices = field(default_factory=Prices)
+    allow_folders: tuple[Path, ...] = ()
+    """Folders that tools may use beside the one where Harken runs."""
+    templates: Templates = field(default_factory=Templates)
+    project: Project | None = None
+    notes: tuple[str, ...] = ()
+    """What the user should be told, a line each: a project that is ignored."""
+
+    def models(self, base: Path | None = None) -> ModelResolver:
+        """Return what gives models by name, with these providers, keys and prices."""
+        return one_per_name(base=base, providers=self.providers, prices=self.prices)
+
+
+def environment() -> Mapping[str, str]:
+    """Return the environment: what the running command was given, else this process's own."""
+    context = click.get_current_context(silent=True)
+    given: Mapping[str, str] | None = context.obj if context is not None else None
+    return os.environ if given is None else given
+
+
+def load_settings(
+    home: Home,
+    *,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    model: str | None = None,
+    permission: Mode | None = None,
+) -> Settings:
+    """Return what holds for a run in `folder`; `model` and `permission` are the command line's.
+
+    Raises ConfigError, on one line, for a file that is wrong. A project that is not trusted is
+    not read; `notes` says so.
+    """
+    environ = environment() if environ is None else environ
+    project = Trust(home).project(folder or Path())
+    mine = home.folder / CONFIG
+    found = _with_file(Settings(providers=BUILT_IN), read_config(mine), mine)
+    folders = [home.folder / AGENTS]
+    if project is not None and project.trusted:
+        theirs, agents = project.folder / CONFIG, project.folder / AGENTS
+        _check_inside(theirs)
+        _check_inside(agents)
+        found = _with_file(found, _of_project(theirs, found.providers), theirs)
+        folders.insert(0, agents)
+    if environ.get(MODEL, "").strip():
+        found = replace(found, model=environ[MODEL].strip(), model_from=MODEL)
+    if model is not None:
+        found = replace(found, model=model, model_from="the command line")
+    note = project.note(home) if project is not None else ""
+    return replace(
+        found,
+        permission=permission or found.permission,
+        providers=with_keys(found.providers, environ),
+        templates=Templates(folders),
+        project=project,
+        notes=(note,) if note else (),
+    )
+
+
+def with_keys(providers: Mapping[str, Provider], environ: Mapping[str, str]) -> dict[str, Provider]:
+    """Return the providers with their keys from the environment, an empty one where none is."""
+    return {
+        name: replace(one, api_key=environ.get(one.key_env, "").strip()) if one.key_env else one
+        for name, one in providers.items()
+    }
+
+
+def _check_inside(path: Path) -> None:
+    """Raise ConfigError where something of a project is a link out of it, into other files."""
+    if path.resolve().parent != path.parent:
+        raise ConfigError(f"{path}: is a link out of its folder: copy what it leads to")
+
+
+def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
+    """Read the file of a trusted project, which may say much, but not where keys go.
+
+    Raises ConfigError for what only the user's own file may say.
+    """
+    config = read_config(file)
+    refused = [
+        *(f"providers.{name} exists already" for name in config.providers if name in known),
+        *(f"providers.{n}.key_env sends a key" for n, p in config.providers.items() if p.key_env),
+        *(["prices says what you pay"] if config.prices else []),
+        *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
+    ]
+    for reason in refused:
+        raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
+    return config
+
+
+def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
+    """Return the settings with what a file says over them."""
+    if config.model is not None:
+        model = _anchored(config.model, file.parent)
+        found = replace(found, model=model, model_from=str(file))
+    per_model = dict(found.model_parameters)
+    for name, table in config.models.items():
+        per_model[name] = {**per_model.get(name, {}), **table.parameters}
+    return replace(
+        found,
+        permission=config.permission or found.permission,
+        allow=(*found.allow, *config.permissions.allow),
+        ask=(*found.ask, *config.permissions.ask),
+        deny=(*found.deny, *config.permissions.deny),
+        parameters={**found.parameters, **config.parameters},
+        model_parameters=per_model,
+        providers={**found.providers, **_providers(config.providers, found.providers)},
+        prices=Prices([*_prices(config.prices), *found.prices.own]),
+        allow_folders=(*found.allow_folders, *_folders(config, file)),
+    )
+
+
+def _anchored(model: str, folder: Path) -> str:
+    """Return the name of a model; a script is found from the file that names it."""
+    kind, _, script = model.partition(":")
+    if kind != "scripted":
+        return model
+    return f"{kind}:{folder.absolute() / Path(script).expanduser()}"
+
+
+def _providers(
+    tables: Mapping[str, ProviderTable], known: Mapping[str, Provider]
+) -> dict[str, Provider]:
+    """Return what a file says of providers; what it leaves out stays as it is known."""
+    found: dict[str, Provider] = {}
+    for name, table in tables.items():
+        before = known.get(name, Provider(name=name, base_url=table.base_url))
+        key_env = before.key_env if table.key_env is None else table.key_env or None
+        protocol = table.protocol or before.protocol
+        found[name] = replace(before, base_url=table.base_url, protocol=protocol, key_env=key_env)
+    return found
+
+
+def _prices(tables: Mapping[str, PriceTable]) -> list[Price]:
+    return [
+        Price(model=name, source=CONFIG, **msgspec.structs.asdict(table))
+        for name, table in tables.items()
+    ]
+
+
+def _folders(config: ConfigFile, file: Path) -> list[Path]:
+    return [file.parent.absolute() / Path(one).expanduser() for one in config.tools.allow_folders]

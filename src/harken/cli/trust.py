@@ -1,0 +1,225 @@
+"""Trust: whether a folder's `.harken/` counts: a cloned repository must not run anything.
+
+A folder is trusted by its real path, once, by its user. Until then what stands in its `.harken/`
+is not even read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import click
+import msgspec
+
+from harken.cli.home import Home, home_option, json_option
+from harken.cli.terminal import program, say, say_json
+from harken.errors import ConfigError
+
+FOLDER = ".harken"
+MAX_SHOWN = 20
+ProjectState: TypeAlias = Literal["none", "trusted", "untrusted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder with a `.harken/`."""
+
+    root: Path
+    """The real path of the folder that contains it."""
+    trusted: bool
+    obstacle: str = ""
+    """Why it cannot be trusted, whatever its user says; empty where it can."""
+
+    @property
+    def folder(self) -> Path:
+        """Its `.harken/`."""
+        return self.root / FOLDER
+
+    def note(self, home: Home) -> str:
+        """Say on one line that it is ignored, and what to do; empty where it counts."""
+        if self.trusted:
+            return ""
+        if self.obstacle:
+            return f"{self.folder} is ignored: {self.obstacle}"
+        at = ["--home", str(home.folder)] if home.chosen else []
+        command = " ".join([program(), *map(shlex.quote, ["trust", str(self.root), *at])])
+        return f"{self.folder} is ignored until you trust it: `{command}`"
+
+
+class Trust:
+    """The folders that a person trusts, in `trusted.json` of their home."""
+
+    def __init__(self, home: Home, user_home: Path | None = None) -> None:
+        """Use this home; `user_home` is where the person's own files begin (default: `~`)."""
+        self.home = home
+        self.file = home.folder / "trusted.json"
+        self._user_home = (user_home or Path("~").expanduser()).resolve()
+
+    def folders(self) -> list[Path]:
+        """Return the trusted folders. Raises ConfigError where the list cannot be read."""
+        try:
+            listed = json.loads(self.file.read_bytes())["trusted"]
+            return [Path(folder) for folder in msgspec.convert(listed, list[str])]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ConfigError(f"{self.file}: cannot be read ({error.strerror})") from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ConfigError(f"{self.file}: is damaged; delete it and trust again") from None
+
+    def is_trusted(self, folder: Path) -> bool:
+        """Whether the user trusted exactly this folder, however it is reached."""
+        return folder.resolve() in self.folders()
+
+    def trust(self, folder: Path) -> None:
+        """Let a folder's `.harken/` count from now on. Raises ConfigError where it cannot."""
+        obstacle = _obstacle(folder.resolve() / FOLDER)
+        if obstacle:
+            raise ConfigError(f"{folder.resolve() / FOLDER} cannot be trusted: {obstacle}")
+        if not self.is_trusted(folder):
+            self._write([*self.folders(), folder.resolve()])
+
+    def distrust(self, folder: Path) -> bool:
+        """Take trust back; return whether there was any."""
+        before = self.folders()
+        after = [one for one in before if one not in (folder, folder.resolve())]
+        if after != before:
+            self._write(after)
+        return after != before
+
+    def project(self, start: Path) -> Project | None:
+        """Return the project that somebody at `start` is in; None where there is none.
+
+        It is the nearest folder with a `.harken/`, from `start` upwards to the root of its git
+        repository; without one, to the user's home, which is no project, or to a folder of
+        somebody else.
+        """
+        for folder in self._upwards(start.resolve()):
+            if os.path.lexists(folder / FOLDER) and not self._is_home(folder / FOLDER):
+                obstacle = _obstacle(folder / FOLDER)
+                return Project(folder, not obstacle and self.is_trusted(folder), obstacle)
+        return None
+
+    def _upwards(self, start: Path) -> Iterator[Path]:
+        for folder in (start, *start.parents):
+            if folder != start and not _is_mine(folder):
+                return
+            if folder == self._user_home:
+                return
+            yield folder
+            if os.path.lexists(folder / ".git"):
+                return
+
+    def _is_home(self, folder: Path) -> bool:
+        return folder.resolve() == self.home.folder.resolve()
+
+    def _write(self, folders: list[Path]) -> None:
+        """Replace the list in one step; a crash leaves the old one or the new one."""
+        self.home.make()
+        data = json.dumps({"trusted": [str(one) for one in folders]}, indent=1).encode()
+        new = self.file.with_name(f"trusted.json.{os.getpid()}")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                new.unlink()
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self.file)
+        except OSError as error:
+            raise ConfigError(f"{self.file}: cannot be written ({error.strerror})") from None
+
+
+def project_state(folder: Path, home: Home) -> ProjectState:
+    """Return whether somebody in `folder` is in a project, and whether it counts."""
+    project = Trust(home).project(folder)
+    if project is None:
+        return "none"
+    return "trusted" if project.trusted else "untrusted"
+
+
+def _is_mine(path: Path) -> bool:
+    try:
+        return path.lstat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _obstacle(folder: Path) -> str:
+    """Say why a `.harken/` cannot count, whoever trusts it; empty where it can."""
+    try:
+        found = folder.lstat()
+    except OSError as error:
+        return f"it cannot be looked at ({error.strerror})"
+    if stat.S_ISLNK(found.st_mode):
+        return "it is a link, and what it leads to may change"
+    if not stat.S_ISDIR(found.st_mode):
+        return "it is no folder"
+    if found.st_uid != os.geteuid():
+        return "it belongs to another user"
+    if found.st_mode & stat.S_IWOTH:
+        return "everybody may write to it"
+    return ""
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option("--remove", is_flag=True, help="Trust it no longer.")
+@click.option("--list", "listed", is_flag=True, help="List the folders that are trusted.")
+@json_option
+@home_option
+def command(folder: Path | None, remove: bool, listed: bool, as_json: bool, home: Home) -> None:
+    """Let the .harken/ of a project count: its configuration and its agents.
+
+    FOLDER is the project, or a folder in it; by default the one where you are.
+    """
+    trust = Trust(home)
+    start = folder or Path()
+    if listed:
+        show_list(trust, as_json=as_json)
+    elif remove:
+        project = trust.project(start)
+        root = start.resolve() if project is None else project.root
+        gone = trust.distrust(start.absolute()) or trust.distrust(root)
+        if not gone:
+            raise ConfigError(f"{root} is not trusted; `{program()} trust --list` shows what is")
+        report(root, "distrusted", as_json=as_json)
+    else:
+        project = trust.project(start)
+        if project is None:
+            raise ConfigError(f"{start.resolve()}: there is no {FOLDER}/ here or above")
+        trust.trust(project.root)
+        report(project.root, "trusted", as_json=as_json)
+
+
+def show_list(trust: Trust, *, as_json: bool) -> None:
+    """Print the folders that are trusted."""
+    folders = [str(one) for one in trust.folders()]
+    if as_json:
+        say_json(folders)
+    elif not folders:
+        click.echo(f"No folder is trusted. `{program()} trust` in a project adds it.", err=True)
+    for one in [] if as_json else folders:
+        say(one)
+
+
+def report(root: Path, state: str, *, as_json: bool) -> None:
+    """Print what was done, and what counts from now on."""
+    if as_json:
+        say_json({"folder": str(root), "state": state})
+        return
+    say(f"{state.capitalize()}: {root}")
+    if state == "trusted":
+        files = sorted(path for path in (root / FOLDER).rglob("*") if path.is_file())
+        for path in files[:MAX_SHOWN]:
+            say(f"  {path.relative_to(root)}")
+        if len(files) > MAX_SHOWN:
+            say(f"  and {len(files) - MAX_SHOWN} more")

@@ -1,0 +1,66 @@
+"""`AnthropicModel`: models of Anthropic, and of all that speak its Messages protocol."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from harken.core.chunks import Chunk
+from harken.formats import anthropic as messages
+from harken.formats.anthropic_stream import Decoder
+from harken.llm.base import Request
+from harken.llm.remote import Cost, Endpoint, Import, Service, Vendor
+
+MAX_TOKENS = 32_000
+"""How long an answer may be where the parameters do not say it, as the provider demands: what the
+smallest limit of the current models allows, and more than an agent's turn needs."""
+
+_ANTHROPIC = Vendor(
+    sdk="anthropic",
+    client="AsyncAnthropic",
+    base_url="https://api.anthropic.com",
+    path="/v1/messages",
+)
+
+
+class AnthropicModel:
+    """A model that is asked through the SDK of Anthropic.
+
+    Parameters of a request are sent as they are (`max_tokens`, `thinking`, `output_config`, ...),
+    also ones that the SDK does not know; one that is None is left out. The prefix is cached in
+    steps unless a parameter `cache_control` says otherwise.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: str,
+        *,
+        endpoint: Endpoint | None = None,
+        cost: Cost | None = None,
+        import_sdk: Import = importlib.import_module,
+    ) -> None:
+        """Make a model. `name` is its name in logs, `model` its name at the provider."""
+        self.name, self.model = name, model
+        self._service = Service(
+            _ANTHROPIC, endpoint or Endpoint(), name, cost=cost, import_sdk=import_sdk
+        )
+
+    def warm_up(self) -> None:
+        """Import the SDK ahead of the first request, from any thread. Raises ConfigError."""
+        self._service.warm_up()
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """Answer. Raises ModelError; ConfigError where the SDK is not installed."""
+        return self._service.answer(body_of(self.model, request), Decoder())
+
+
+def body_of(model: str, request: Request) -> dict[str, Any]:
+    """Return the whole body of a request, with its cache breakpoints."""
+    body: Mapping[str, Any] = messages.body_of(request.messages, request.tools)
+    if "cache_control" not in request.parameters:
+        body = messages.marked(body)
+    parameters = {"model": model, "max_tokens": MAX_TOKENS, **request.parameters}
+    sent = {name: value for name, value in parameters.items() if value is not None}
+    return {**sent, **body, "stream": True}

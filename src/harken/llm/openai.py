@@ -1,0 +1,60 @@
+"""`OpenAIModel`: models of OpenAI, and of all that speak its Chat Completions protocol."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from harken.core.chunks import Chunk
+from harken.formats import openai as messages
+from harken.formats.openai_stream import Decoder
+from harken.llm.base import Request
+from harken.llm.remote import Cost, Endpoint, Import, Service, Vendor
+
+_OPENAI = Vendor(
+    sdk="openai",
+    client="AsyncOpenAI",
+    base_url="https://api.openai.com/v1",
+    path="/chat/completions",
+)
+
+
+class OpenAIModel:
+    """A model that is asked through the SDK of OpenAI: Ollama, vLLM, OpenRouter, ... by base URL.
+
+    Parameters of a request are sent as they are (`max_completion_tokens`, `reasoning_effort`,
+    ...), also ones that the SDK does not know; one that is None is left out.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: str,
+        *,
+        endpoint: Endpoint | None = None,
+        cost: Cost | None = None,
+        import_sdk: Import = importlib.import_module,
+    ) -> None:
+        """Make a model. `name` is its name in logs, `model` its name at the provider."""
+        self.name, self.model = name, model
+        self._service = Service(
+            _OPENAI, endpoint or Endpoint(), name, cost=cost, import_sdk=import_sdk
+        )
+
+    def warm_up(self) -> None:
+        """Import the SDK ahead of the first request, from any thread. Raises ConfigError."""
+        self._service.warm_up()
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """Answer. Raises ModelError; ConfigError where the SDK is not installed."""
+        return self._service.answer(body_of(self.model, request), Decoder(model=self.model))
+
+
+def body_of(model: str, request: Request) -> dict[str, Any]:
+    """Return the whole body of a request; it asks for the usage at the end of the stream."""
+    body = messages.body_of(request.messages, request.tools, model=model)
+    usage = {"include_usage": True}
+    parameters = {"model": model, "stream_options": usage, **request.parameters}
+    sent = {name: value for name, value in parameters.items() if value is not None}
+    return {**sent, **body, "stream": True}

@@ -1,0 +1,204 @@
+"""Trust: which `.harken/` counts, and that none counts before its user said so."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from harken.cli.home import Home
+from harken.cli.trust import Trust, project_state
+from harken.errors import ConfigError
+from tests.cli.kit import Cli
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(str(tmp_path / "home"))
+
+
+@pytest.fixture
+def trust(home: Home, tmp_path: Path) -> Trust:
+    return Trust(home, tmp_path)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "code" / "project"
+    (folder / ".harken").mkdir(parents=True)
+    return folder
+
+
+def test_a_folder_counts_after_it_was_trusted_and_not_before(
+    trust: Trust, home: Home, project: Path
+) -> None:
+    assert project_state(project, home) == "untrusted"
+    trust.trust(project)
+    trust.trust(project)
+    assert project_state(project, home) == "trusted"
+    assert trust.folders() == [project]
+    assert trust.distrust(project)
+    assert not trust.distrust(project)
+    assert project_state(project, home) == "untrusted"
+    assert project_state(project.parent, home) == "none"
+
+
+def test_trust_is_for_the_real_folder_however_it_is_reached(
+    trust: Trust, project: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(project)
+    trust.trust(link)
+    assert trust.folders() == [project]
+    assert trust.is_trusted(link)
+    assert trust.is_trusted(project)
+    moved = project.rename(tmp_path / "moved")
+    (tmp_path / "code" / "project" / ".harken").mkdir(parents=True)
+    assert not trust.is_trusted(moved)
+
+
+def test_the_list_is_readable_by_its_owner_only_and_replaced_in_one_step(
+    trust: Trust, home: Home, project: Path
+) -> None:
+    trust.trust(project)
+    assert trust.file.stat().st_mode & 0o777 == 0o600
+    before = trust.file.stat().st_ino
+    trust.distrust(project)
+    assert trust.file.stat().st_ino != before
+    assert sorted(path.name for path in home.folder.iterdir()) == ["sessions", "trusted.json"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"trusted": 5}', '{"trusted": [5]}', "\0", '["' * 9999]
+)
+def test_a_list_that_is_damaged_trusts_nothing_and_says_so(
+    trust: Trust, home: Home, project: Path, text: str
+) -> None:
+    home.make()
+    trust.file.write_text(text)
+    with pytest.raises(ConfigError, match="is damaged; delete it and trust again"):
+        trust.is_trusted(project)
+
+
+def test_a_folder_with_an_odd_name_can_be_trusted(trust: Trust, tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"a\xff\n'b")
+    (odd / ".harken").mkdir(parents=True)
+    trust.trust(odd)
+    assert trust.is_trusted(odd)
+
+
+def found(trust: Trust, start: Path) -> Path | None:
+    project = trust.project(start)
+    return None if project is None else project.root
+
+
+def test_the_nearest_folder_upwards_counts(trust: Trust, project: Path) -> None:
+    deep = project / "src" / "deep"
+    deep.mkdir(parents=True)
+    assert found(trust, deep) == project
+    (project / "src" / ".harken").mkdir()
+    assert found(trust, deep) == project / "src"
+
+
+def test_nothing_above_the_root_of_a_repository_counts(trust: Trust, project: Path) -> None:
+    inner = project / "vendor" / "inner"
+    (inner / "src").mkdir(parents=True)
+    (inner / ".git").write_text("gitdir: elsewhere")  # as in a worktree
+    assert found(trust, inner / "src") is None
+    (inner / ".harken").mkdir()
+    assert found(trust, inner / "src") == inner
+    (project / ".git").mkdir()
+    assert found(trust, project / "vendor") == project
+
+
+def test_the_home_of_the_user_is_no_project(trust: Trust, home: Home, tmp_path: Path) -> None:
+    (tmp_path / ".harken").mkdir()
+    (tmp_path / "code").mkdir()
+    assert found(trust, tmp_path / "code") is None
+    assert found(trust, tmp_path) is None
+
+
+def test_the_home_of_harken_is_no_project(tmp_path: Path) -> None:
+    home = Home(str(tmp_path / ".harken"))
+    home.make()
+    assert found(Trust(home, Path("/nowhere")), tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("link", "it is a link"),
+        ("broken link", "it is a link"),
+        ("file", "it is no folder"),
+        ("open", "everybody may write to it"),
+        ("foreign", "it belongs to another user"),
+    ],
+)
+def test_what_others_can_change_cannot_be_trusted(
+    trust: Trust, home: Home, project: Path, tmp_path: Path, kind: str, reason: str
+) -> None:
+    trust.trust(project)
+    folder = project / ".harken"
+    if kind == "open":
+        folder.chmod(0o777)
+    elif kind == "foreign":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        os.chown(folder, 12345, 12345)
+    else:
+        folder.rmdir()
+        if kind == "file":
+            folder.write_text("")
+        else:
+            target = tmp_path / "elsewhere"
+            folder.symlink_to(target)
+            if kind == "link":
+                target.mkdir()
+    found = trust.project(project)
+    assert found is not None
+    assert not found.trusted
+    assert found.note(home) == f"{folder} is ignored: {found.obstacle}"
+    assert reason in found.obstacle
+    with pytest.raises(ConfigError, match=f"cannot be trusted: {reason}"):
+        trust.trust(project)
+
+
+def test_folders_of_somebody_else_above_do_not_count(trust: Trust, project: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    below = project / "below"
+    below.mkdir()
+    os.chown(project, 12345, 12345)
+    assert found(trust, below) is None
+    assert found(trust, project) == project  # whoever stands in it sees it, and is told
+
+
+def test_trust_and_distrust_on_the_command_line(cli: Cli) -> None:
+    here = Path.cwd()
+    (here / ".harken" / "agents").mkdir(parents=True)
+    (here / ".harken" / "agents" / "a.md").write_text("You are a.")
+    (here / "src").mkdir()
+    assert cli.ok("trust", "--list").out == ""
+    assert cli.ok("trust", "src").out == f"Trusted: {here}\n  .harken/agents/a.md\n"
+    assert cli.ok("trust", "--list").out == f"{here}\n"
+    assert cli.ok("trust", "--list", "--json").json == [str(here)]
+    assert cli.ok("trust", "--remove").out == f"Distrusted: {here}\n"
+    assert "is not trusted; `" in cli.refused("trust", "--remove")
+    assert cli.ok("trust", "--json").json == {"folder": str(here), "state": "trusted"}
+    assert json.loads((cli.home / "trusted.json").read_text()) == {"trusted": [str(here)]}
+
+
+def test_a_folder_that_is_gone_can_be_distrusted(cli: Cli) -> None:
+    (Path("gone") / ".harken").mkdir(parents=True)
+    cli.ok("trust", "gone")
+    (Path("gone") / ".harken").rmdir()
+    Path("gone").rmdir()
+    cli.ok("trust", "--remove", "gone")
+    assert cli.ok("trust", "--list", "--json").json == []
+
+
+def test_where_nothing_is_there_is_nothing_to_trust(cli: Cli) -> None:
+    assert cli.refused("trust") == f"{Path.cwd()}: there is no .harken/ here or above"
+    assert cli.sessions() == []

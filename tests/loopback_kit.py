@@ -1,0 +1,77 @@
+"""A server on this machine that answers as it is told, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+
+@dataclass
+class Loopback:
+    """What the server answers to every request."""
+
+    body: bytes = b"{}"
+    status: int = 200
+    kind: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+    delay_s: float = 0
+    url: str = ""
+    asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+    """Path, headers with small names, and the JSON that was sent."""
+
+
+def models(*names: object) -> bytes:
+    """Return a list of models as an OpenAI-compatible server gives it."""
+    return json.dumps({"object": "list", "data": [{"id": name} for name in names]}).encode()
+
+
+def sse(*events: dict[str, Any]) -> bytes:
+    """Return the stream of a chat completion."""
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+    return "".join([*lines, "data: [DONE]\n\n"]).encode()
+
+
+@contextmanager
+def loopback(answer: Loopback | None = None) -> Iterator[Loopback]:
+    """Serve until the end of the block."""
+    told = answer or Loopback()
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            length = int(self.headers.get("content-length") or 0)
+            sent = json.loads(self.rfile.read(length)) if length else None
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            told.asked.append((self.path, headers, sent))
+            time.sleep(told.delay_s)
+            self.send_response(told.status)
+            for name, value in {"content-type": told.kind, **told.headers}.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(told.body)))
+            self.end_headers()
+            self.wfile.write(told.body)
+
+        def do_GET(self) -> None:
+            self.answer()
+
+        def do_POST(self) -> None:
+            self.answer()
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    told.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield told
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,187 @@
+"""A provider on loopback that answers by a script, faults included, and remembers what it was asked.
+
+    with Provider([OPENAI.answer("Hi.")]) as provider:      # answers in order
+        ...                                                # ask at provider.url
+    provider.asked[0].body["messages"]
+
+    Provider(lambda asked: OPENAI.answer(...))             # or a function of the request
+
+`tests/provider/wire.py` writes the answers of both protocols.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal, Self, TypeAlias
+
+SECRETS = ("authorization", "x-api-key", "cookie")
+STREAM = {"content-type": "text/event-stream"}
+
+Step: TypeAlias = bytes | float | Literal["cut", "hang"]
+"""What an answer does next: send bytes, wait some seconds, break the connection off, or say
+nothing more until the client goes."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer; its body is sent in chunks, step by step."""
+
+    steps: Sequence[Step] = ()
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: STREAM)
+
+
+@dataclass
+class Asked:
+    """One request."""
+
+    path: str
+    headers: dict[str, str]
+    """With names in lower case, without secrets."""
+    body: Any
+    left: threading.Event = field(default_factory=threading.Event)
+    """Set when the client has gone before the answer was at its end."""
+
+
+Script: TypeAlias = Sequence[Answer] | Callable[[Asked], Answer]
+
+
+def as_json(value: object, status: int = 200, **headers: str) -> Answer:
+    """Return an answer in one piece."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return Answer(
+        [json.dumps(value).encode()], status, {"content-type": "application/json", **named}
+    )
+
+
+HANG = Answer(["hang"])
+"""Headers, then silence."""
+END_OF_SCRIPT = as_json({"error": {"message": "the script is at its end"}}, 400)
+
+
+class Provider:
+    """The server, as a context manager; it runs in threads of this process."""
+
+    def __init__(self, script: Script) -> None:
+        self.asked: list[Asked] = []
+        self._script = script
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._connections: list[socket.socket] = []
+        provider = self
+
+        class Handler(_Handler):
+            owner = provider
+
+        self._server = _Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._server.shutdown()
+        with self._lock:
+            for connection in self._connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def bodies(self) -> list[Any]:
+        """The bodies of all requests."""
+        return [asked.body for asked in self.asked]
+
+    def answer_to(self, asked: Asked) -> Answer:
+        """Remember a request and return what the script says to it."""
+        with self._lock:
+            self.asked.append(asked)
+            if not callable(self._script):
+                number = len(self.asked)
+                return self._script[number - 1] if number <= len(self._script) else END_OF_SCRIPT
+        return self._script(asked)
+
+    def is_left(self, connection: socket.socket, seconds: float | None) -> bool:
+        """Wait for the client to go, for the server to stop, or for some seconds."""
+        step_s, waited_s = 0.01, 0.0
+        while not self._stopping.is_set() and (seconds is None or waited_s < seconds):
+            if select.select([connection], [], [], step_s)[0]:
+                return not connection.recv(1, socket.MSG_PEEK)
+            waited_s += step_s
+        return self._stopping.is_set()
+
+    def connected(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._connections.append(connection)
+
+    @property
+    def connections(self) -> int:
+        """How many connections there have been."""
+        return len(self._connections)
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # else a client that comes with many others waits a second
+    daemon_threads = False  # so that they are joined, and nothing is left open
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection."""
+
+    owner: Provider
+    protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        self.owner.connected(self.connection)
+
+    def log_message(self, *_: object) -> None:
+        """Keep the terminal quiet."""
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):
+            super().handle()
+
+    def do_POST(self) -> None:
+        text = self.rfile.read(int(self.headers.get("content-length") or 0))
+        named = {name.lower(): value for name, value in self.headers.items()}
+        kept = {name: value for name, value in named.items() if name not in SECRETS}
+        asked = Asked(self.path, kept, json.loads(text))
+        answer = self.owner.answer_to(asked)
+        try:
+            self._send(answer, asked)
+        except ConnectionError:
+            asked.left.set()
+            self.close_connection = True
+
+    def _send(self, answer: Answer, asked: Asked) -> None:
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        for step in answer.steps:
+            if isinstance(step, bytes):
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(step), step))
+            elif step == "cut":
+                reset = struct.pack("ii", 1, 0)
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                self.close_connection = True
+                return
+            elif self.owner.is_left(self.connection, None if step == "hang" else float(step)):
+                asked.left.set()
+                self.close_connection = True
+                return
+        self.wfile.write(b"0\r\n\r\n")

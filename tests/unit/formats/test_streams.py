@@ -1,0 +1,491 @@
+"""Answers that stream: what both decoders make of them, however they are cut up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core.chunks import CallDelta, Chunk, Draft, Finish
+from harken.core.events import Usage
+from harken.core.messages import (
+    CallPlace,
+    ContentPart,
+    FunctionCall,
+    Message,
+    OtherPart,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+    message_hash,
+)
+from harken.formats import anthropic_stream, openai_stream
+from harken.formats.sse import EventReader, ServerEvent
+from tests.provider.wire import ANTHROPIC, OPENAI
+from tests.unit.formats.contexts import WORDS
+
+LOOK = ToolCall("c1", FunctionCall("look", '{"at":"the door"}'))
+WAIT = ToolCall("c2", FunctionCall("wait", "{}"))
+THOUGHT = ThinkingPart("Who is it?", {"signature": "c2lnbg=="})
+REDACTED = OtherPart("redacted_thinking", '{"type":"redacted_thinking","data":"x"}')
+
+
+def anthropic_chunks(events: Iterable[Any]) -> list[Chunk]:
+    return _decoded(anthropic_stream.Decoder(), events)
+
+
+def openai_chunks(events: Iterable[Any], model: str | None = None) -> list[Chunk]:
+    return _decoded(openai_stream.Decoder(model=model), events)
+
+
+def _decoded(decoder: Any, events: Iterable[Any]) -> list[Chunk]:
+    chunks: list[Chunk] = [chunk for event in events for chunk in decoder.chunks(event)]
+    finish = decoder.finish()
+    return [*chunks, finish] if finish else chunks
+
+
+def drafted(chunks: Sequence[Chunk]) -> Draft:
+    draft = Draft()
+    for chunk in chunks:
+        draft.add(chunk)
+    return draft
+
+
+def parts(chunks: Sequence[Chunk]) -> list[ContentPart]:
+    """Return the parts of what arrived."""
+    content = drafted(chunks).message().content
+    assert isinstance(content, list)
+    return content
+
+
+def read(stream: bytes) -> list[Any]:
+    """Return the events in a stream of bytes."""
+    reader = EventReader()
+    events = [*reader.feed(stream), *reader.end()]
+    return [e.data.decode() if e.data == b"[DONE]" else json.loads(e.data) for e in events]
+
+
+def answer(wire: Any, message: Message, **more: Any) -> list[Any]:
+    return read(b"".join(wire.events(message, **more)))
+
+
+PARTS = st.lists(
+    st.builds(TextPart, WORDS)
+    | st.just(THOUGHT)
+    | st.just(ThinkingPart("unsigned"))
+    | st.just(REDACTED),
+    max_size=4,
+)
+
+
+@given(PARTS, st.lists(st.integers(0, 4), max_size=3))
+def test_what_anthropic_streams_is_what_arrives(parts: list[Any], places: list[int]) -> None:
+    """Parts, signatures and calls, each in its place."""
+    calls = [ToolCall(f"c{at}", FunctionCall("look", '{"n":1}')) for at in range(len(places))]
+    for call, place in zip(calls, sorted(places, reverse=True), strict=True):
+        parts.insert(place, CallPlace(call.id))
+    message = Message("assistant", parts, calls or None)
+    chunks = anthropic_chunks(answer(ANTHROPIC, message))
+    assert message_hash(drafted(chunks).message()) == message_hash(message)
+    assert _metas(drafted(chunks).message()) == _metas(message)
+
+
+def _metas(message: Message) -> list[Any]:
+    content = message.content if isinstance(message.content, list) else []
+    return [part.meta for part in content if isinstance(part, ThinkingPart)]
+
+
+@given(WORDS, st.booleans(), st.lists(st.sampled_from([LOOK, WAIT]), unique_by=id, max_size=2))
+def test_what_openai_streams_is_what_arrives(
+    text: str, thinks: bool, calls: list[ToolCall]
+) -> None:
+    thought = [ThinkingPart("Hm.")] if thinks else []
+    message = Message("assistant", [*thought, TextPart(text)], calls or None)
+    chunks = openai_chunks(answer(OPENAI, message))
+    assert message_hash(drafted(chunks).message()) == message_hash(message)
+
+
+@given(st.binary(max_size=40), st.lists(st.integers(0, 400), max_size=6))
+def test_how_the_network_cuts_a_stream_means_nothing(tail: bytes, cuts: list[int]) -> None:
+    stream = b"".join(OPENAI.events(Message("assistant", "é – hello\u2028", [LOOK]))) + tail
+    reader = EventReader()
+    events: list[ServerEvent] = []
+    edges = [0, *sorted(cuts), len(stream)]
+    for start, stop in pairwise(edges):
+        events += reader.feed(stream[start:stop])
+    whole = EventReader()
+    assert [*events, *reader.end()] == [*whole.feed(stream), *whole.end()]
+
+
+def test_an_event_may_have_comments_names_several_lines_and_carriage_returns() -> None:
+    reader = EventReader()
+    [event] = reader.feed(
+        b": hello\r\nevent: note\r\nid: 7\r\ndata: one\r\ndata:two\r\n\r\n: bye\n\n"
+    )
+    assert (event.name, event.data) == ("note", b"one\ntwo")
+    assert [*reader.end()] == []
+
+
+def test_the_last_event_may_lack_its_end() -> None:
+    for end in (b"data: [DONE]", b"data: [DONE]\r\n", b"data: [DONE]\n"):
+        reader = EventReader()
+        events = [*reader.feed(b"data: {}\n\n" + end), *reader.end()]
+        assert [event.data for event in events] == [b"{}", b"[DONE]"]
+    reader = EventReader()
+    assert [*reader.feed(b'data: {"half'), *reader.end()] == []
+
+
+def test_a_line_without_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="a line of more than"):
+        [*EventReader().feed(b"x" * (64 * 1024 * 1024 + 1))]
+
+
+def test_cached_tokens_are_part_of_the_input() -> None:
+    usage = Usage(100, 7, cache_read_tokens=60, cache_write_tokens=30)
+    for wire, decode in ((ANTHROPIC, anthropic_chunks), (OPENAI, openai_chunks)):
+        finish = decode(answer(wire, Message("assistant", "Hi"), usage=usage))[-1]
+        assert isinstance(finish, Finish)
+        assert finish.usage == usage
+
+
+@pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI])
+def test_a_stream_that_is_cut_off_has_no_finish(wire: Any) -> None:
+    events = answer(wire, Message("assistant", "Hello, you.", [LOOK]))
+    decode = anthropic_chunks if wire is ANTHROPIC else openai_chunks
+    ends = [event for event in events if _ends(event)]
+    for size in range(events.index(ends[0])):
+        assert not any(isinstance(chunk, Finish) for chunk in decode(events[:size]))
+
+
+def _ends(event: Any) -> bool:
+    if event == "[DONE]" or event.get("type") == "message_delta":
+        return True
+    return any(choice["finish_reason"] for choice in event.get("choices", ()))
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+        lambda inner: (
+            st.lists(inner, max_size=2)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "type",
+                        "index",
+                        "delta",
+                        "text",
+                        "content_block",
+                        "name",
+                        "id",
+                        "message",
+                        "usage",
+                        "choices",
+                        "content",
+                        "tool_calls",
+                        "function",
+                        "arguments",
+                        "finish_reason",
+                        "reasoning_content",
+                    ]
+                ),
+                inner
+                | st.sampled_from(
+                    ["text_delta", "content_block_start", "content_block_delta", "message_delta"]
+                ),
+                max_size=4,
+            )
+        ),
+        max_leaves=10,
+    )
+)
+def test_whatever_a_server_sends_is_chunks_or_a_value_error(event: Any) -> None:
+    for decode in (anthropic_chunks, openai_chunks):
+        with suppress(ValueError):
+            decode([event, event])
+
+
+# Anthropic
+
+
+def test_two_texts_in_a_row_stay_two_parts() -> None:
+    message = Message("assistant", [TextPart("one"), TextPart("two")])
+    assert drafted(anthropic_chunks(answer(ANTHROPIC, message))).message() == message
+
+
+def test_text_may_come_with_the_beginning_of_its_block() -> None:
+    start = {"type": "content_block_start", "content_block": {"type": "text", "text": "Hi."}}
+    assert drafted(anthropic_chunks([start, {"type": "content_block_stop"}])).text == "Hi."
+
+
+def test_counts_that_are_none_are_passed_over() -> None:
+    used = {"input_tokens": 9, "output_tokens": None, "cache_read_input_tokens": True}
+    for usage, read_as in ((used, Usage(9)), (None, None), ({}, None)):
+        finish = anthropic_chunks([{"type": "message_delta", "delta": {}, "usage": usage}, STOP])[
+            -1
+        ]
+        assert isinstance(finish, Finish)
+        assert (finish.usage, finish.stop_reason) == (read_as, "end_turn")
+
+
+STOP = {"type": "message_stop"}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}},
+        {"type": "content_block_start", "content_block": {"type": "text", "text": 7}},
+        {"type": "content_block_start", "content_block": {"type": "tool_use", "id": "c"}},
+        {"type": "message_start", "message": {"model": 7}},
+        {"choices": [{"delta": {"content": [{"text": 5}]}}]},
+        {"choices": [{"delta": {"tool_calls": [{"id": 7}]}}]},
+        {"choices": 7},
+        [],
+        7,
+        None,
+    ],
+)
+def test_what_makes_no_sense_is_a_value_error(event: Any) -> None:
+    decode = openai_chunks if isinstance(event, dict) and "choices" in event else anthropic_chunks
+    with pytest.raises(ValueError, match="an event without sense"):
+        decode([event])
+
+
+def test_arguments_may_come_whole_with_the_beginning_of_a_call() -> None:
+    block = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "it"}}
+    events = [
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_stop", "index": 0},
+    ]
+    calls = drafted(anthropic_chunks(events)).message().tool_calls
+    assert calls == [ToolCall("c1", FunctionCall("look", '{"at":"it"}'))]
+
+
+def test_a_call_without_arguments_has_an_empty_object() -> None:
+    said = Message("assistant", None, [ToolCall("c1", FunctionCall("look", ""))])
+    calls = drafted(anthropic_chunks(answer(ANTHROPIC, said))).message().tool_calls
+    assert calls == [ToolCall("c1", FunctionCall("look", "{}"))]
+
+
+def test_citations_are_kept_beside_their_text() -> None:
+    cited = {"type": "citations_delta", "citation": {"url": "https://example.org"}}
+    events = [
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "So."}},
+        {"type": "content_block_delta", "index": 0, "delta": cited},
+        {"type": "content_block_stop", "index": 0},
+    ]
+    [part] = parts(anthropic_chunks(events))
+    assert part == TextPart("So.", {"citations": [{"url": "https://example.org"}]})
+
+
+def test_a_block_of_an_unknown_kind_is_kept_as_it_came() -> None:
+    block = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    piece = {"type": "input_json_delta", "partial_json": '{"query":"x"}'}
+    events = [
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": piece},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "hologram", "of": "a future version"},
+    ]
+    [part] = parts(anthropic_chunks(events))
+    assert isinstance(part, OtherPart)
+    assert json.loads(part.data) == {**block, "input": {"query": "x"}}
+
+
+# OpenAI: servers differ
+
+
+def choice(delta: Any = None, reason: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta or {}, "finish_reason": reason}]}
+
+
+def calls(*pieces: Any) -> dict[str, Any]:
+    return choice({"tool_calls": [*pieces]})
+
+
+def function(name: str | None = None, arguments: Any = "", **more: Any) -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": arguments}, **more}
+
+
+def made(*events: Any) -> list[tuple[str, str, str]]:
+    message = drafted(openai_chunks(events)).message()
+    return [(c.id, c.function.name, c.function.arguments) for c in message.tool_calls or ()]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param(
+            [
+                calls(function("a", "{}", id="x", index=0)),
+                calls(function("b", "{}", id="y", index=1)),
+            ],
+            id="whole, as they should be",
+        ),
+        pytest.param(
+            [calls(function("a", "{}", id="x", index=0), function("b", "{}", id="y", index=1))],
+            id="whole, in one event",
+        ),
+        pytest.param(
+            [
+                calls(function("a", "{}", id="x", index=0)),
+                calls(function("b", "{}", id="y", index=0)),
+            ],
+            id="all with index 0",
+        ),
+        pytest.param(
+            [
+                calls(function("a", "{", id="x")),
+                calls(function(None, "}")),
+                calls(function("b", "{}", id="y")),
+            ],
+            id="without index",
+        ),
+        pytest.param(
+            [
+                calls(function("a", "{", id="x", index=0)),
+                calls(function("a", "}", id="x", index=0)),
+                calls(function("b", None, id="y", index=1)),
+                calls(function("b", "{}", id="y", index=1)),
+            ],
+            id="id and name each time",
+        ),
+        pytest.param(
+            [calls(function("a", {}, id="x", index=0)), calls(function("b", {}, id="y", index=1))],
+            id="arguments that are no text",
+        ),
+    ],
+)
+def test_calls_are_told_apart_however_a_server_streams_them(events: list[Any]) -> None:
+    assert made(*events) == [("x", "a", "{}"), ("y", "b", "{}")]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([calls(function("a", "{}")), calls(function("b", "{}"))], id="nothing"),
+        pytest.param(
+            [calls(function("a", "{}", index=0)), calls(function("b", "{}", index=0))],
+            id="one index",
+        ),
+        pytest.param(
+            [
+                choice({"function_call": {"name": "a", "arguments": "{}"}}),
+                calls(function("b", "{}")),
+            ],
+            id="the old form",
+        ),
+        pytest.param(
+            [calls(function("a", "{}", id="", index=0), function("b", "{}", id=None, index=1))],
+            id="empty ids",
+        ),
+    ],
+)
+def test_calls_without_ids_get_some(events: list[Any]) -> None:
+    assert made(*events) == [("call_0", "a", "{}"), ("call_1", "b", "{}")]
+
+
+def test_a_name_and_an_id_may_come_late_and_in_pieces() -> None:
+    events = [
+        calls(function("lo", index=0)),
+        calls(function("ok", "{", index=0, id="x")),
+        calls(function(None, "}", index=0)),
+    ]
+    assert made(*events) == [("call_0", "look", "{}")]
+
+
+def test_calls_with_one_id_get_two() -> None:
+    events = calls(function("a", "{}", id="x", index=0), function("b", "{}", id="x", index=1))
+    assert made(events) == [("x", "a", "{}"), ("call_1", "b", "{}")]
+
+
+def test_a_call_of_a_custom_tool_takes_free_text() -> None:
+    piece = {"index": 0, "id": "x", "type": "custom", "custom": {"name": "patch", "input": "*** x"}}
+    [chunk, arguments] = openai_chunks([calls(piece)])
+    assert isinstance(chunk, CallDelta)
+    assert (chunk.type, arguments) == ("custom", CallDelta(0, "*** x"))
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_thinking_has_different_names(name: str) -> None:
+    events = [choice({name: "Hm"}), choice({name: "m."}), choice({"content": "Hi."}, "stop")]
+    assert drafted(openai_chunks(events)).message().content == [
+        ThinkingPart("Hmm."),
+        TextPart("Hi."),
+    ]
+
+
+def test_thinking_that_the_server_wants_back_says_who_thought() -> None:
+    for last in (choice({"content": "Hi."}), choice(reason="stop"), "[DONE]"):
+        events = [choice({"reasoning_content": "Hmm.", "content": None}), last]
+        first, *_ = parts(openai_chunks(events, "deep-1"))
+        assert first == ThinkingPart("Hmm.", {"reasoning_content": "deep-1"})
+
+
+def test_what_a_call_is_signed_with_is_kept_with_whom_it_is_for() -> None:
+    event = calls(function("a", "{}", id="x", index=0, extra_content={"google": "s"}))
+    made = drafted(openai_chunks([event], "gemini-3")).message().tool_calls
+    meta = {"extra_content": {"gemini-3": {"google": "s"}}}
+    assert made == [ToolCall("x", FunctionCall("a", "{}"), meta=meta)]
+
+
+def test_text_may_come_in_blocks() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hmm."}]}
+    events = [choice({"content": [thinking, {"type": "text", "text": "Hi."}]})]
+    assert drafted(openai_chunks(events)).message().content == [
+        ThinkingPart("Hmm."),
+        TextPart("Hi."),
+    ]
+
+
+def test_a_refusal_is_text() -> None:
+    assert drafted(openai_chunks([choice({"refusal": "I will not."})])).text == "I will not."
+
+
+USED = {"prompt_tokens": 9, "completion_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ([choice({"content": "Hi"}, "stop"), {"choices": [], "usage": USED}, "[DONE]"], "stop"),
+        ([choice({"content": "Hi"}, "length")], "length"),
+        ([choice({"content": "Hi"}), "[DONE]"], "stop"),
+        ([choice({"content": "Hi"}), {"choices": [], "usage": USED}], "stop"),
+        ([calls(function("a", "{}")), "[DONE]"], "tool_calls"),
+    ],
+)
+def test_an_answer_is_whole_where_anything_says_so(events: list[Any], reason: str) -> None:
+    finish = openai_chunks(events)[-1]
+    assert isinstance(finish, Finish)
+    assert finish.stop_reason == reason
+
+
+@pytest.mark.parametrize(
+    ("usage", "read_as"),
+    [
+        (None, None),
+        (USED, Usage(9, 2)),
+        ({**USED, "prompt_cache_hit_tokens": 4}, Usage(9, 2, 4)),
+        ({**USED, "prompt_tokens_details": None}, Usage(9, 2)),
+        ({"prompt_tokens": "many", "completion_tokens": -1}, Usage()),
+    ],
+)
+def test_usage_is_what_of_it_can_be_a_count(usage: Any, read_as: Usage | None) -> None:
+    finish = openai_chunks([{**choice(reason="stop"), "usage": usage}])[-1]
+    assert isinstance(finish, Finish)
+    assert finish.usage == read_as
+
+
+def test_what_a_service_says_of_the_cost_is_kept() -> None:
+    finish = openai_chunks([{**choice(reason="stop"), "usage": {**USED, "cost": 0.25}}])[-1]
+    assert isinstance(finish, Finish)
+    assert finish.cost_usd == 0.25

@@ -1,0 +1,180 @@
+"""Whatever fails at a provider, a person is told in one line, and the session goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harken.core.messages import Message, ThinkingPart
+from harken.errors import Failure, ModelError
+from tests.agent_kit import Stage, check_log, run, stage
+from tests.provider.server import HANG, Answer, Provider, as_json
+from tests.provider.wire import KEY, WIRES, Wire
+
+pytestmark = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+
+Make = Callable[[Wire], Answer]
+HTML = {"content-type": "text/html"}
+TOO_LONG = "prompt is too long: 215000 tokens > 200000 maximum"
+
+
+THOUGHT = Message("assistant", [ThinkingPart("Hm, very long.")])
+
+
+def begun(wire: Wire, *more: object) -> Answer:
+    """Return an answer that begins well and goes on with `more`."""
+    events = wire.events("It is Jack, and he is late.")
+    return Answer([*events[: len(events) // 2], *more])  # type: ignore[list-item]
+
+
+FAULTS: dict[str, tuple[Failure, int | None, Make]] = {
+    "the key is refused": ("auth", 401, lambda w: w.error(401, f"no such key: {KEY}")),
+    "no permission": ("auth", 403, lambda w: w.error(403, "not for you", "permission_error")),
+    "no such model": ("unknown_model", 404, lambda w: w.error(404, "model: test-1")),
+    "no such model, as a 400": (
+        "unknown_model",
+        400,
+        lambda w: w.error(400, "The model `test-1` does not exist", "model_not_found"),
+    ),
+    "too many requests": ("rate_limit", 429, lambda w: w.error(429, "slow\ndown")),
+    "overloaded": ("overloaded", 529, lambda w: w.error(529, "Overloaded", "overloaded_error")),
+    "a failure inside": ("overloaded", 500, lambda w: w.error(500, "oops", "api_error")),
+    "a gateway's page": (
+        "overloaded",
+        503,
+        lambda w: Answer([b"<html><h1>503</h1>no\nserver</html>"], 503, HTML),
+    ),
+    "too long": ("context_too_long", 400, lambda w: w.error(400, TOO_LONG)),
+    "too many bytes": ("context_too_long", 413, lambda w: w.error(413, "too large")),
+    "refused": ("refused", 400, lambda w: w.error(400, "temperature: no such parameter")),
+    "hang": ("timeout", None, lambda w: HANG),
+    "hang in the middle": ("timeout", None, lambda w: begun(w, "hang")),
+    "cut": ("network", None, lambda w: begun(w, "cut")),
+    "cut, and it looks like an end": ("network", None, begun),
+    "nothing but an end": ("network", None, lambda w: Answer()),
+    "overloaded in the stream": (
+        "overloaded",
+        None,
+        lambda w: begun(w, w.error_event("Overloaded")),
+    ),
+    "too long in the stream": (
+        "context_too_long",
+        None,
+        lambda w: Answer([w.error_event(TOO_LONG, "invalid_request_error")]),
+    ),
+    "words for an error": (
+        "failed",
+        None,
+        lambda w: begun(w, b"event: error\ndata: it broke\n\n"),
+    ),
+    "no JSON": ("malformed", None, lambda w: begun(w, b"event: x\ndata: {oops\n\n")),
+    "no sense": (
+        "malformed",
+        None,
+        lambda w: begun(
+            w, b'event: x\ndata: {"type":"content_block_delta","choices":[{"delta":7}]}\n\n'
+        ),
+    ),
+    "no text": ("malformed", None, lambda w: begun(w, b"event: x\ndata: \xff\xfe\n\n")),
+    "no such encoding": (
+        "malformed",
+        None,
+        lambda w: Answer([b"no gzip"], 200, {"content-encoding": "gzip"}),
+    ),
+    "no stream": ("malformed", None, lambda w: Answer([b"<html>Welcome</html>"], 200, HTML)),
+    "no stream but JSON": ("malformed", None, lambda w: as_json({"hello": "world"})),
+    "an end that is none": ("failed", None, lambda w: w.answer("Hi", stop_reason="error")),
+    "nothing is said": ("failed", None, lambda w: w.answer(THOUGHT, stop_reason="length")),
+    "a refusal": ("refused", None, lambda w: w.answer("", stop_reason="refusal")),
+}
+
+
+USED = {"an end that is none", "nothing is said", "a refusal"}
+"""Faults of answers that came to an end, and that say what they used."""
+
+
+@pytest.mark.req("S0-22")
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_told_in_one_line_and_the_session_goes_on(
+    tmp_path: Path, wire: Wire, fault: str
+) -> None:
+    why, status, make = FAULTS[fault]
+    with Provider([make(wire), wire.answer("It is Jill.")]) as provider:
+        model = wire.model(provider, timeout_s=0.2 if "hang" in fault else 10)
+        play = stage(tmp_path, model)
+
+        async def ask() -> tuple[ModelError, Stage]:
+            with pytest.raises(ModelError) as failed:
+                await play.root.response("Who is it?")
+            resumed = play.again(wire.model(provider) if "hang" in fault else model)
+            assert await resumed.root.response() == "It is Jill."
+            return failed.value, resumed
+
+        error, resumed = run(ask())
+    assert (error.why, error.status) == (why, status)
+    text = str(error)
+    assert text.startswith(f"{wire.name}/test: 127.0.0.1:")
+    assert "\n" not in text
+    assert KEY not in text
+    assert len(text) < 500
+    assert provider.bodies[0] == provider.bodies[1], "asked again, the same: nothing is doubled"
+    assert ("usage" in resumed.rows(event_type="llm_response")[0]) == (fault in USED)
+    ends = [row["stop_reason"] for row in resumed.rows(event_type="llm_response")]
+    assert ends[0] == "error"
+    assert len(ends) == 2
+    check_log(play.log)
+
+
+def test_nobody_at_the_address_is_told_as_such(tmp_path: Path, wire: Wire) -> None:
+    with Provider([]) as provider:
+        pass  # it is gone now
+    with pytest.raises(ModelError, match="could not be reached") as failed:
+        stage(tmp_path, wire.model(provider)).ask("Who is it?")
+    assert failed.value.why == "network"
+
+
+@pytest.mark.parametrize("status", [429, 500, 529])
+def test_a_service_that_is_busy_is_asked_again(tmp_path: Path, wire: Wire, status: int) -> None:
+    busy = wire.error(status, "later", retry_after_ms="1")
+    with Provider([busy, busy, wire.answer("It is Jill.")]) as provider:
+        play = stage(tmp_path, wire.model(provider, max_retries=2))
+        assert play.ask("Who is it?") == "It is Jill."
+    assert len(provider.asked) == 3
+    assert len(play.rows(event_type="llm_request")) == 1, "for the log it is one call"
+
+
+def test_a_service_that_wants_too_much_patience_is_not_waited_for(
+    tmp_path: Path, wire: Wire
+) -> None:
+    busy = wire.error(429, "come back tomorrow", retry_after="90")
+    with Provider([busy, wire.answer("It is Jill.")]) as provider:
+        play = stage(tmp_path, wire.model(provider, max_retries=2))
+        with pytest.raises(ModelError, match="come back tomorrow"):
+            play.ask("Who is it?")
+    assert len(provider.asked) == 1
+
+
+def test_without_a_key_the_text_says_which_to_set(tmp_path: Path, wire: Wire) -> None:
+    with Provider([wire.error(401, "no key")]) as provider:
+        play = stage(tmp_path, wire.model(provider, api_key=None))
+        with pytest.raises(ModelError, match="was given none.*; set THE_KEY"):
+            play.ask("Who is it?")
+
+
+def test_a_key_that_no_header_can_hold_is_not_shown(tmp_path: Path, wire: Wire) -> None:
+    """A key that was pasted with more than itself."""
+    key = f"{KEY}\nexport X=é"
+    with Provider([]) as provider, pytest.raises(ModelError) as failed:
+        stage(tmp_path, wire.model(provider, api_key=key)).ask("Who is it?")
+    assert "secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize("url", ["nonsense", "http://[::1", "ftp://example.org"])
+def test_an_address_that_is_none_is_told_as_such(tmp_path: Path, wire: Wire, url: str) -> None:
+    with Provider([]) as provider:
+        model = wire.model(provider, base_url=url)
+    with pytest.raises(ModelError, match="check the connection and the base URL") as failed:
+        stage(tmp_path, model).ask("Who is it?")
+    assert failed.value.why == "network"

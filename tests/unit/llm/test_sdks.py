@@ -1,0 +1,100 @@
+"""SDKs are extras: imported when used, and a missing one says what to install."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import blake3
+import msgspec
+import pytest
+
+import harken
+from harken.errors import ConfigError
+from harken.llm.anthropic import AnthropicModel
+from harken.llm.openai import OpenAIModel
+from harken.testing import request_of
+from tests.agent_kit import run
+from tests.provider.server import Provider
+from tests.provider.wire import ANTHROPIC, OPENAI, WIRES, Wire, endpoint
+
+MODELS = [("anthropic", "AnthropicModel"), ("openai", "OpenAIModel")]
+
+
+async def ask(model: Any) -> list[Any]:
+    return [chunk async for chunk in model.stream(request_of("Hi"))]
+
+
+def not_there(name: str) -> Any:
+    raise ImportError(f"No module named {name!r}")
+
+
+@pytest.mark.parametrize("kind", [AnthropicModel, OpenAIModel])
+def test_a_missing_sdk_names_the_extra(kind: type[AnthropicModel | OpenAIModel]) -> None:
+    model = kind("some/model", "model", import_sdk=not_there)
+    for use in (model.warm_up, lambda: asyncio.run(ask(model))):
+        with pytest.raises(ConfigError, match=r"pip install 'harken\[(anthropic|openai)\]'"):
+            use()
+
+
+@pytest.mark.parametrize(("sdk", "kind"), MODELS)
+def test_without_the_sdk_all_else_works(tmp_path: Path, sdk: str, kind: str) -> None:
+    """In a Python that has nothing but what Harken itself needs."""
+    for package in (msgspec, blake3):
+        folder = Path(str(package.__file__)).parent
+        (tmp_path / folder.name).symlink_to(folder)
+    source = Path(str(harken.__file__)).parents[1]
+    program = (
+        f"import sys; sys.path += {[str(source), str(tmp_path)]}\n"
+        f"from harken.llm.{sdk} import {kind}\n"
+        f"from harken.errors import ConfigError\n"
+        f"model = {kind}('x', 'y')\n"
+        f"try: model.warm_up()\n"
+        f"except ConfigError as error: print(error)\n"
+    )
+    command = [sys.executable, "-S", "-E", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert f"pip install 'harken[{sdk}]'" in done.stdout
+
+
+@pytest.mark.parametrize(("sdk", "kind"), MODELS)
+def test_making_a_model_imports_no_sdk(sdk: str, kind: str) -> None:
+    program = (
+        f"import sys; from harken.llm.{sdk} import {kind}; {kind}('x', 'y');"
+        "print({'anthropic', 'openai', 'httpx2', 'pydantic'} & {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+def test_a_model_that_was_warmed_up_in_a_thread_imports_nothing_more(wire: Wire) -> None:
+    imported: list[str] = []
+
+    def importing(name: str) -> Any:
+        imported.append(threading.current_thread().name)
+        return importlib.import_module(name)
+
+    with Provider([wire.answer("Hi.")]) as provider:
+        base = "" if wire is ANTHROPIC else "/v1"
+        kind = AnthropicModel if wire is ANTHROPIC else OpenAIModel
+        model = kind("x", "y", endpoint=endpoint(provider, base), import_sdk=importing)
+        thread = threading.Thread(target=model.warm_up, name="while a person types")
+        thread.start()
+        thread.join()
+        assert provider.asked == [], "nothing is sent"
+        assert {*imported} == {"while a person types"}
+        assert run(ask(model))
+
+
+def test_an_endpoint_does_not_show_its_key() -> None:
+    with Provider([]) as provider:
+        assert "secret" not in repr(endpoint(provider))
+        assert "secret" not in repr(vars(OPENAI.model(provider)))
