@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import unified_diff
 from typing import Any
 
 from harken.agents.actions import lenient
@@ -17,11 +18,14 @@ from harken.cli.screen.styled import Line, clean, shorten
 from harken.cli.terminal import one_line
 from harken.core.messages import Content
 from harken.views.words import words
+from harken.views.written import count
 from harken.world.tool import Tool
 
 FOLDED = 4
 """How many lines of a result are shown."""
 FOLDED_DIFF = 16
+_COMPARED = 1000
+"""Lines in which differences are looked for: that takes the square of their number."""
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _OTHER_NAMES = {"user_prompt": "prompt", "system_prompt": "instructions"}
 
@@ -73,6 +77,27 @@ def _listed(names: Any) -> str:
 
 def _value(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
+
+
+def change_lines(arguments: str) -> list[Line]:
+    r"""Return what an edit changed, from its arguments: the lines that went and that came.
+
+    >>> change_lines('{"old_string": "a\\nb", "new_string": "a\\nc"}')
+    [[('dim', ' a')], [('red', '-b')], [('green', '+c')]]
+    """
+    known = lenient(arguments)
+    old, new = known.get("old_string"), known.get("new_string")
+    if not isinstance(old, str) or not isinstance(new, str):
+        return []
+    before, after = old.splitlines(), new.splitlines()
+    if len(before) + len(after) > _COMPARED:
+        return []
+    lines = [*unified_diff(before, after, n=1, lineterm="")][3:]
+    shown = lines if len(lines) <= FOLDED_DIFF + 1 else lines[:FOLDED_DIFF]
+    styled = diff_lines(shown, "dim")
+    if left := len(lines) - len(shown):
+        styled.append([("dim", f"… {count(left, 'more line')} of the change")])
+    return styled
 
 
 def plain_lines(text: str) -> list[str]:

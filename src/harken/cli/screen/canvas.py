@@ -127,6 +127,7 @@ class Canvas(Renderer):
         if replay is None or self._is_resized():
             self.erase()
             self.output.write_raw(text)
+            self._app.render_counter += 1  # what controls remember is of the drawing before
             self.render(self._app, self._app.layout)
             return
         up = self._cursor_pos.y + len(self._rows)

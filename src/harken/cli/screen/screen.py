@@ -143,7 +143,12 @@ class Screen:
     def _frame(self) -> None:
         """Draw what changes often."""
         self.ears.give_on()
-        self.stage.paint()
+        if self.questions.current is not None:
+            self.inputs.refocus()  # a search may have ended
+        try:
+            self.stage.paint()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
 
     def _pieces(self, heard: Heard) -> Iterator[Piece]:
         now = asyncio.get_running_loop().time()

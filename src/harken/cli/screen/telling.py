@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harken.cli.screen.blocks import Blocks
-from harken.cli.screen.calls import FOLDED, call_text, folded
+from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded
 from harken.cli.screen.piece import INDENT, Piece, Prose, Rows, note
 from harken.cli.screen.styled import PROMPT, Line, Span, clean
 from harken.core.events import (
@@ -65,7 +65,7 @@ class Teller:
             case TranscriptEntry():
                 yield from self._entry(event, streamed=streamed)
             case AgentCreated() if event.relation in ("subagent", "hook"):
-                yield self._birth(event)
+                yield from self._birth(event)
             case AgentMoved(place="gone"):
                 yield self._noted(event.agent_id, f"- {self.name(event.agent_id)} ended")
             case ActionRewritten():
@@ -120,16 +120,17 @@ class Teller:
     def _noted(self, agent_id: AgentId | None, text: str, style: str = "dim") -> Rows:
         return note(text, style, depth=self.depth(agent_id))
 
-    def _birth(self, event: AgentCreated) -> Rows:
+    def _birth(self, event: AgentCreated) -> Iterator[Piece]:
         agent = self.state.agents.get(event.agent_id or AgentId(""))
         name = self.name(event.agent_id)
         above = self.state.agents.get(agent.parent) if agent and agent.parent else None
         if event.relation == "hook":
-            watched = self.name(agent.parent) if agent else "?"
-            return self._noted(event.agent_id, f"+ hook {name} watches {watched}")
+            if agent is not None and agent.parent == self.primary:  # subagents get copies
+                yield note(f"+ hook {name} watches {self.name(agent.parent)}")
+            return
         has_own = event.language_model and above and event.language_model != above.language_model
         model = f" ({clean(event.language_model or '')})" if has_own else ""
-        return self._noted(event.agent_id, f"+ {name}{model}")
+        yield self._noted(event.agent_id, f"+ {name}{model}")
 
     def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
         said = read_words(entry)
@@ -177,7 +178,8 @@ class Teller:
         if was_told and not entry.is_error:
             return  # what was said, and who was born, was told then
         result = folded(entry.content, is_error=entry.is_error)
-        lines: list[Line] = [[("", INDENT), *line] for line in result.lines]
+        changed = [] if entry.is_error else change_lines(call.arguments)
+        lines: list[Line] = [[("", INDENT), *line] for line in [*result.lines, *changed]]
         if result.more:
             lines.append(_more(result.more, entry.message_id))
         if not was_told:
