@@ -57,7 +57,7 @@ rules:
   - pattern: '^edit'
     calls: [{edit: {path: menu.txt}}]
   - pattern: '^ask'
-    calls: [{ask_user: {question: "Which tea?"}}]
+    calls: [{ask_user: {question: "Which tea?", options: [green tea, black tea]}}]
   - pattern: '^both'
     calls:
       - task: {name: Bob, instructions: You are Bob., prompt: brew}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.terminal.conftest import Chat
 from tests.terminal.kit import CTRL_C, CTRL_D, ENTER
 
 
-def test_a_chat_begins_with_its_model_its_folder_and_how_to_get_help(chat: Chat) -> None:
+def test_a_chat_begins_with_its_model_its_folder_and_how_to_get_help(
+    chat: Chat, tmp_path: Path
+) -> None:
     terminal = chat()
     first, second, _, prompt, status = terminal.wait("ask").strip().splitlines()
     assert first.startswith("harken · scripted:tea.yaml · ")
@@ -17,7 +20,18 @@ def test_a_chat_begins_with_its_model_its_folder_and_how_to_get_help(chat: Chat)
     assert status.startswith("scripted:tea.yaml · ")
     terminal.type(CTRL_D)
     assert terminal.end() == 0
-    assert "chat --resume session_" in terminal.text
+    assert [*(tmp_path / "home" / "sessions").iterdir()] == []  # nothing was said
+
+
+def test_a_chat_ends_with_how_to_go_on_with_it(chat: Chat, tmp_path: Path) -> None:
+    terminal = chat()
+    terminal.say("hello")
+    terminal.wait("12 out")
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
+    [log] = (tmp_path / "home" / "sessions").glob("*.jsonl")
+    assert f"chat --resume {log.stem}" in terminal.text.replace("\n", "")
+    assert "type ahead" not in terminal.text
 
 
 def test_an_answer_is_typeset_when_it_is_finished_and_stands_there_once(chat: Chat) -> None:

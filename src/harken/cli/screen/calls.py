@@ -7,7 +7,7 @@ failure is red, a diff has its colours.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
@@ -62,6 +62,9 @@ def _about(name: str, arguments: Mapping[str, Any], tool: Tool | None) -> str:
         return _parts(_listed(named.get("speakers")), named.get("prompt"))
     if tool is not None and tool.subject is not None and tool.subject in arguments:
         return _value(arguments[tool.subject])
+    required: Sequence[str] = tool.parameters.get("required", ()) if tool is not None else ()
+    if len(required) == 1 and required[0] in arguments:
+        return _value(arguments[required[0]])
     if len(arguments) == 1:
         return _value(next(iter(arguments.values())))
     return ", ".join(f"{key}={shorten(_value(value), 60)}" for key, value in arguments.items())

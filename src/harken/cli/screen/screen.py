@@ -57,7 +57,7 @@ class Screen:
         self.pace = Pace(self._frame)
         self.ears.take, self.ears.streaming = self._take, self.pace.ask
         self.questions.changed = self._question_changed
-        self.activity, self.stream = Activity(), Stream()
+        self.activity, self.stream = Activity(tools=opened.runtime.world.tools), Stream()
         self.teller = Teller(opened.session.state, opened.runtime.world.tools)
         self.arming = Arming(self._refocus)
         self.turns = Turns(opened, self._turn_ended, self._fail)
