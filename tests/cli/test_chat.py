@@ -79,11 +79,16 @@ def test_json_is_one_object_an_answer(cli: Cli, script: str) -> None:
     assert ran.out.count("\n") == 1
     [log] = cli.sessions()
     answer = next(row for row in rows(log) if row.get("content") == "Ann wants tea.")
-    assert ran.json == {
+    row = ran.json
+    assert row.pop("seconds") >= 0
+    assert row == {
         "session": log.stem,
         "agent": "agent_001",
         "message_id": answer["message_id"],
         "text": "Ann wants tea.",
+        "model": script,
+        "usage": {},
+        "cost_usd": None,
     }
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 
 from harken.cli.home import Home
 from harken.cli.opening import Wish, open_chat

@@ -28,7 +28,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
         resume: str | None,
         latest: bool,
         home: Home,
-        permission: Mode,
+        permission: Mode | None,
         allow: tuple[Path, ...],
         **options: Any,
     ) -> int:
@@ -49,16 +49,16 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 _WISHED: list[Callable[[Any], Any]] = [
-    click.option("--model", metavar="MODEL", help="scripted:FILE.yaml or replay:SESSION."),
+    click.option(
+        "--model", metavar="MODEL", help="PROVIDER/MODEL, scripted:FILE.yaml or replay:SESSION."
+    ),
     click.option("--resume", metavar="SESSION", help="Go on with this session (id or file)."),
     click.option("--continue", "latest", is_flag=True, help="Go on with the latest session."),
     click.option("--system", metavar="TEXT", help="The system prompt of a new session."),
     click.option(
         "--permission",
         type=click.Choice(MODES),
-        default="ask",
-        show_default=True,
-        help="What agents may do without asking.",
+        help="What agents may do without asking (default: as configured, else ask).",
     ),
     click.option(
         "--allow",

@@ -64,7 +64,7 @@ class Teller:
         match event:
             case TranscriptEntry():
                 yield from self._entry(event, streamed=streamed)
-            case AgentCreated() if event.relation in ("subagent", "hook"):
+            case AgentCreated() if event.relation == "subagent" or self._is_new_hook(event):
                 yield self._birth(event)
             case AgentMoved(place="gone"):
                 yield self._noted(event.agent_id, f"- {self.name(event.agent_id)} ended")
@@ -119,6 +119,14 @@ class Teller:
 
     def _noted(self, agent_id: AgentId | None, text: str, style: str = "dim") -> Rows:
         return note(text, style, depth=self.depth(agent_id))
+
+    def _is_new_hook(self, event: AgentCreated) -> bool:
+        """Whether a hook was installed, rather than copied for a subagent from its parent."""
+        hook = self.state.agents.get(event.agent_id or AgentId(""))
+        watched = self.state.agents.get(hook.parent) if hook and hook.parent else None
+        above = self.state.agents.get(watched.parent) if watched and watched.parent else None
+        names = [self.state.agents[one].name for one in above.hooks] if above else []
+        return event.relation == "hook" and event.name not in names
 
     def _birth(self, event: AgentCreated) -> Rows:
         agent = self.state.agents.get(event.agent_id or AgentId(""))
