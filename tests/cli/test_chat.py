@@ -57,7 +57,8 @@ def test_resume_restores_the_session_and_says_so(cli: Cli, script: str) -> None:
     assert cli.sessions() == [log]
     assert log.read_bytes().startswith(before)
     assert said(log) == [("user", "hello"), ("assistant", "Hi there.")] * 4
-    assert sum(row["event_type"] == "agent_created" for row in rows(log)) == 1
+    births = [row["name"] for row in rows(log) if row["event_type"] == "agent_created"]
+    assert births == ["main", "changed-files"]
 
 
 def test_continue_means_the_session_that_was_written_last(demo: Cli, script: str) -> None:

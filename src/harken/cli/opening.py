@@ -77,8 +77,8 @@ def open_chat(
 ) -> Opened:
     """Return the agent to talk with, of a new session or an old one.
 
-    `user` is whom agents can ask; `tools` stand in for those of this machine. Raises ConfigError where no model is named, or what is named is
-    not at hand, and what `load_session` raises.
+    `user` is whom agents can ask; `tools` stand in for those of this machine. Raises ConfigError
+    where no model is named, or what is named is not at hand, and what `load_session` raises.
     """
     old = wish.old
     settings = load_settings(home, model=wish.model, permission=wish.permission)
