@@ -16,7 +16,7 @@ from typing import Self
 
 _ESCAPE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, movements
-    r"|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC and other strings: titles, links
+    r"|[\]PX^_][^\x07\x1b\n]{0,4000}(?:\x07|\x1b\\)"  # OSC and other strings: titles, links
     r"|[ -/]*[0-~])"  # the rest: character sets, resets
 )
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -73,6 +73,11 @@ def readable(text: str) -> str:
 
     >>> readable("\x1b[1;31mred\x1b[0m \x1b]0;title\x07a\x00b\r\n")
     'red a\ufffdb\r\n'
+
+    A sequence without its end hides nothing:
+
+    >>> readable("\x1b]0;title\nrest"), readable("\x1b[")
+    ('0;title\nrest', '')
     """
     return _CONTROL.sub("\ufffd", _ESCAPE.sub("", text))
 

@@ -83,15 +83,18 @@ class Reach:
         if not words:
             return
         self.is_clear = self.is_clear and is_known(words[0])
-        self._note(words, self.commands)
-        runners = self._read_runners(words)
+        forms = _Forms(words)
+        self.commands |= forms.from_word(0)
+        runners = self._read_runners(words, forms)
         if runners:
             self._read_arguments(words, runners, depth)
+            for at in range(1, min(len(words), _MOST_WORDS)):
+                self.possible |= forms.from_word(at)
         is_fed = part.is_piped_into or any("<" in one.operator for one in part.redirections)
         if runners & _SHELLS and (is_fed or not all(word.is_plain for word in words)):
             self.is_clear = False
 
-    def _read_runners(self, words: Sequence[Word]) -> set[str]:
+    def _read_runners(self, words: Sequence[Word], forms: _Forms) -> set[str]:
         """Note what a command runs in turn: `sudo -u me git push` runs `git push`.
 
         Return the names of those of its programs that run others.
@@ -107,28 +110,36 @@ class Reach:
                 if after < min(len(words), _MOST_WORDS) and after not in seen:
                     seen.add(after)
                     waiting.append(after)
-                    self._note(words[after:], self.commands)
+                    self.commands |= forms.from_word(after)
                     self.is_clear = self.is_clear and is_known(words[after])
         return runners
 
     def _read_arguments(self, words: Sequence[Word], runners: set[str], depth: int) -> None:
-        """Read what runners may run: texts as commands (`sh -c '...'`), all that follows a word."""
+        """Read texts that runners may run as commands: `sh -c '...'`."""
         texts = [word.value for word in words[1:] if _SEVERAL.search(word.value)]
         if "eval" in runners:
             texts = [" ".join(word.value for word in words[1:])]
         for text in texts:
             self._read(text, depth + 1)
-        for at in range(1, min(len(words), _MOST_WORDS)):
-            self._note(words[at:], self.possible)
         self.is_clear = self.is_clear and len(words) <= _MOST_WORDS
 
-    def _note(self, words: Sequence[Word], among: dict[str, None]) -> None:
-        """Note one command in the forms in which a rule may name it."""
-        among[folded(" ".join(word.raw for word in words))] = None
-        values = [word.value for word in words]
-        for name in dict.fromkeys((values[0], posixpath.basename(values[0]))):
-            for at in _after(words, 1, _OPTION):
-                among[folded(" ".join([name, *values[at:]]))] = None
+
+class _Forms:
+    """The forms in which a rule may name a command, or what one of its words begins."""
+
+    def __init__(self, words: Sequence[Word]) -> None:
+        self.words = words
+        self.raw = [folded(word.raw) for word in words]
+        self.values = [folded(word.value) for word in words]
+
+    def from_word(self, start: int) -> dict[str, None]:
+        """Return all that begins there: as written, as it is run, without options, by name."""
+        forms = {" ".join(self.raw[start:]): None}
+        value = self.values[start]
+        for name in {value, posixpath.basename(value)}:
+            for at in _after(self.words, start + 1, _OPTION):
+                forms[" ".join([name, *self.values[at:]])] = None
+        return forms
 
 
 def _torn_apart(command: str) -> list[Token]:

@@ -91,7 +91,7 @@ class Shell:
         return made.guarded(by="command", kind="command", preview=preview)
 
     async def run(self, command: str, timeout_s: float | None = None) -> str:
-        """Run a command and return what a model reads of it.
+        """Run a command and return what a model reads of it; whatever its exit code, it was run.
 
         Raises Failed where it cannot be started, takes too long or writes too much; BadArguments
         for a time that no command may take. Cancelled, it ends the command first.
@@ -118,7 +118,8 @@ class Shell:
 
     def _start(self, command: str, output: Output) -> Processes:
         """Start a command. Raises Failed where that cannot be."""
-        environment = dict(os.environ if self.environment is None else self.environment)
+        # Passed on, not read: nothing here depends on what is in it.
+        environment = os.environ if self.environment is None else self.environment
         shown = {name: value for name, value in environment.items() if name not in self.hide}
         has_bash = shutil.which("bash", path=environment.get("PATH", os.defpath)) is not None
         try:
