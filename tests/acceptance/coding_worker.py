@@ -20,8 +20,8 @@ from harken.llm.anthropic import AnthropicModel
 from harken.llm.base import Model
 from harken.llm.openai import OpenAIModel
 from harken.llm.remote import Endpoint
-from harken.world.local import Place, local_world
-from harken.world.permissions import Permissions
+from harken.world.local import local_world
+from harken.world.permissions.permissions import Permissions
 from tests.acceptance.coding import PROMPT, plan
 
 
@@ -43,8 +43,9 @@ def main(folder: Path, events: int, *rest: str) -> None:
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    place = Place(folder=folder / "project", outputs=folder / "outputs")
-    world = local_world(place, permissions=Permissions("all"))
+    world = local_world(
+        folder / "project", outputs=folder / "outputs", permissions=Permissions("all")
+    )
     runtime = Runtime(model=model([*rest]), world=world)
     root, session = load_session(folder / "s.jsonl", runtime=runtime, name="main")
     with session:

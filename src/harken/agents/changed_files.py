@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from harken.agents.base import register
 from harken.agents.hook import Comment, Hook, Ok, Point, Question, Verdict
-from harken.world.root import shown
+from harken.world.files.root import shown
 
 _NAMED = 20
 

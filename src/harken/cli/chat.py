@@ -16,7 +16,7 @@ from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.opening import Wish, open_chat
 from harken.cli.plain import PlainChat, report
 from harken.cli.screen.surroundings import Surroundings, has_screen
-from harken.world.permissions import Mode
+from harken.world.permissions.permissions import Mode
 
 
 def wish_options(function: Callable[..., int]) -> Callable[..., int]:

@@ -27,9 +27,9 @@ from harken.errors import ConfigError, HarkenError, ScriptError, UnknownName
 from harken.llm.base import Model, ModelResolver
 from harken.llm.replay import ReplayModel
 from harken.session.session import Session
-from harken.world.local import Place, local_world
-from harken.world.permissions import Mode, Permissions
-from harken.world.rules import Rules
+from harken.world.local import local_tools
+from harken.world.permissions.permissions import Mode, Permissions
+from harken.world.permissions.rules import Rules
 from harken.world.tool import Tool
 from harken.world.user import User
 from harken.world.world import World
@@ -124,16 +124,15 @@ def open_world(
 ) -> World:
     """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
     rules = Rules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
-    place = Place(
-        folder=Path.cwd(),
-        allowed=[*wish.allowed, *settings.allow_folders],
-        outputs=outputs,
-        hide=[one.key_env for one in settings.providers.values() if one.key_env],
-    )
     permissions = Permissions(mode=settings.permission, rules=rules)
     if tools is None:
-        return local_world(place, user=user, permissions=permissions)
-    return World(tools, folder=place.folder, user=user, permissions=permissions)
+        tools = local_tools(
+            Path.cwd(),
+            allowed=[*wish.allowed, *settings.allow_folders],
+            outputs=outputs,
+            hide=[one.key_env for one in settings.providers.values() if one.key_env],
+        )
+    return World(tools, folder=Path.cwd(), user=user, permissions=permissions)
 
 
 def found_model(settings: Settings) -> str:

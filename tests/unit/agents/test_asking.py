@@ -11,12 +11,12 @@ import pytest
 from harken import Rewrite, Runtime, SessionViewer, Tool, World
 from harken.session.repair import repair
 from harken.world.ask import ask_user
-from harken.world.permissions import Permissions
-from harken.world.shell import Shell
+from harken.world.permissions.permissions import Permissions
+from harken.world.shell.shell import Shell
 from harken.world.user import Leave, NobodyThere
 from tests.agent_kit import Play, Row, Stage, call, calls, check_log, play, quick, run, stage
 from tests.unit.agents.hooking import SENT, send, watch
-from tests.unit.world.people import YES, Person, Silent
+from tests.unit.world.permissions.people import YES, Person, Silent
 
 SEND = send.guarded(by="text")
 TEA = calls(call("ask_user", question="Tea?", options=["green", "black"]))

@@ -12,7 +12,7 @@ from harken.world.ask import ask_user
 from harken.world.result import BadArguments, Failed
 from harken.world.user import Asked, NobodyThere, User
 from tests.agent_kit import run
-from tests.unit.world.people import Person
+from tests.unit.world.permissions.people import Person
 
 
 def asked(user: User | None, question: str = "Tea?", options: list[str] | None = None) -> Content:

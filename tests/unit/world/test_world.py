@@ -14,11 +14,11 @@ from harken import Caller, LogError, ModelError, World, tool
 from harken.core.ids import MessageId
 from harken.core.messages import FunctionCall
 from harken.core.text import LoggedString
-from harken.world.permissions import Permissions
+from harken.world.permissions.permissions import Permissions
 from harken.world.result import Failed, Result
-from harken.world.shell import Shell
+from harken.world.shell.shell import Shell
 from tests.agent_kit import call, raw_call, run
-from tests.unit.world.people import NO, YES, Person
+from tests.unit.world.permissions.people import NO, YES, Person
 
 
 @dataclass
