@@ -237,3 +237,15 @@ def test_ctrl_c_at_the_prompt_ends_the_chat(tmp_path: Path, script: str) -> None
     code, _, err = chat.end()
     assert code == 130
     assert err.endswith("harken: interrupted\n")
+
+
+def test_a_recorded_session_is_replayed_with_its_own_system_prompt(
+    cli: Cli, script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The usual prompt tells folder and day, which are others when it is replayed."""
+    cli.ok("chat", "--model", script, "-p", "hello")
+    [log] = cli.sessions()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert cli.ok("chat", "--model", f"replay:{log.stem}", "-p", "hello").out == "Hi there.\n"

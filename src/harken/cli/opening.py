@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -23,9 +23,12 @@ from harken.cli.home import Home
 from harken.cli.init import choose
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
+from harken.core.events import TranscriptEntry
+from harken.core.messages import text_of
 from harken.errors import ConfigError, HarkenError, ScriptError, UnknownName
 from harken.llm.base import Model, ModelResolver
 from harken.llm.replay import ReplayModel
+from harken.session.reader import events
 from harken.session.session import Session
 from harken.world.local import local_tools
 from harken.world.permissions.permissions import Mode, Permissions
@@ -100,7 +103,7 @@ def open_chat(
     root, session = load_session(
         path,
         runtime=runtime,
-        system_prompt=wish.system_prompt or system_prompt(Path.cwd(), _today()),
+        system_prompt=wish.system_prompt or prompt_for(home, name),
         name="main",
         budget=BUDGET if old is None else None,
     )
@@ -146,8 +149,19 @@ def found_model(settings: Settings) -> str:
     return choice.model
 
 
-def _today() -> date:
-    return datetime.now().astimezone().date()
+def prompt_for(home: Home, model: str | None) -> str:
+    """Return the system prompt of a new chat; a recorded session is replayed with its own."""
+    kind, _, file = (model or "").partition(":")
+    recorded = recorded_prompt(home.find(file)) if kind == "replay" else None
+    return recorded or system_prompt(Path.cwd(), datetime.now().astimezone().date())
+
+
+def recorded_prompt(log: Path) -> str | None:
+    """Return the system prompt with which the first agent of a session began."""
+    for event in events(log):
+        if isinstance(event, TranscriptEntry):
+            return text_of(event.content) if event.role == "system" else None
+    return None
 
 
 def model_finder(home: Home, settings: Settings) -> ModelResolver:
