@@ -61,9 +61,27 @@ stands in the [glossary](../glossary.md).
 
 GROUPS = {
     "Sessions": ["load_session", "Runtime", "Session", "SessionOptions", "LoggedString"],
-    "Agents": ["Agent", "SmartAgent", "DumbAgent", "Budget", "register", "revive", "evict"],
+    "Agents": [
+        "Agent",
+        "SmartAgent",
+        "DumbAgent",
+        "Budget",
+        "Templates",
+        "register",
+        "revive",
+        "evict",
+    ],
     "Hooks": ["Hook", "Point", "Question", "Verdict", "Ok", "Comment", "Deny", "Rewrite"],
-    "Models": ["ScriptedModel", "FunctionModel", "ReplayModel"],
+    "Models": [
+        "resolve_model",
+        "AnthropicModel",
+        "OpenAIModel",
+        "Endpoint",
+        "Provider",
+        "ScriptedModel",
+        "FunctionModel",
+        "ReplayModel",
+    ],
     "Your own model": [
         "Model",
         "Request",
@@ -74,7 +92,8 @@ GROUPS = {
         "CallDelta",
         "Finish",
     ],
-    "Tools": ["tool", "Tool", "Caller", "World"],
+    "Tools": ["tool", "Tool", "Caller", "Failed", "World", "local_world", "local_tools"],
+    "Leave to act": ["Permissions", "Rules", "User", "Asked", "Wanted", "Leave", "NobodyThere"],
     "Views": ["SessionViewer"],
     "Errors": [
         "HarkenError",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harken.agents.load import load_session
     from harken.agents.runtime import Runtime
     from harken.agents.smart import SmartAgent
+    from harken.agents.templates import Templates
     from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
     from harken.core.messages import Message
     from harken.core.text import LoggedString
@@ -35,13 +36,23 @@ if TYPE_CHECKING:
         ModelError,
         UnknownName,
     )
+    from harken.llm.anthropic import AnthropicModel
     from harken.llm.base import Model, Request
+    from harken.llm.openai import OpenAIModel
+    from harken.llm.providers import Provider
+    from harken.llm.remote import Endpoint
     from harken.llm.replay import ReplayModel
+    from harken.llm.resolve import resolve_model
     from harken.llm.scripted import FunctionModel, ScriptedModel
     from harken.session.older import MessageString, SessionLogger
     from harken.session.session import Session, SessionOptions
     from harken.views.viewer import SessionViewer
+    from harken.world.local import local_tools, local_world
+    from harken.world.permissions.permissions import Permissions
+    from harken.world.permissions.rules import Rules
+    from harken.world.result import Failed
     from harken.world.tool import Caller, Tool, tool
+    from harken.world.user import Asked, Leave, NobodyThere, User, Wanted
     from harken.world.world import World
 else:
 
@@ -59,6 +70,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "Agent": "harken.agents.base",
     "AgentBusy": "harken.errors",
+    "AnthropicModel": "harken.llm.anthropic",
+    "Asked": "harken.world.user",
     "Budget": "harken.agents.budget",
     "BudgetExceeded": "harken.errors",
     "CallDelta": "harken.core.chunks",
@@ -68,11 +81,14 @@ _HOMES = {
     "ConfigError": "harken.errors",
     "Deny": "harken.agents.hook",
     "DumbAgent": "harken.agents.dumb",
+    "Endpoint": "harken.llm.remote",
     "EventRefused": "harken.errors",
+    "Failed": "harken.world.result",
     "Finish": "harken.core.chunks",
     "FunctionModel": "harken.llm.scripted",
     "HarkenError": "harken.errors",
     "Hook": "harken.agents.hook",
+    "Leave": "harken.world.user",
     "LogDamaged": "harken.errors",
     "LogError": "harken.errors",
     "LogLocked": "harken.errors",
@@ -82,12 +98,17 @@ _HOMES = {
     "MessageString": "harken.session.older",
     "Model": "harken.llm.base",
     "ModelError": "harken.errors",
+    "NobodyThere": "harken.world.user",
     "Ok": "harken.agents.hook",
+    "OpenAIModel": "harken.llm.openai",
+    "Permissions": "harken.world.permissions.permissions",
     "Point": "harken.agents.hook",
+    "Provider": "harken.llm.providers",
     "Question": "harken.agents.hook",
     "ReplayModel": "harken.llm.replay",
     "Request": "harken.llm.base",
     "Rewrite": "harken.agents.hook",
+    "Rules": "harken.world.permissions.rules",
     "Runtime": "harken.agents.runtime",
     "ScriptedModel": "harken.llm.scripted",
     "Session": "harken.session.session",
@@ -95,15 +116,21 @@ _HOMES = {
     "SessionOptions": "harken.session.session",
     "SessionViewer": "harken.views.viewer",
     "SmartAgent": "harken.agents.smart",
+    "Templates": "harken.agents.templates",
     "TextDelta": "harken.core.chunks",
     "ThinkingDelta": "harken.core.chunks",
     "Tool": "harken.world.tool",
     "UnknownName": "harken.errors",
+    "User": "harken.world.user",
     "Verdict": "harken.agents.hook",
+    "Wanted": "harken.world.user",
     "World": "harken.world.world",
     "evict": "harken.agents.base",
     "load_session": "harken.agents.load",
+    "local_tools": "harken.world.local",
+    "local_world": "harken.world.local",
     "register": "harken.agents.base",
+    "resolve_model": "harken.llm.resolve",
     "revive": "harken.agents.base",
     "tool": "harken.world.tool",
 }
@@ -111,6 +138,8 @@ _HOMES = {
 __all__ = [
     "Agent",
     "AgentBusy",
+    "AnthropicModel",
+    "Asked",
     "Budget",
     "BudgetExceeded",
     "CallDelta",
@@ -120,11 +149,14 @@ __all__ = [
     "ConfigError",
     "Deny",
     "DumbAgent",
+    "Endpoint",
     "EventRefused",
+    "Failed",
     "Finish",
     "FunctionModel",
     "HarkenError",
     "Hook",
+    "Leave",
     "LogDamaged",
     "LogError",
     "LogLocked",
@@ -134,12 +166,17 @@ __all__ = [
     "MessageString",
     "Model",
     "ModelError",
+    "NobodyThere",
     "Ok",
+    "OpenAIModel",
+    "Permissions",
     "Point",
+    "Provider",
     "Question",
     "ReplayModel",
     "Request",
     "Rewrite",
+    "Rules",
     "Runtime",
     "ScriptedModel",
     "Session",
@@ -147,15 +184,21 @@ __all__ = [
     "SessionOptions",
     "SessionViewer",
     "SmartAgent",
+    "Templates",
     "TextDelta",
     "ThinkingDelta",
     "Tool",
     "UnknownName",
+    "User",
     "Verdict",
+    "Wanted",
     "World",
     "evict",
     "load_session",
+    "local_tools",
+    "local_world",
     "register",
+    "resolve_model",
     "revive",
     "tool",
 ]

@@ -139,7 +139,7 @@ def test_a_model_that_cannot_be_used_is_told_before_anything_is_made(
 
 
 def test_a_new_session_needs_a_model(cli: Cli) -> None:
-    assert "which model? Pass --model NAME; `harken models`" in cli.refused("chat", "-p", "hello")
+    assert "which model? Pass --model NAME" in cli.refused("chat", "-p", "hello")
 
 
 def test_a_model_that_is_gone_is_told_before_anything_is_said(cli: Cli, script: str) -> None:

@@ -13,7 +13,7 @@ from harken.core.chunks import Chunk, Finish, TextDelta
 from harken.core.events import Segment, TranscriptEdited, Usage
 from harken.core.ids import AgentId
 from harken.core.messages import Message, TextPart, ThinkingPart
-from harken.world.permissions import Permissions
+from harken.world.permissions.permissions import Permissions
 from harken.world.world import World
 from tests.agent_kit import Stage, call, calls, play, stage
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from harken.agents.base import register
 from harken.agents.hook import Comment, Hook, Ok, Point, Question, Verdict
-from harken.world.root import shown
+from harken.world.files.root import shown
 
 _NAMED = 20
 
@@ -26,16 +26,22 @@ class ChangedFiles(Hook):
         """Nothing was reported yet."""
         self._reported: dict[str, str | None] = {}
 
+    def concerns(self, question: Question) -> bool:
+        """Whether there is anything new to say, or to forget."""
+        return self._changed() != self._reported
+
     def judge(self, question: Question) -> Verdict:
         """Return what the agent should hear of its files now."""
-        watched = self.state.parent
-        if watched is None:
-            return Ok()
-        changed = dict(self.runtime.world.known.changed(self.sibling(watched)))
-        reported = self._reported.items()
+        changed, reported = self._changed(), self._reported.items()
         news = [item for item in changed.items() if item not in reported]
         self._reported = changed
         return Comment(words(news)) if news else Ok()
+
+    def _changed(self) -> dict[str, str | None]:
+        """Return the files that are no longer what the watched agent knows, and their hash now."""
+        watched = self.state.parent
+        known = self.runtime.world.known
+        return {} if watched is None else dict(known.changed(self.sibling(watched)))
 
     def saved_state(self) -> Any:
         """Return what was reported, so that nothing is said again after a resume."""

@@ -146,6 +146,13 @@ class Hook(DumbAgent):
         self._asking: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         super().attach(session, agent_id, runtime)
 
+    def concerns(self, question: Question) -> bool:
+        """Whether it wants to be asked this; what it does not is as if it were OK, and not logged.
+
+        For a hook that seldom has something to say. One that raises here is asked.
+        """
+        return True
+
     def judge(self, question: Question) -> Verdict | Awaitable[Verdict]:
         """Return the verdict; an exception denies at a guarded point, else is passed over.
 
@@ -250,7 +257,7 @@ async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
     for hook in hooks:
         if not isinstance(hook, Hook):
             raise ConfigError(f"{hook.name} watches as a hook, but {hook.kind} is no kind of hook")
-        if question.point not in hook.points:
+        if question.point not in hook.points or not _is_concerned(hook, question):
             continue
         opinion = await hook.ask(question)
         match opinion.verdict:
@@ -263,6 +270,13 @@ async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
                 judgement.rewritten, judgement.rewriter = text, opinion
                 question = _with_text(question, text)
     return judgement
+
+
+def _is_concerned(hook: Hook, question: Question) -> bool:
+    try:
+        return hook.concerns(question)
+    except Exception:  # noqa: BLE001 - it is asked, and fails where that is logged
+        return True
 
 
 def _number(reference: Reference) -> int:

@@ -17,7 +17,7 @@ from harken.cli.opening import Opened, Wish, open_chat
 from harken.cli.plain import PlainChat, read_line, report, somebody_types, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
-from harken.world.permissions import Mode
+from harken.world.permissions.permissions import Mode
 
 
 def wish_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -29,7 +29,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
         resume: str | None,
         latest: bool,
         home: Home,
-        permission: Mode,
+        permission: Mode | None,
         allow: tuple[Path, ...],
         **options: Any,
     ) -> int:
@@ -50,16 +50,16 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 _WISHED: list[Callable[[Any], Any]] = [
-    click.option("--model", metavar="MODEL", help="scripted:FILE.yaml or replay:SESSION."),
+    click.option(
+        "--model", metavar="MODEL", help="PROVIDER/MODEL, scripted:FILE.yaml or replay:SESSION."
+    ),
     click.option("--resume", metavar="SESSION", help="Go on with this session (id or file)."),
     click.option("--continue", "latest", is_flag=True, help="Go on with the latest session."),
     click.option("--system", metavar="TEXT", help="The system prompt of a new session."),
     click.option(
         "--permission",
         type=click.Choice(MODES),
-        default="ask",
-        show_default=True,
-        help="What agents may do without asking.",
+        help="What agents may do without asking (default: as configured, else ask).",
     ),
     click.option(
         "--allow",

@@ -29,7 +29,7 @@ from harken.views.context import ContextView
 from harken.views.viewer import SessionViewer
 from harken.views.words import words
 from harken.views.written import count, written
-from harken.world.permissions import Mode
+from harken.world.permissions.permissions import Mode
 
 _CHARACTERS_A_TOKEN = 4
 MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")

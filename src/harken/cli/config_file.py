@@ -21,7 +21,7 @@ import msgspec
 from harken.errors import ConfigError
 from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
-from harken.world.permissions import Mode
+from harken.world.permissions.permissions import Mode
 
 MAX_BYTES = 1 << 20
 Path_: TypeAlias = tuple[str, ...]

@@ -7,29 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
 from harken.agents.base import Agent, revive
 from harken.agents.budget import Budget
+from harken.agents.changed_files import ChangedFiles
 from harken.agents.load import load_session
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.smart import SmartAgent
 from harken.cli.demo import MODEL_NAME, demo_model
+from harken.cli.discovery import discover
 from harken.cli.home import Home
+from harken.cli.init import choose
+from harken.cli.prompt import system_prompt
+from harken.cli.settings import Settings, load_settings
+from harken.core.events import TranscriptEntry
+from harken.core.messages import text_of
 from harken.errors import ConfigError, HarkenError, ScriptError, UnknownName
 from harken.llm.base import Model, ModelResolver
 from harken.llm.replay import ReplayModel
-from harken.llm.resolve import resolve_model
+from harken.session.reader import events
 from harken.session.session import Session
-from harken.world.permissions import Mode, Permissions
+from harken.world.local import local_tools
+from harken.world.permissions.permissions import Mode, Permissions
+from harken.world.permissions.rules import Rules
 from harken.world.tool import Tool
 from harken.world.user import User
 from harken.world.world import World
 
 BUDGET = Budget(depth=8, live_subagents=64)
 """What a new session may become without asking: agents that make agents would not end."""
-SYSTEM_PROMPT = "You are a helpful agent. You can create subagents and discuss with them."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +49,8 @@ class Wish:
     old: Path | None = None
     """The log of the session to go on with; None for a new one."""
     system_prompt: str | None = None
-    permission: Mode = "ask"
+    permission: Mode | None = None
+    """None: as it is configured."""
     allowed: Sequence[Path] = ()
     """Folders beside the current one that agents may use."""
 
@@ -52,6 +62,7 @@ class Opened:
     agent: Agent
     session: Session
     runtime: Runtime
+    settings: Settings
 
     @property
     def primary(self) -> Agent:
@@ -65,37 +76,41 @@ def open_chat(
     *,
     user: User | None = None,
     on_chunk: OnChunk | None = None,
-    tools: Sequence[Tool] = (),
+    tools: Sequence[Tool] | None = None,
 ) -> Opened:
     """Return the agent to talk with, of a new session or an old one.
 
-    `user` is whom agents can ask. Raises ConfigError where no model is named, or what is named is
-    not at hand, and what `load_session` raises.
+    `user` is whom agents can ask; `tools` stand in for those of this machine. Raises ConfigError
+    where no model is named, or what is named is not at hand, and what `load_session` raises.
     """
     old = wish.old
-    if wish.model is None and old is None:
-        raise ConfigError(
-            "which model? Pass --model NAME; `harken models` lists what there is, "
-            "`harken init` sets one up (or try `harken demo`)"
-        )
+    settings = load_settings(home, model=wish.model, permission=wish.permission)
+    name = wish.model if old is not None else settings.model or found_model(settings)
     if old is not None and not (old.is_file() and old.stat().st_size):
         Session.load(old).close()  # says what is wrong with it
-    find = model_finder(home)
+    find = model_finder(home, settings)
+    model = chosen_model(find, name)
+    path = old or home.new_session()
     runtime = Runtime(
-        model=chosen_model(find, wish.model),
+        model=model,
         models=find,
-        world=open_world(wish, user, tools),
+        world=open_world(wish, settings, home.folder / "outputs" / path.stem, user, tools),
+        templates=settings.templates,
         on_chunk=on_chunk,
+        parameters=settings.parameters,
+        model_parameters=settings.model_parameters,
     )
     root, session = load_session(
-        old or home.new_session(),
+        path,
         runtime=runtime,
-        system_prompt=wish.system_prompt or SYSTEM_PROMPT,
+        system_prompt=wish.system_prompt or prompt_for(home, name),
         name="main",
         budget=BUDGET if old is None else None,
     )
     try:
-        opened = Opened(root, session, runtime)
+        if old is None:
+            ChangedFiles(session, runtime=runtime).install(root)
+        opened = Opened(root, session, runtime, settings)
         check_agent(opened.primary)
     except BaseException:
         session.close()
@@ -103,14 +118,55 @@ def open_chat(
     return opened
 
 
-def open_world(wish: Wish, user: User | None, tools: Sequence[Tool]) -> World:
-    """Return the world that the agents act on."""
-    permissions = Permissions(mode=wish.permission)
+def open_world(
+    wish: Wish,
+    settings: Settings,
+    outputs: Path,
+    user: User | None,
+    tools: Sequence[Tool] | None,
+) -> World:
+    """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
+    rules = Rules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
+    permissions = Permissions(mode=settings.permission, rules=rules)
+    if tools is None:
+        tools = local_tools(
+            Path.cwd(),
+            allowed=[*wish.allowed, *settings.allow_folders],
+            outputs=outputs,
+            hide=[one.key_env for one in settings.providers.values() if one.key_env],
+        )
     return World(tools, folder=Path.cwd(), user=user, permissions=permissions)
 
 
-def model_finder(home: Home) -> ModelResolver:
+def found_model(settings: Settings) -> str:
+    """Return the model to use where none is configured. Raises ConfigError where there is none."""
+    choice = choose([one for one in discover(settings.providers.values()) if one.ready])
+    if choice is None:
+        raise ConfigError(
+            "which model? Pass --model NAME; `harken models` lists what there is, "
+            "`harken init` sets one up (or try `harken demo`)"
+        )
+    return choice.model
+
+
+def prompt_for(home: Home, model: str | None) -> str:
+    """Return the system prompt of a new chat; a recorded session is replayed with its own."""
+    kind, _, file = (model or "").partition(":")
+    recorded = recorded_prompt(home.find(file)) if kind == "replay" else None
+    return recorded or system_prompt(Path.cwd(), datetime.now().astimezone().date())
+
+
+def recorded_prompt(log: Path) -> str | None:
+    """Return the system prompt with which the first agent of a session began."""
+    for event in events(log):
+        if isinstance(event, TranscriptEntry):
+            return text_of(event.content) if event.role == "system" else None
+    return None
+
+
+def model_finder(home: Home, settings: Settings) -> ModelResolver:
     """Return what gives models by name, one a name; `replay:` takes sessions by id too."""
+    resolve = settings.models()
 
     @cache
     def find(name: str) -> Model:
@@ -119,7 +175,7 @@ def model_finder(home: Home) -> ModelResolver:
             return demo_model()
         if kind == "replay" and file:
             return ReplayModel.load(home.find(file), name=name)
-        return resolve_model(name)
+        return resolve(name)
 
     return find
 

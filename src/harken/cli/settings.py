@@ -24,7 +24,7 @@ from harken.llm.base import ModelResolver
 from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import one_per_name
-from harken.world.permissions import Mode
+from harken.world.permissions.permissions import Mode
 
 CONFIG = "config.toml"
 AGENTS = "agents"

@@ -16,8 +16,8 @@ from typing import Any
 
 from harken.core.messages import FunctionCall
 from harken.core.text import LoggedString
-from harken.world.known import KnownFiles
-from harken.world.permissions import Permissions
+from harken.world.files.known import KnownFiles
+from harken.world.permissions.permissions import Permissions
 from harken.world.result import BadArguments, Result, caught
 from harken.world.tool import Caller, Tool, parse
 from harken.world.user import User

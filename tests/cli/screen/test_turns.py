@@ -15,6 +15,7 @@ from harken.cli.screen.greeting import greeting, model_text, past_events, replay
 from harken.cli.screen.pace import Pace
 from harken.cli.screen.surroundings import Surroundings
 from harken.cli.screen.turns import Ended, Turns
+from harken.cli.settings import Settings
 from harken.core.chunks import TextDelta
 from harken.core.events import SessionEnded
 from harken.core.ids import AgentId
@@ -39,7 +40,7 @@ class Playing:
 
 
 def opened(one: Stage) -> Opened:
-    return Opened(one.root, one.session, one.runtime)
+    return Opened(one.root, one.session, one.runtime, Settings())
 
 
 async def sleepy(_: object) -> str:

@@ -7,7 +7,7 @@ import pytest
 from harken import Runtime
 from harken.agents.changed_files import ChangedFiles, words
 from tests.agent_kit import Stage, call, calls, check_log, play
-from tests.unit.world.knowing import filing, read, world, write
+from tests.unit.world.files.knowing import filing, read, world, write
 
 
 def watched(tmp_path: Path, **parts: object) -> Stage:

@@ -64,8 +64,8 @@ class Teller:
         match event:
             case TranscriptEntry():
                 yield from self._entry(event, streamed=streamed)
-            case AgentCreated() if event.relation in ("subagent", "hook"):
-                yield from self._birth(event)
+            case AgentCreated() if event.relation == "subagent" or self._is_new_hook(event):
+                yield self._birth(event)
             case AgentMoved(place="gone"):
                 yield self._noted(event.agent_id, f"- {self.name(event.agent_id)} ended")
             case ActionRewritten():
@@ -120,17 +120,24 @@ class Teller:
     def _noted(self, agent_id: AgentId | None, text: str, style: str = "dim") -> Rows:
         return note(text, style, depth=self.depth(agent_id))
 
-    def _birth(self, event: AgentCreated) -> Iterator[Piece]:
+    def _is_new_hook(self, event: AgentCreated) -> bool:
+        """Whether a hook was installed, rather than copied for a subagent from its parent."""
+        hook = self.state.agents.get(event.agent_id or AgentId(""))
+        watched = self.state.agents.get(hook.parent) if hook and hook.parent else None
+        above = self.state.agents.get(watched.parent) if watched and watched.parent else None
+        names = [self.state.agents[one].name for one in above.hooks] if above else []
+        return event.relation == "hook" and event.name not in names
+
+    def _birth(self, event: AgentCreated) -> Rows:
         agent = self.state.agents.get(event.agent_id or AgentId(""))
         name = self.name(event.agent_id)
         above = self.state.agents.get(agent.parent) if agent and agent.parent else None
         if event.relation == "hook":
-            if agent is not None and agent.parent == self.primary:  # subagents get copies
-                yield note(f"+ hook {name} watches {self.name(agent.parent)}")
-            return
+            watched = agent.parent if agent else None
+            return self._noted(watched, f"+ hook {name} watches {self.name(watched)}")
         has_own = event.language_model and above and event.language_model != above.language_model
         model = f" ({clean(event.language_model or '')})" if has_own else ""
-        yield self._noted(event.agent_id, f"+ {name}{model}")
+        return self._noted(event.agent_id, f"+ {name}{model}")
 
     def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
         said = read_words(entry)

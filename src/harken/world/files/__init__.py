@@ -1,0 +1,1 @@
+"""Files: what agents may read and write, and what they know of them."""

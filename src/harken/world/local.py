@@ -1,0 +1,69 @@
+"""`local_world`: this machine as agents act on it, below one folder.
+
+    world = local_world(Path.cwd(), permissions=Permissions(mode="edits"), user=me)
+
+Files, search and the shell of the folder, a list of things to do, and the user to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+from harken.world.ask import ask_user
+from harken.world.files.root import Root
+from harken.world.files.tools import file_tools
+from harken.world.permissions.permissions import Permissions
+from harken.world.search.engines import engine_for, ripgrep
+from harken.world.search.tools import search_tools
+from harken.world.shell.shell import Shell
+from harken.world.todo import todo
+from harken.world.tool import Tool
+from harken.world.user import User
+from harken.world.world import World
+
+
+def local_tools(
+    folder: Path,
+    *,
+    allowed: Sequence[Path] = (),
+    outputs: Path | None = None,
+    hide: Collection[str] = (),
+) -> list[Tool]:
+    """Return the tools of a folder: read, write, edit, ls, glob, grep, bash, todo, ask_user.
+
+    allowed: folders beside it that file tools may use. outputs: where output goes that is too long
+    for a result; None: a temporary folder. hide: environment variables that commands do not get,
+    such as the keys of models.
+    """
+    outputs = outputs or Path(gettempdir()) / "harken-outputs"
+    root = Root(folder, [*allowed, outputs])
+    return [
+        *file_tools(root),
+        *search_tools(root, engine_for(ripgrep())),
+        Shell(folder, outputs, hide=hide).tool,
+        todo,
+        ask_user,
+    ]
+
+
+def local_world(
+    folder: Path,
+    *,
+    user: User | None = None,
+    permissions: Permissions | None = None,
+    tools: Iterable[Tool] = (),
+    **limits: Any,
+) -> World:
+    """Return a world of the tools of a folder, and of `tools` beside them.
+
+    `limits` are those of `local_tools`. Raises ValueError where two tools have one name.
+    """
+    return World(
+        [*local_tools(folder, **limits), *tools],
+        folder=folder,
+        user=user,
+        permissions=permissions,
+    )

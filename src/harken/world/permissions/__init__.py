@@ -1,0 +1,1 @@
+"""Permissions: which actions need the user's leave, and which are not done at all."""

@@ -1,0 +1,215 @@
+"""Permissions: which actions need the user's leave, and which are not done at all.
+
+A mode says what holds in general, rules say what holds for some tools and agents. A refusal is
+a result that the agent reads. Structural actions (`task`, `discuss`, ...) do not pass here.
+
+Source: docs/explanation/permissions.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from harken.core import codec
+from harken.world.permissions.rules import Rule, Rules
+from harken.world.permissions.subject import PathSubject, Subject, subjects_of
+from harken.world.result import Failed
+from harken.world.tool import Caller, Tool
+from harken.world.user import NobodyThere, Wanted
+
+Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
+"""`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free,
+too; `all`: nothing is asked; `plan`: nothing but reading is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of a call."""
+
+    kind: Literal["free", "ask", "denied"]
+    reason: str = ""
+    """Why it is denied."""
+
+
+FREE, ASK = Decision("free"), Decision("ask")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A call that an agent wants to make."""
+
+    tool: Tool
+    arguments: Mapping[str, Any]
+    """As the tool takes them."""
+    agents: Sequence[str]
+    """The name of the agent, then of those above it: what they may not, it may not."""
+    folder: Path | None = None
+    """The world's."""
+    subjects: Sequence[Subject] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Work out what it is about."""
+        subjects = subjects_of(self.tool, self.arguments, self.folder)
+        object.__setattr__(self, "subjects", subjects)
+
+    @classmethod
+    def of(
+        cls, tool: Tool, arguments: Mapping[str, Any], caller: Caller, folder: Path | None
+    ) -> Wish:
+        """Return the wish of a calling agent."""
+        agent = caller.agent
+        names, agents = [agent.name], agent.session.agents
+        state = agents.get(agent.agent_id)
+        while state is not None and len(names) <= len(agents):
+            state = None if state.parent is None else agents.get(state.parent)
+            names += [] if state is None else [state.name or state.id]
+        return cls(tool, arguments, names, folder)
+
+    def is_allowed_by(self, rules: Sequence[Rule]) -> bool:
+        """Whether it surely is what these rules allow."""
+        mine = [rule for rule in rules if rule.concerns(self.tool.name, self.agents[:1])]
+        if any(rule.pattern is None for rule in mine):
+            return True
+        patterns = [rule.pattern for rule in mine if rule.pattern is not None]
+        return bool(self.subjects) and all(one.is_within(patterns) for one in self.subjects)
+
+    def holds(self, rule: Rule) -> Literal["yes", "no", "unknown"]:
+        """Whether it is what a rule denies or asks; where the tool does not say, it is."""
+        if not rule.concerns(self.tool.name, self.agents):
+            return "no"
+        if rule.pattern is None or not self.subjects:
+            return "yes"
+        held = {one.is_held(rule.pattern) for one in self.subjects}
+        return "yes" if "yes" in held else "unknown" if "unknown" in held else "no"
+
+    @property
+    def edits_below_the_folder(self) -> bool:
+        """Whether files below the world's folder are all that it changes."""
+        inside = (isinstance(one, PathSubject) and one.is_inside for one in self.subjects)
+        return self.tool.edits_files and self.folder is not None and all(inside)
+
+
+@dataclass(slots=True)
+class Permissions:
+    """What agents may do without being asked; shared by all agents of a run."""
+
+    mode: Mode = "ask"
+    rules: Rules = field(default_factory=Rules)
+    on_rule: Callable[[Rule], None] | None = None
+    """Told of each rule that the user accepted from now on, to keep it for later runs."""
+    _asking: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = field(default=None, init=False)
+
+    async def check(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        caller: Caller,
+        folder: Path | None = None,
+    ) -> None:
+        """Return where the call may run. Raises Failed, with the reason, where it may not.
+
+        `arguments` are as the tool takes them; relative paths start at `folder`. Questions are
+        put one at a time. Raises what the tool's preview raises: what cannot be done is not asked.
+        """
+        wish = Wish.of(tool, arguments, caller, folder)
+        if self._passes(wish):
+            return
+        async with self._lock():
+            if not self._passes(wish):  # the answer to an earlier question may have settled it
+                await self._ask(wish, caller)
+
+    def decide(self, wish: Wish) -> Decision:
+        """Say what becomes of a call: deny beats ask, ask beats allow, and all beat the mode."""
+        doubtful = False
+        for rule in self.rules.deny:
+            held = wish.holds(rule)
+            if held == "yes":
+                return Decision("denied", f"the rule {rule} forbids it")
+            doubtful = doubtful or held == "unknown"
+        if self.mode == "plan" and not wish.tool.reads_only:
+            return Decision("denied", "in plan mode nothing is changed: say what you plan")
+        if doubtful or any(wish.holds(rule) != "no" for rule in self.rules.ask):
+            return ASK
+        if wish.tool.reads_only or self.mode == "all" or wish.is_allowed_by(self.rules.allow):
+            return FREE
+        return FREE if self.mode == "edits" and wish.edits_below_the_folder else ASK
+
+    def offers(self, wish: Wish) -> list[Rule]:
+        """Return rules that would make a call free from now on, the narrowest first."""
+        patterns: list[str | None] = [None]
+        if wish.subjects:
+            patterns = list(wish.subjects[0].offers()) if len(wish.subjects) == 1 else []
+        found = [Rule.of(wish.tool.name, pattern) for pattern in patterns]
+        return [rule for rule in found if self._with(rule).decide(wish) == FREE]
+
+    def _with(self, rule: Rule) -> Permissions:
+        rules = replace(self.rules, allow=[*self.rules.allow, rule])
+        return Permissions(self.mode, rules)
+
+    def _passes(self, wish: Wish) -> bool:
+        """Return whether a call is free. Raises Failed where it is denied."""
+        decision = self.decide(wish)
+        if decision.kind == "denied":
+            raise Failed(f"{wish.tool.name} was not done: {decision.reason}")
+        return decision == FREE
+
+    async def _ask(self, wish: Wish, caller: Caller) -> None:
+        preview = await _preview(wish)
+        rules = self.offers(wish)
+        wanted = Wanted(
+            agent=wish.agents[0],
+            tool=wish.tool.name,
+            subject="\n".join(subject.text for subject in wish.subjects),
+            preview=preview,
+            rules=[str(rule) for rule in rules],
+        )
+        if caller.user is None:
+            raise Failed(_nobody(wish, rules))
+        try:
+            leave = await caller.user.permit(wanted)
+        except NobodyThere as error:
+            raise Failed(f"{_nobody(wish, rules)} ({error})") from None
+        if not leave.allowed:
+            reason = f": {leave.reason}" if leave.reason else "; no reason was given"
+            raise Failed(
+                f"{wish.tool.name} was not done: the user did not allow it{reason}",
+                cause=leave.said,
+            )
+        for rule in rules:
+            if str(rule) == leave.rule:
+                self._accept(rule)
+
+    def _accept(self, rule: Rule) -> None:
+        self.rules.allow.append(rule)
+        if self.on_rule is not None:
+            self.on_rule(rule)
+
+    def _lock(self) -> asyncio.Lock:
+        """Return the lock of the running event loop: a lock lives in one loop only."""
+        loop = asyncio.get_running_loop()
+        if self._asking is None or self._asking[0] is not loop:
+            self._asking = (loop, asyncio.Lock())
+        return self._asking[1]
+
+
+async def _preview(wish: Wish) -> str:
+    """Say what would happen: as the tool says it, else the arguments."""
+    if wish.tool.preview is not None:
+        return await wish.tool.preview(**wish.arguments)
+    return msgspec.json.format(codec.encode(wish.arguments), indent=2).decode()
+
+
+def _nobody(wish: Wish, rules: Sequence[Rule]) -> str:
+    """Say to an agent, and to whoever reads along, how the call could be allowed."""
+    rule = f"a rule that allows it, such as {rules[0]}" if rules else "a rule that allows it"
+    return (
+        f"{wish.tool.name} was not done: it needs the user's leave, and nobody is there to give "
+        f"it. Whoever starts the session may allow it: by {rule}, or by another --permission "
+        f"mode. Go on without it, or say what is missing."
+    )

@@ -1,0 +1,245 @@
+"""Subjects: what a call is about, and how the pattern of a rule is compared with it.
+
+A rule that allows must fit for certain, a rule that denies or asks need not: each way round, what
+is in doubt is asked or denied, and never done in silence.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from harken.core import codec
+from harken.world.permissions.commands import plain_parts
+from harken.world.permissions.pattern import compiled, escaped, folded, matches_path
+from harken.world.permissions.reach import RUNNERS, Reach
+from harken.world.tool import Tool
+
+Held: TypeAlias = Literal["yes", "no", "unknown"]
+"""Whether a pattern holds for a call."""
+
+_LONGEST_OFFER = 300
+
+
+class Subject(Protocol):
+    """One thing that a call is about."""
+
+    text: str
+
+    def is_within(self, patterns: Sequence[str]) -> bool:
+        """Whether all of it surely fits one of these patterns."""
+        ...
+
+    def is_held(self, pattern: str) -> Held:
+        """Whether any of it fits a pattern, be it in disguise."""
+        ...
+
+    def offers(self) -> list[str]:
+        """Return patterns that it fits, the narrowest first."""
+        ...
+
+
+def subjects_of(tool: Tool, arguments: Mapping[str, Any], folder: Path | None) -> list[Subject]:
+    """Return what a call is about; nothing where its tool does not say."""
+    value = None if tool.subject is None else arguments.get(tool.subject)
+    if value is None:
+        return []
+    values = value if isinstance(value, list | tuple | set | frozenset) else [value]
+    return [_subject(tool, one, folder) for one in values]
+
+
+def _subject(tool: Tool, value: Any, folder: Path | None) -> Subject:
+    is_text = isinstance(value, str | os.PathLike)
+    text = os.fspath(value) if is_text else codec.encode(value).decode()
+    match tool.subject_kind:
+        case "path":
+            return PathSubject(text, folder)
+        case "command":
+            return CommandSubject(text)
+        case "text":
+            return TextSubject(text)
+
+
+class TextSubject:
+    """A text that is matched as it is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def is_within(self, patterns: Sequence[str]) -> bool:
+        """Whether it fits one of these patterns."""
+        return any(compiled(pattern).matches(self.text) for pattern in patterns)
+
+    def is_held(self, pattern: str) -> Held:
+        """Whether it fits, upper or lower case."""
+        return "yes" if compiled(folded(pattern)).matches(folded(self.text)) else "no"
+
+    def offers(self) -> list[str]:
+        """Offer exactly this text."""
+        return _short([escaped(self.text)])
+
+
+class PathSubject:
+    """A path, as it is written and as links lead it; relative to the world's folder below it.
+
+    A relative pattern is about what lies below the folder; an absolute one about all there is.
+    """
+
+    def __init__(self, text: str, folder: Path | None) -> None:
+        self.text = text
+        base = None if folder is None else posixpath.abspath(folder)
+        path = posixpath.join(base or "", text)
+        self._forms = [_Form.of(posixpath.normpath(path), base)]
+        self._is_clear = True
+        if posixpath.isabs(path):
+            try:
+                real_base = None if base is None else posixpath.realpath(base)
+                self._forms.append(_Form.of(posixpath.realpath(path), real_base))
+            except (OSError, ValueError):  # a NUL, a circle of links
+                self._is_clear = False
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it surely lies below the world's folder."""
+        return self._is_clear and all(form.relative is not None for form in self._forms)
+
+    def is_within(self, patterns: Sequence[str]) -> bool:
+        """Whether it fits one of these patterns, as it is written and as links lead it."""
+        return self._is_clear and all(
+            any(form.fits(pattern) for pattern in patterns) for form in self._forms
+        )
+
+    def is_held(self, pattern: str) -> Held:
+        """Whether it fits either way, upper or lower case, however letters are composed."""
+        if any(form.in_general().is_held(folded(pattern)) for form in self._forms):
+            return "yes"
+        return "no" if self._is_clear else "unknown"
+
+    def offers(self) -> list[str]:
+        """Offer this file, then its folder and all below."""
+        inside = self._forms[-1].relative
+        path = self._forms[-1].absolute if inside is None else inside
+        parent = escaped(posixpath.dirname(path)).removesuffix("/")
+        return _short([escaped(path), "**" if not parent and inside else f"{parent}/**"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A path without `..`, absolute and, where it lies below the folder, relative."""
+
+    absolute: str
+    relative: str | None
+
+    @classmethod
+    def of(cls, path: str, folder: str | None) -> _Form:
+        """Return the form of a path; without a folder, what is relative stays so."""
+        if folder is None:
+            is_below = not path.startswith(("/", ".."))
+            return cls(path, path if is_below else None)
+        absolute = f"/{path.lstrip('/')}"
+        is_below = posixpath.commonpath([folder, absolute]) == folder
+        return cls(absolute, posixpath.relpath(absolute, folder) if is_below else None)
+
+    def fits(self, pattern: str) -> bool:
+        """Whether a pattern stands for it."""
+        path = self.absolute if pattern.startswith("/") else self.relative
+        return path is not None and matches_path(pattern.removeprefix("./"), path)
+
+    def is_held(self, pattern: str) -> bool:
+        """Whether a pattern may be meant for it: with `**` first, in all folders there are."""
+        everywhere = pattern.startswith("**") and matches_path(f"/{pattern}", self.absolute)
+        loosely = "**" in pattern and compiled(pattern).matches(self.relative or self.absolute)
+        return everywhere or loosely or self.fits(pattern)
+
+    def in_general(self) -> _Form:
+        """Return the same in letters that do not tell `Ä` from `ä`."""
+        return _Form(folded(self.absolute), self.relative and folded(self.relative))
+
+
+class CommandSubject:
+    """A shell command. See `commands` for what can be told of one."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def _parts(self) -> list[str] | None:
+        return plain_parts(self.text)
+
+    @cached_property
+    def _reach(self) -> Reach:
+        return Reach(self.text)
+
+    def is_within(self, patterns: Sequence[str]) -> bool:
+        """Whether each of its commands fits one of these patterns, or all of it is literally one.
+
+        Nothing fits that is more than plain commands.
+        """
+        if self._parts is None:
+            return False
+        whole = escaped(self.text.strip())
+        return whole in patterns or all(
+            any(_fits(pattern, part) for pattern in patterns) for part in self._parts
+        )
+
+    def is_held(self, pattern: str) -> Held:
+        """Whether it runs what fits, also with further arguments and in disguise."""
+        reach, pattern = self._reach, folded(pattern)
+        if _any_fits(pattern, reach.commands):
+            return "yes"
+        return "unknown" if not reach.is_clear or _any_fits(pattern, reach.possible) else "no"
+
+    def offers(self) -> list[str]:
+        """Offer each command, then (of programs that run no others) any with the same beginning."""
+        if self._parts is None:
+            return []
+        offers = [escaped(self.text.strip()) if len(self._parts) > 1 else ""]
+        for part in self._parts:
+            offers += [escaped(part), *_beginnings(part)]
+        return _short(dict.fromkeys(filter(None, offers)))
+
+
+def _fits(pattern: str, command: str) -> bool:
+    """Whether a pattern stands for a command; one that ends with ` *` also without arguments."""
+    pattern = " ".join(pattern.split())
+    if compiled(pattern).matches(command):
+        return True
+    return pattern.endswith(" *") and compiled(pattern[:-2]).matches(command)
+
+
+def _any_fits(pattern: str, commands: Iterable[str]) -> bool:
+    return any(_fits(pattern, one) or _fits(f"{pattern} *", one) for one in commands)
+
+
+_NAMES_WITH_SUBCOMMANDS = """
+apt apt-get brew bundle cargo conda dotnet gh git go gradle helm just mvn npm pip pnpm rails rustup
+systemctl terraform yarn
+"""
+_WITH_SUBCOMMANDS = frozenset(_NAMES_WITH_SUBCOMMANDS.split())
+_DESTRUCTIVE_NAMES = "chgrp chmod chown dd kill killall mv pkill rm rmdir shred truncate"
+_DESTRUCTIVE = frozenset(_DESTRUCTIVE_NAMES.split())
+_PLAIN = re.compile(r"[\w./+-]+")
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+def _beginnings(command: str) -> list[str]:
+    """Return the pattern for a program, or one of its subcommands, with any arguments."""
+    first, _, rest = command.partition(" ")
+    name = posixpath.basename(first).rstrip("0123456789.")
+    if not _PLAIN.fullmatch(first) or name in RUNNERS | _DESTRUCTIVE or not rest:
+        return []
+    if name not in _WITH_SUBCOMMANDS:
+        return [f"{first} *"]
+    second = rest.partition(" ")[0]
+    return [f"{first} {second} *"] if _SUBCOMMAND.fullmatch(second) else []
+
+
+def _short(offers: Iterable[str]) -> list[str]:
+    """Return those that a person can read in a line."""
+    return [one for one in offers if len(one) <= _LONGEST_OFFER and one.isprintable()]

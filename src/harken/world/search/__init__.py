@@ -1,0 +1,1 @@
+"""Search: which files there are and where a pattern occurs, by ripgrep or by Python."""

@@ -1,0 +1,1 @@
+"""Shell: a command, all that it started, and what of its output a model reads."""

@@ -1,0 +1,186 @@
+"""`Shell`: the tool `bash`, made for a folder.
+
+A command is over when its shell is: what it started and left behind is ended, and the result says
+so. Whatever happens (a timeout, Ctrl-C, too much output), nothing of it runs on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harken.world.result import BadArguments, Failed
+from harken.world.shell.output import Output
+from harken.world.shell.processes import Processes
+from harken.world.tool import Tool, tool
+
+QUIET: Mapping[str, str] = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    "GIT_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "MANPAGER": "cat",
+    "PAGER": "cat",
+    "PIP_NO_INPUT": "1",
+    "SYSTEMD_PAGER": "cat",
+    "TERM": "dumb",
+}
+"""Settings with which programs neither page nor ask: there is nobody at the keyboard."""
+
+PATIENCE_S = 0.2
+"""How long what a command started may go on when its shell has ended: `> >(tee log)` does."""
+
+_ABOUT = """\
+Run a command in bash, in the working folder. The result is the exit code and the output
+(stdout and stderr together).
+
+Each call is a new shell: `cd` and variables do not last. Nobody answers prompts; stdin is empty.
+A command may take {default:g} s, or `timeout_s`, at most {longest:g} s. Then it is ended, and what
+it left in the background is ended with every call: start a server and use it in one command.
+Of output above {cap:,} characters you get head and tail, and the path of a file with all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a command may take and how much it may write."""
+
+    timeout_s: float = 120.0
+    """Where the call does not say."""
+    longest_s: float = 600.0
+    """The most that a call may say."""
+    characters: int = 30_000
+    """Of output in a result."""
+    output_bytes: int = 1_000_000_000
+    """Of output at all: a command that writes more is ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Runs commands in a folder; output too long for a result goes to a file in `outputs`."""
+
+    folder: Path
+    outputs: Path
+    hide: Collection[str] = ()
+    """Variables that commands do not get, such as the keys of the models. It keeps keys out of
+    what programs print and send by mistake. It is no wall: a command runs as the same user."""
+    environment: Mapping[str, str] | None = None
+    """What commands get, besides settings against pagers and prompts; None: what we have."""
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def tool(self) -> Tool:
+        """The tool `bash`."""
+
+        async def bash(command: str, timeout_s: float | None = None) -> str:
+            return await self.run(command, timeout_s)
+
+        async def preview(command: str, timeout_s: float | None = None) -> str:
+            return command if timeout_s is None else f"{command}\n(may take {timeout_s:g} s)"
+
+        limits = self.limits
+        about = _ABOUT.format(
+            default=limits.timeout_s, longest=limits.longest_s, cap=limits.characters
+        )
+        made = replace(tool(bash), description=about)
+        return made.guarded(by="command", kind="command", preview=preview)
+
+    async def run(self, command: str, timeout_s: float | None = None) -> str:
+        """Run a command and return what a model reads of it; whatever its exit code, it was run.
+
+        Raises Failed where it cannot be started, takes too long or writes too much; BadArguments
+        for a time that no command may take. Cancelled, it ends the command first.
+        """
+        seconds = self.limits.timeout_s if timeout_s is None else timeout_s
+        if not 0 < seconds <= self.limits.longest_s:
+            raise BadArguments(f"timeout_s is above 0 and at most {self.limits.longest_s:g}")
+        output = Output.create(self.outputs)
+        keep = False
+        try:
+            processes = self._start(command, output)
+            try:
+                stopped = await self._watch(processes, output, seconds)
+            finally:
+                left = await processes.end(PATIENCE_S if processes.exit_code is not None else 0)
+            text = output.whole(self.limits.characters)
+            keep = text is None
+            text = output.shortened(self.limits.characters) if text is None else text
+        finally:
+            output.close(keep=keep)
+        if stopped is not None:
+            raise Failed(f"{stopped} Its output until then:\n{text or '(no output)'}")
+        return _result(processes.exit_code, text, left)
+
+    def _start(self, command: str, output: Output) -> Processes:
+        """Start a command. Raises Failed where that cannot be."""
+        # Passed on, not read: nothing here depends on what is in it.
+        environment = os.environ if self.environment is None else self.environment
+        shown = {name: value for name, value in environment.items() if name not in self.hide}
+        has_bash = shutil.which("bash", path=environment.get("PATH", os.defpath)) is not None
+        try:
+            return Processes.start(
+                ["bash" if has_bash else "sh", "-c", command],
+                folder=self.folder,
+                environment={**shown, **QUIET},
+                output=output.descriptor,
+            )
+        except ValueError:
+            raise Failed("the command holds a character that no shell takes (NUL?)") from None
+        except OSError as error:
+            if not self.folder.is_dir():
+                raise Failed(f"the working folder {self.folder} is not there any more") from None
+            if error.errno == errno.E2BIG:
+                raise Failed(
+                    f"the command is too long ({len(command):,} characters): "
+                    f"write a script to a file and run that"
+                ) from None
+            raise Failed(f"the shell cannot be started: {error}") from None
+
+    async def _watch(self, processes: Processes, output: Output, seconds: float) -> str | None:
+        """Wait for the end of a command; return why it must be ended, where it must."""
+        clock = asyncio.get_running_loop().time
+        deadline, pause_s = clock() + seconds, 0.001
+        while processes.exit_code is None:
+            if output.size_bytes > self.limits.output_bytes:
+                return f"it wrote more than {self.limits.output_bytes:,} bytes and was ended."
+            left_s = deadline - clock()
+            if left_s <= 0:
+                return f"it did not finish within {seconds:g} s and was ended."
+            await asyncio.sleep(min(pause_s, left_s))
+            pause_s = min(2 * pause_s, 0.05)
+        return None
+
+
+def _result(exit_code: int | None, text: str, left: Sequence[str]) -> str:
+    """Write down how a command ended, and its output."""
+    ended = ""
+    if left:
+        names = ", ".join(sorted(set(left)))
+        ended = f"\n[still running in the background and therefore ended: {names}]"
+    return f"{_how_it_ended(exit_code)}\n{text or '(no output)'}{ended}"
+
+
+def _how_it_ended(exit_code: int | None) -> str:
+    """Say an exit code in words.
+
+    >>> _how_it_ended(0), _how_it_ended(-9), _how_it_ended(139)
+    ('exit code 0', 'ended by signal 9 (SIGKILL)', 'exit code 139 (128 + SIGSEGV)')
+    """
+    if exit_code is None:
+        return "it could not be ended: it hangs in the kernel"
+    if exit_code < 0:
+        return f"ended by signal {-exit_code} ({_signal_name(-exit_code)})"
+    name = _signal_name(exit_code - 128)
+    return f"exit code {exit_code}" + (f" (128 + {name})" if name else "")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return ""

@@ -1,0 +1,144 @@
+"""A coding task from end to end: agents read, run tests, edit, ask for a review, and finish.
+
+With a model in the process, and with both SDKs over HTTP against a provider that refuses what
+the real ones refuse; killed in the middle, and resumed.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.core.messages import ChatMessage, text_of
+from harken.formats import anthropic, openai
+from harken.llm.base import Request
+from harken.session.reader import events
+from harken.views.viewer import SessionViewer
+from tests.acceptance.coding import ANSWER, MENDED, PROMPT, make_project, plan
+from tests.agent_kit import check_log
+from tests.provider.checks import check_anthropic, check_openai, shared
+from tests.provider.server import Answer, Asked, Provider
+from tests.provider.wire import WIRES, Wire
+from tests.session_kit import lines
+
+ROOT = Path(__file__).parents[2]
+READ = {"anthropic": anthropic.messages_of, "openai": openai.messages_of}
+
+
+def strict(protocol: str) -> list[Callable[[dict[str, Any]], None]]:
+    """Return what refuses a body of this protocol: the own checks, and the shared ones."""
+    own = {"anthropic": check_anthropic, "openai": check_openai}[protocol]
+    there = shared("strict")
+    if there is None:
+        return [own]
+    return [own, {"anthropic": there.check_anthropic, "openai": there.check_chat}[protocol]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_project(tmp_path / "project")
+    return tmp_path
+
+
+def code(folder: Path, dies_after: int = 0, *provider: str) -> str:
+    """Run the coder; return what it answered, nothing where it was killed."""
+    worker = [sys.executable, "-m", "tests.acceptance.coding_worker"]
+    done = subprocess.run(
+        [*worker, folder, str(dies_after), *provider],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == (-signal.SIGKILL if dies_after else 0), done.stderr
+    return done.stdout.strip()
+
+
+def check_end(folder: Path) -> None:
+    """Check that the work is done, once, and that the log tells of it."""
+    log = folder / "s.jsonl"
+    assert (folder / "project" / "bill.py").read_text() == MENDED
+    check_log(log)
+    said = [line for line in lines(log) if line.get("role") == "user" and "cause" not in line]
+    assert [line["content"] for line in said].count(PROMPT) == 1
+    assert "reviewer" in SessionViewer(log).list_agents().values()
+
+
+def moments(folder: Path, *provider: str) -> Iterator[int]:
+    """Yield after how many events to kill: all of a whole run, in a few steps."""
+    code(folder, 0, *provider)
+    count = sum(1 for _ in events(folder / "s.jsonl"))
+    check_end(folder)
+    assert count > 30
+    yield from range(1, count - 1, max(count // 8, 1))
+
+
+@pytest.mark.req("S4-02", "S4-40", "S0-32")
+def test_a_coder_killed_anywhere_finishes_its_task(folder: Path, tmp_path: Path) -> None:
+    for dies_after in moments(folder):
+        other = tmp_path / f"{dies_after}"
+        make_project(other / "project")
+        assert code(other, dies_after) == ""
+        assert code(other) == ANSWER
+        check_end(other)
+
+
+def check_wire(folder: Path, protocol: str, asked: list[Asked]) -> None:
+    """Check that what was sent is what the log says that the models saw."""
+    viewer = SessionViewer(folder / "s.jsonl")
+    read = READ[protocol]
+    requests = [line["message_id"] for line in lines(viewer.path) if "context_hash" in line]
+    sent = [spoken(read(one.body)) for one in asked]
+    for request in requests:
+        context = viewer.context(request)
+        assert context.verified
+        assert spoken([row.message for row in context.messages]) in sent
+
+
+def spoken(messages: Sequence[ChatMessage]) -> list[tuple[str, ...]]:
+    """Return what messages say and call, without ids: neighbours of one role are joined."""
+    rows: list[tuple[str, ...]] = []
+    for message in messages:
+        text = text_of(message.content).strip()
+        if text:
+            rows.append((message.role, text))
+        made = [call.function for call in message.tool_calls or ()]
+        rows += [("call", call.name, "".join(call.arguments.split())) for call in made]
+    return rows
+
+
+@pytest.mark.req("S4-02", "S4-40", "S0-22", "S0-32")
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+def test_the_same_over_http_with_the_sdk_of_the_vendor(
+    folder: Path, tmp_path: Path, wire: Wire
+) -> None:
+    protocol = wire.name
+    read, checks = READ[protocol], strict(protocol)
+
+    def answer(asked: Asked) -> Answer:
+        try:
+            for check in checks:
+                check(asked.body)
+        except Exception as problem:  # noqa: BLE001 - whatever is wrong is refused
+            return wire.error(400, f"refused: {problem}")
+        messages = read(asked.body)
+        agent = "reviewer" if messages[0].role == "system" else "main"
+        return wire.answer(plan(Request(agent=agent, messages=messages)))
+
+    with Provider(answer) as provider:
+        base = provider.url + ("/v1" if protocol == "openai" else "")
+        for dies_after in [*moments(folder, protocol, base)][2::3]:
+            other = tmp_path / f"{dies_after}"
+            make_project(other / "project")
+            before = len(provider.asked)
+            assert code(other, dies_after, protocol, base) == ""
+            assert code(other, 0, protocol, base) == ANSWER
+            check_end(other)
+            check_wire(other, protocol, provider.asked[before:])

@@ -1,0 +1,68 @@
+"""A folder with files in it, and the tools for them, called as an agent's calls are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.core.messages import Content, TextPart, text_of
+from harken.world.files.root import Root
+from harken.world.files.tools import file_tools
+from harken.world.result import Failed
+from harken.world.search.engines import Engine, Ripgrep, Scanner, ripgrep
+from harken.world.search.tools import search_tools
+
+ENGINES: list[Engine] = [Scanner(), *([Ripgrep(program)] if (program := ripgrep()) else [])]
+"""Both engines, where ripgrep is installed."""
+DENIED = pytest.mark.skipif(os.geteuid() == 0, reason="nothing is denied to root")
+
+
+class Desk:
+    """A folder and the tools for it."""
+
+    def __init__(self, folder: Path, engine: Engine | None = None, **root: Any) -> None:
+        self.folder = folder
+        self.root = Root(folder, **root)
+        tools = [*file_tools(self.root), *search_tools(self.root, engine or Scanner())]
+        self.tools = {tool.name: tool for tool in tools}
+
+    def content(self, name: str, **arguments: Any) -> Content:
+        """Return the result of a call by somebody who knows nothing."""
+        return asyncio.run(self.tools[name].run(arguments))
+
+    def run(self, name: str, **arguments: Any) -> str:
+        """Return the text of the same."""
+        return text_of(self.content(name, **arguments))
+
+    def meta(self, name: str, **arguments: Any) -> Any:
+        """Return what a result says beside its text."""
+        content = self.content(name, **arguments)
+        assert isinstance(content, list)
+        [meta] = [part.meta for part in content if isinstance(part, TextPart)]
+        return meta
+
+    def failure(self, name: str, **arguments: Any) -> str:
+        """Return why a call fails."""
+        with pytest.raises(Failed) as raised:
+            self.content(name, **arguments)
+        return str(raised.value)
+
+    def preview(self, name: str, **arguments: Any) -> str:
+        """Return what a call would do."""
+        preview = self.tools[name].preview
+        assert preview is not None
+        text: str = asyncio.run(preview(**arguments))  # type: ignore[arg-type]
+        return text
+
+
+def fill(folder: Path, files: dict[str, str | bytes]) -> Path:
+    """Write files, with the folders above them."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return folder

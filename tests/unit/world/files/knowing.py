@@ -1,0 +1,51 @@
+"""Agents with a folder: stages where files are read and written by models' calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harken import Runtime, World
+from harken.core.messages import ToolCall
+from harken.llm.base import Model
+from harken.world.files.root import Root
+from harken.world.files.tools import file_tools
+from harken.world.search.engines import Scanner
+from harken.world.search.tools import search_tools
+from tests.agent_kit import Line, Stage, call, calls, play, stage
+
+
+def world(folder: Path) -> World:
+    """Return a world with all tools for the files of a folder."""
+    root = Root(folder)
+    return World([*file_tools(root), *search_tools(root, Scanner())], folder=folder)
+
+
+def filing(tmp_path: Path, model: Model | None = None, **parts: list[Line]) -> Stage:
+    """Return a stage whose agents can use the files in `tmp_path / "files"`."""
+    folder = tmp_path / "files"
+    folder.mkdir(exist_ok=True)
+    runtime = Runtime(model=model or play(**parts), world=world(folder))
+    return stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
+
+
+def read(path: str, id_: str = "c1", **more: Any) -> ToolCall:
+    return call("read", id_, path=path, **more)
+
+
+def write(path: str, content: str, id_: str = "c1") -> ToolCall:
+    return call("write", id_, path=path, content=content)
+
+
+def edit(path: str, old: str, new: str, id_: str = "c1") -> ToolCall:
+    return call("edit", id_, path=path, old_string=old, new_string=new)
+
+
+def results(one: Stage, agent: str = "main") -> list[str]:
+    """Return the texts of all results that an agent got, in order."""
+    rows = one.rows(role="tool", agent_id=one.id_of(agent))
+    texts = [row["content"] for row in rows]
+    return [text if isinstance(text, str) else text[0]["text"] for text in texts]
+
+
+__all__ = ["call", "calls", "edit", "filing", "read", "results", "world", "write"]

@@ -1,0 +1,151 @@
+"""Reach: what a rule that denies sees through, and where it says that it cannot tell."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from harken.world.permissions.subject import CommandSubject
+
+DISGUISES = [
+    "git push",
+    "git   push origin",
+    "git\tpush",
+    "GIT push",
+    '"git" push',
+    "'git' 'push'",
+    'g""it pu\\sh',
+    "gi\\\nt push",
+    "\\git push",
+    "/usr/bin/git push",
+    "./git push",
+    "git -C there push",
+    "git --no-pager -c a=b -C there push -f",
+    "X=1 git push",
+    ">log git push",
+    "git push > log",
+    "echo; git push",
+    "echo && git push",
+    "echo | git push",
+    "echo & git push",
+    "echo\ngit push",
+    "(git push)",
+    "{ git push; }",
+    "! git push",
+    "if true; then git push; fi",
+    "while git push; do true; done",
+    "case x in x) git push;; esac",
+    "f() { git push; }; f",
+    "function f { git push; }; f",
+    "for x in a; do git push; done",
+    "time git push",
+    "echo $(git push)",
+    'echo "$(git push)"',
+    "echo `git push`",
+    "echo ${x:-$(git push)}",
+    "echo $((1 + $(git push)))",
+    "diff <(git push) x",
+    "x=$(git push)",
+    "[[ $(git push) ]]",
+    "echo $((1<<2))\ngit push",
+    "((1<<2))\ngit push",
+    "command git push",
+    "builtin command -p git push",
+    "env git push",
+    "env -i A=b C=d git push",
+    "env -u X /usr/bin/git push",
+    "sudo -u me git push",
+    "nohup nice -n 5 git push",
+    "timeout 5 git push",
+    "timeout -k 1 5s git push",
+    "exec git push",
+    "xargs git push",
+    "sh -c 'git push'",
+    'bash -lc "cd x && git push"',
+    "eval git push",
+    "eval 'git' \"push\"",
+    "trap 'git push' EXIT",
+    "find . -exec git push ;",
+    "echo 'unclosed\ngit push",
+]
+
+
+@pytest.mark.parametrize("command", DISGUISES)
+def test_a_rule_that_denies_sees_through_common_disguises(command: str) -> None:
+    assert CommandSubject(command).is_held("git push") == "yes"
+    assert CommandSubject(command).is_held("Git Push*") == "yes"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "$g push",
+        "git$IFS push",
+        "$(echo git) push",
+        "`echo git` push",
+        "$'git' push",
+        "/usr/bin/gi? push",
+        "{git,push}",
+        'eval "$x"',
+        'sh -c "$x"',
+        "echo git push | sh",
+        "sh < script",
+        "bash <<E\ngit push\nE",
+        "cat <<E\ngit push\nE",
+        "sudo $x",
+        "chroot there git push",
+        "a[1<<2]=3\ngit push",
+        "sudo " + 40 * "x " + "git push",
+        "x" * 200_000,
+        40 * "echo $(",
+        12 * "echo $(" + "git push" + 12 * ")",
+        "python -m pytest $args",
+    ],
+)
+def test_what_cannot_be_told_is_asked(command: str) -> None:
+    assert CommandSubject(command).is_held("git push") == "unknown"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git pull",
+        "git log --grep push",
+        "echo git push",
+        "git commit -m 'git push'",
+        "grep -rn 'git push' docs",
+        "[ -f x ] && ls",
+        "for x in *.py; do echo $x; done",
+        "ls ~ $HOME",
+        "cat <<E\nnothing\nE",
+        "",
+    ],
+)
+def test_what_only_mentions_a_command_does_not_run_it(command: str) -> None:
+    assert CommandSubject(command).is_held("git push") == "no"
+
+
+def test_a_rule_may_look_for_a_word_anywhere() -> None:
+    assert CommandSubject("cat 'my  SECRET'").is_held("*secret*") == "yes"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sudo " * 20_000,
+        "eval '" * 5_000,
+        "echo " + "{" * 100_000,
+        "1." * 60_000,
+        "a;" * 30_000,
+        "\\a" * 60_000,
+        "x " * 30_000,
+        "sudo " + "-x " * 30 + "y" * 100_000,
+    ],
+)
+def test_no_command_takes_long_to_read(command: str) -> None:
+    begun = time.process_time()
+    subject = CommandSubject(command)
+    subject.is_within(["git *"])
+    subject.is_held("git push")
+    assert time.process_time() - begun < 10

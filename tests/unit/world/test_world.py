@@ -1,0 +1,145 @@
+"""`World.do_action`: an action goes in, one result comes out, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from harken import Caller, LogError, ModelError, World, tool
+from harken.core.ids import MessageId
+from harken.core.messages import FunctionCall
+from harken.core.text import LoggedString
+from harken.world.permissions.permissions import Permissions
+from harken.world.result import Failed, Result
+from harken.world.shell.shell import Shell
+from tests.agent_kit import call, raw_call, run
+from tests.unit.world.permissions.people import NO, YES, Person
+
+
+@dataclass
+class Session:
+    """A session that only counts how often it was asked to be safe on disk."""
+
+    settled: int = 0
+    agents: dict[str, object] = field(default_factory=dict)
+
+    def settle(self) -> None:
+        self.settled += 1
+
+
+def caller(person: Person | None = None) -> Caller:
+    agent = SimpleNamespace(name="main", agent_id="agent_001", session=Session())
+    return Caller(agent, "msg_001", person)
+
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Add."""
+    return a + b
+
+
+@tool
+async def fail(how: str) -> str:
+    """Fail."""
+    raise {
+        "plainly": RuntimeError("it broke"),
+        "in words": Failed("not today", cause="msg_000"),
+        "the model": ModelError("overloaded"),
+        "the log": LogError("s.jsonl", "full"),
+    }[how]
+
+
+@tool(timeout_s=0.01)
+async def dawdle() -> str:
+    """Take too long."""
+    await asyncio.sleep(30)
+    return ""
+
+
+@tool
+async def quote() -> str:
+    """Say what somebody said."""
+    return LoggedString("Hi", "msg_000")
+
+
+WORLD = World([add, fail, dawdle, quote])
+
+
+def did(action: FunctionCall, world: World = WORLD) -> Result:
+    return run(world.do_action(action, caller()))
+
+
+@pytest.mark.req("S4-40")
+def test_an_action_gives_a_result() -> None:
+    assert did(call("add", a=1).function) == Result("2")
+
+
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [
+        (call("subtract").function, "there is no tool 'subtract'"),
+        (raw_call("add", "{").function, "the arguments of add are no JSON"),
+        (raw_call("add", "[1]").function, "the arguments of add are no JSON object but [1]"),
+        (call("add", a="x").function, "add: Expected `int`, got `str` - at `$.a`"),
+        (call("add", a=1, c=2).function, "add has no argument 'c'; it takes: a, b"),
+        (call("fail", how="plainly").function, "fail: RuntimeError: it broke"),
+        (call("fail", how="in words").function, "not today"),
+        (call("dawdle").function, "dawdle did not finish within 0.01 s"),
+    ],
+)
+@pytest.mark.req("S4-03", "S4-40")
+def test_what_goes_wrong_is_a_result(action: FunctionCall, text: str) -> None:
+    result = did(action)
+    assert result.is_error
+    assert str(result.content).startswith(f"Error: {text}")
+
+
+def test_a_failure_that_has_a_cause_names_it() -> None:
+    assert did(call("fail", how="in words").function).cause == "msg_000"
+
+
+@pytest.mark.parametrize(("how", "error"), [("the model", ModelError), ("the log", LogError)])
+@pytest.mark.req("S4-03")
+def test_a_failing_model_or_log_goes_further_up(how: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        did(call("fail", how=how).function)
+
+
+def test_a_result_represents_what_a_tool_hands_through() -> None:
+    assert did(call("quote").function) == Result("Hi", substance=MessageId("msg_000"))
+
+
+@pytest.mark.parametrize(("answer", "settled"), [(YES, 1), (NO, 0)])
+def test_all_is_on_disk_before_a_tool_acts(answer: object, settled: int) -> None:
+    world, someone = World([add], permissions=Permissions()), caller(Person([answer]))  # type: ignore[list-item]
+    result = run(world.do_action(call("add", a=1).function, someone))
+    assert result.is_error == (settled == 0)
+    assert someone.agent.session.settled == settled
+
+
+def test_two_tools_have_two_names() -> None:
+    with pytest.raises(ValueError, match="two tools are named add"):
+        World([add, add])
+
+
+@pytest.mark.req("S4-40")
+def test_a_cancelled_action_ends_what_it_started(tmp_path: Path) -> None:
+    world = World([Shell(tmp_path, tmp_path / "outputs").tool])
+
+    async def cancel() -> None:
+        begin = call("bash", command="echo $$ > pid; mv pid begun; sleep 30").function
+        acting = asyncio.create_task(world.do_action(begin, caller()))
+        while not (tmp_path / "begun").exists():
+            await asyncio.sleep(0.01)
+        acting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await acting
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / "begun").read_text()), 0)
+
+    run(cancel())
