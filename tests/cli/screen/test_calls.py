@@ -160,3 +160,10 @@ def test_of_many_agents_some_are_shown() -> None:
     for number in range(MOST + 3):
         activity.hear(request(AgentId(f"a{number}")), 9.5)
     assert shown(activity)[-1] == "… and 3 more agents"
+
+
+def test_what_was_only_read_is_not_shown_but_what_is_short() -> None:
+    lines = "one\ntwo\nthree"
+    assert (folded(lines, was_read=True).lines, folded(lines, was_read=True).more) == ([], 3)
+    assert texts(folded("one\ntwo", was_read=True).lines) == ["one", "two"]
+    assert texts(folded(lines, was_read=True, is_error=True).lines) == ["one", "two", "three"]

@@ -24,6 +24,7 @@ from harken.world.tool import Tool
 FOLDED = 4
 """How many lines of a result are shown."""
 FOLDED_DIFF = 16
+SHORT = 2
 _COMPARED = 1000
 """Lines in which differences are looked for: that takes the square of their number."""
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
@@ -115,13 +116,16 @@ def plain_lines(text: str) -> list[str]:
     return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
 
 
-def folded(content: Content, *, is_error: bool = False) -> Folded:
-    """Return the beginning of a result."""
+def folded(content: Content, *, is_error: bool = False, was_read: bool = False) -> Folded:
+    """Return the beginning of a result; of what was only read (`was_read`), nothing but how much.
+
+    What is short is whole.
+    """
     text = words(content)
     lines = plain_lines(text) if text.strip() else []
     in_diff = not is_error and is_diff(text)
-    most = FOLDED_DIFF if in_diff else FOLDED
-    shown = lines if len(lines) <= most + 1 else lines[:most]
+    most = FOLDED_DIFF if in_diff else 0 if was_read and not is_error else FOLDED
+    shown = lines if len(lines) <= max(most + 1, SHORT) else lines[:most]
     style = "red" if is_error else "dim"
     styled = diff_lines(shown, "dim") if in_diff else [[(style, clean(line))] for line in shown]
     return Folded(styled, len(lines) - len(shown))

@@ -15,7 +15,7 @@ from harken.agents.smart import SmartAgent
 from harken.cli.opening import Opened
 from harken.cli.screen.activity import Activity
 from harken.cli.screen.arming import Arming
-from harken.cli.screen.calls import folded, whole
+from harken.cli.screen.calls import whole
 from harken.cli.screen.completion import InputCompleter
 from harken.cli.screen.ears import Heard
 from harken.cli.screen.face import Face
@@ -81,8 +81,6 @@ class Screen:
         self._ticking = False
         self._streamed: MessageId | None = None
         """The last answer that was shown while it streamed."""
-        self._result: TranscriptEntry | None = None
-        """The last result that was folded."""
 
     async def run(self) -> int:
         """Talk until the user ends it; return the exit code. Raises what a turn must not raise."""
@@ -166,15 +164,9 @@ class Screen:
             if heard.agent_id == self.teller.primary:
                 streamed = self.stream.has_shown
                 yield from self.stream.end(now)
-            if isinstance(heard, TranscriptEntry):
-                self._remember(heard, streamed=streamed)
+            if streamed and isinstance(heard, TranscriptEntry) and heard.role == "assistant":
+                self._streamed = heard.message_id
         yield from self.teller.tell(heard, streamed=streamed)
-
-    def _remember(self, entry: TranscriptEntry, *, streamed: bool) -> None:
-        if streamed and entry.role == "assistant":
-            self._streamed = entry.message_id
-        if entry.role == "tool" and folded(entry.content, is_error=entry.is_error).more:
-            self._result = entry
 
     def _count(self, event: Event) -> None:
         """Keep the sums of the session."""
@@ -281,10 +273,11 @@ class Screen:
 
     def show_result(self) -> None:
         """Print the last result that was folded, whole."""
-        if self._result is None:
+        entry = self.teller.last_folded
+        if entry is None:
             self.hint("no result was folded")
         else:
-            self.stage.print([Rows("summary", whole(self._result.content))])
+            self.stage.print([Rows("summary", whole(entry.content))])
 
     def show_preview(self) -> None:
         """Print all of what a question is about."""

@@ -57,6 +57,8 @@ class Teller:
     """Whether the session runs: then the end of a turn shows an answer that did not stream."""
     heard_as: dict[MessageId, str] = field(default_factory=dict)
     """Answers that the user got in other words, for a session that is shown again."""
+    last_folded: TranscriptEntry | None = None
+    """The last result that was not shown whole."""
     _calls: dict[tuple[AgentId, str], FunctionCall] = field(default_factory=dict)
 
     def tell(self, event: Event, *, streamed: bool = False) -> Iterator[Piece]:
@@ -184,11 +186,14 @@ class Teller:
         was_told = call.name in _AT_ONCE
         if was_told and not entry.is_error:
             return  # what was said, and who was born, was told then
-        result = folded(entry.content, is_error=entry.is_error)
+        tool = self.tools.get(call.name)
+        was_read = tool is not None and tool.reads_only
+        result = folded(entry.content, is_error=entry.is_error, was_read=was_read)
         changed = [] if entry.is_error else change_lines(call.arguments)
         lines: list[Line] = [[("", INDENT), *line] for line in [*result.lines, *changed]]
         if result.more:
-            lines.append(_more(result.more, entry.message_id))
+            self.last_folded = entry
+            lines.append(_more(result.more, entry.message_id, is_all=not result.lines))
         if not was_told:
             lines.insert(0, self._call_line(agent, call, is_error=entry.is_error))
         yield Rows("action", lines, self.depth(agent.id), hanging=4)
@@ -260,10 +265,11 @@ def rewritten(events: Iterable[Event]) -> dict[MessageId, str]:
     }
 
 
-def _more(left: int, message_id: MessageId) -> Line:
+def _more(left: int, message_id: MessageId, *, is_all: bool = False) -> Line:
     number = number_of(message_id, "msg_")
     name = message_id if number is None else number
-    text = f"… {count(left, 'more line')} (/show {clean(str(name))})"
+    lines = count(left, "line" if is_all else "more line")
+    text = f"… {lines} (/show {clean(str(name))})"
     return [("dim", INDENT + text)]
 
 
