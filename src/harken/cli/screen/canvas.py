@@ -167,8 +167,10 @@ class Canvas(Renderer):
         super().reset(_scroll, leave_alternate_screen)
 
     def _row(self, line: Line, width: int) -> _Row:
-        line = cut(line, width)
-        return _Row(self._ink.draw(line), cells("".join(text for _, text in line)))
+        used = cells("".join(text for _, text in line))
+        if used > width:
+            line, used = cut(line, width), width
+        return _Row(self._ink.draw(line), used)
 
     def _is_drawn(self) -> bool:
         return self._last_screen is not None

@@ -60,7 +60,7 @@ class Hands:
             return
         if is_command(text) and not run_command(self.table, text):
             return  # it stays in the input, to be mended
-        buffer.reset(append_to_history=True)
+        self.inputs.remember(text)
         if is_command(text):
             return
         if self.turns.running:

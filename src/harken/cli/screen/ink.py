@@ -7,8 +7,9 @@ Only the sixteen colours that every theme defines: readable on light and dark. W
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from harken.cli.screen.styled import Span
 
@@ -39,9 +40,15 @@ class Ink:
         return "".join(self._span(style, text) for style, text in line)
 
     def _span(self, style: str, text: str) -> str:
-        known: Mapping[str, str] = {**_PLAIN, **_COLOURS} if self.colour else _PLAIN
-        codes = ";".join(known[word] for word in style.split() if word in known)
+        codes = _codes(style, colour=self.colour) if style else ""
         return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
+
+
+@cache
+def _codes(style: str, *, colour: bool) -> str:
+    """Return the codes of a style; words that are no style are passed over."""
+    known = {**_PLAIN, **_COLOURS} if colour else _PLAIN
+    return ";".join(known[word] for word in style.split() if word in known)
 
 
 def trimmed(drawn: str) -> str:

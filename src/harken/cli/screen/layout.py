@@ -26,7 +26,7 @@ from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from harken.cli.screen.history import PrivateHistory
+from harken.cli.screen.history import LONGEST, PrivateHistory
 from harken.cli.screen.questions import Question, choices
 from harken.cli.screen.styled import PROMPT, Line, shorten
 
@@ -162,6 +162,13 @@ class Inputs:
             wanted = self.answer_window if question.wants_text else self.keys_window
         if self.layout.current_window is not wanted and not self.layout.is_searching:
             self.layout.focus(wanted)
+
+    def remember(self, text: str) -> None:
+        """Empty the input and keep what was said, with what was pasted, for later."""
+        before = self.buffer.history.get_strings()
+        if len(text) <= LONGEST and text not in before[-1:]:
+            self.buffer.history.append_string(text)
+        self.buffer.reset()
 
     def put(self, text: str) -> None:
         """Put a text into the input, above what is there."""

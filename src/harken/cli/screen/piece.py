@@ -31,6 +31,8 @@ class Rows:
     """How far it is indented: how deep in the tree it happened."""
     hanging: int = 0
     """How many cells further rows of a line are indented."""
+    is_wide: bool = False
+    """Whether it takes all columns there are: what was asked for, rather than prose."""
 
 
 Piece: TypeAlias = Prose | Rows

@@ -22,7 +22,8 @@ class Printer:
 
     def text(self, piece: Piece, columns: int) -> str:
         """Return a piece as rows for a terminal of so many columns, each ended by a newline."""
-        width = max(min(columns - 1, WIDEST), 1)
+        is_wide = isinstance(piece, Rows) and piece.is_wide
+        width = max(columns - 1 if is_wide else min(columns - 1, WIDEST), 1)
         gap = "" if self._follows(piece) else "\n"
         self.last = piece.kind
         if isinstance(piece, Prose):

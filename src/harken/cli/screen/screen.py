@@ -44,7 +44,7 @@ HINT_S = 2.0
 ROOMY = 8
 """From so many rows on, empty lines stand between what is live."""
 LONG_TURN_S = 30.0
-"""A turn longer than this rings when it ends: the user may have looked away."""
+"""A turn that runs longer rings when it ends or asks: the user may have looked away."""
 
 
 class Screen:
@@ -243,6 +243,8 @@ class Screen:
             self.arming.end()
         else:
             self.arming.begin()
+            if self.turns.seconds > LONG_TURN_S:
+                self.stage.bell()
         self._refocus()
 
     def _refocus(self) -> None:
@@ -259,7 +261,10 @@ class Screen:
     def say(self, text: str) -> None:
         """Print what a slash command says."""
         lines: list[Line] = [[("", clean(line))] for line in text.split("\n")]
-        self.stage.print([Rows("summary", lines)])
+        self._print_wide(lines)
+
+    def _print_wide(self, lines: list[Line]) -> None:
+        self.stage.print([Rows("summary", lines, is_wide=True)])
 
     def hint(self, text: str) -> None:
         """Show something in the status line for a moment."""
@@ -277,13 +282,13 @@ class Screen:
         if entry is None:
             self.hint("no result was folded")
         else:
-            self.stage.print([Rows("summary", whole(entry.content))])
+            self._print_wide(whole(entry.content))
 
     def show_preview(self) -> None:
         """Print all of what a question is about."""
         question = self.questions.current
         if question is not None and isinstance(question.asked, Wanted):
-            self.stage.print([Rows("summary", preview_lines(question.asked))])
+            self._print_wide(preview_lines(question.asked))
 
     def quit(self) -> None:
         """End the chat."""

@@ -37,11 +37,17 @@ class Turns:
     used: Tally = field(default_factory=Tally)
     """What the turn that runs has used; fed by whoever hears the events."""
     _task: asyncio.Task[None] | None = None
+    _began: float = 0.0
 
     @property
     def running(self) -> bool:
         """Whether a turn runs."""
         return self._task is not None
+
+    @property
+    def seconds(self) -> float:
+        """How long the turn runs, or ran."""
+        return time.monotonic() - self._began
 
     def start(self, text: str | None) -> None:
         """Begin a turn; None goes on with one that was cut off."""
@@ -61,8 +67,7 @@ class Turns:
             await asyncio.wait([task])
 
     async def _turn(self, text: str | None) -> None:
-        self.used = Tally()
-        began = time.monotonic()
+        self.used, self._began = Tally(), time.monotonic()
         said: LoggedString | None = None
         error: ModelError | None = None
         try:
@@ -76,7 +81,6 @@ class Turns:
             self.failed(failure)
             return
         self._task = None
-        seconds = time.monotonic() - began
-        self.ended(Ended(said=said, error=error, seconds=seconds, used=self.used))
+        self.ended(Ended(said=said, error=error, seconds=self.seconds, used=self.used))
         if said is not None and not self.running and (waiting := self.queued.next()) is not None:
             self.start(waiting)
