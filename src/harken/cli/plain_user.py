@@ -49,7 +49,7 @@ def _leave(said: str, wanted: Wanted) -> Leave:
     if said.lower() in ("y", "yes"):
         return Leave(allowed=True)
     if said.lower() in ("n", "no"):
-        return Leave(allowed=False, reason="the user said no")
+        return Leave(allowed=False)
     if said.isascii() and said.isdigit() and 0 < int(said) <= len(wanted.rules):
         return Leave(allowed=True, rule=wanted.rules[int(said) - 1])
     return Leave(allowed=False, reason=said)

@@ -30,6 +30,8 @@ def texts(lines: list[list[tuple[str, str]]]) -> list[str]:
         ("task", '{"name": "Ann", "user_prompt": "Tea?"}', "task(Ann: Tea?)"),
         ("discuss", '{"speakers": ["A", "B"], "prompt": "Hi"}', "discuss(A, B: Hi)"),
         ("discuss", '{"speakers": 3}', "discuss(3)"),
+        ("todo", '{"items": [{"text": "tea"}]}', "todo(1 item)"),
+        ("look", '{"at": ["a", "b"], "how": 2}', "look(at=a, b, how=2)"),
         ("bash", '{"no json', 'bash({"no json)'),
         ("bash", "[1]", "bash([1])"),
         ("a\x1b", '{"x": "\\u001b"}', "a\\x1b(\\x1b)"),

@@ -60,7 +60,7 @@ def leave_after(*keys: str, text: str = "", wanted_: Wanted | None = None) -> Le
     ("keys", "text", "leave"),
     [
         ("y", "", Leave(allowed=True)),
-        ("n", "", Leave(allowed=False, reason="the user said no")),
+        ("n", "", Leave(allowed=False)),
         ("a1", "", Leave(allowed=True, rule="bash(ls)")),
         ("a2", "", Leave(allowed=True, rule="bash(*)")),
         ("e", "use ls -l", Leave(allowed=False, reason="use ls -l")),
@@ -76,7 +76,7 @@ def test_a_key_that_is_no_choice_allows_nothing(keys: str) -> None:
 
 
 def test_there_is_a_way_back_from_a_choice() -> None:
-    assert leave_after("a", "back", "n") == Leave(allowed=False, reason="the user said no")
+    assert leave_after("a", "back", "n") == Leave(allowed=False)
     assert leave_after("e", "back", "y") == Leave(allowed=True)
 
 

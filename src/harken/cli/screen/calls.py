@@ -80,7 +80,14 @@ def _listed(names: Any) -> str:
 
 
 def _value(value: Any) -> str:
+    """Return a value in few words: of a list of other than texts, how long it is."""
+    if isinstance(value, list):
+        return _listed(value) if all(isinstance(one, str) for one in value) else _size(value)
     return value if isinstance(value, str) else repr(value)
+
+
+def _size(values: list[Any]) -> str:
+    return count(len(values), "item")
 
 
 def change_lines(arguments: str) -> list[Line]:

@@ -42,7 +42,7 @@ class Question:
         elif key == "y":
             self.settle(Leave(allowed=True))
         elif key == "n":
-            self.settle(Leave(allowed=False, reason="the user said no"))
+            self.settle(Leave(allowed=False))
         elif key == "e":
             self.stage = "reason"
         elif key == "a" and self.asked.rules:
