@@ -38,8 +38,15 @@ MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")
 class Talk(Protocol):
     """What a command can see and do."""
 
-    session: Session
-    runtime: Runtime
+    @property
+    def session(self) -> Session:
+        """The session that is talked about."""
+        ...
+
+    @property
+    def runtime(self) -> Runtime:
+        """What its agents share."""
+        ...
 
     @property
     def doing(self) -> Mapping[AgentId, str]:

@@ -114,7 +114,8 @@ def result(call: str) -> TranscriptEntry:
 
 def shown(activity: Activity, now: float = 10.0, **options: tuple[str, ...]) -> list[str]:
     names = {MAIN: "main", ANN: "Ann"}
-    return [text[2:] for text in texts(activity.lines(names, now, **options))]
+    lines = activity.lines(lambda id_: names.get(id_, id_), now, **options)
+    return [text[2:] for text in texts(lines)]
 
 
 def test_a_busy_agent_waits_thinks_writes_and_runs_its_calls() -> None:

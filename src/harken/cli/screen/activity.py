@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harken.cli.screen.calls import call_text
@@ -99,21 +99,21 @@ class Activity:
         self.agents.clear()
 
     def lines(
-        self, names: Mapping[AgentId, str], now: float, *, asking: Collection[str] = ()
+        self, name: Callable[[AgentId], str], now: float, *, asking: Collection[str] = ()
     ) -> list[Line]:
-        """Return a line for each busy agent; those named in `asking` wait for the user."""
+        """Return a line for each busy agent, under its `name`; those `asking` wait for the user."""
         shown = list(self.agents.items())[:MOST]
-        called = [shorten(clean(names.get(agent, agent)), 20) for agent, _ in shown]
-        waiting = [names.get(agent, agent) in asking for agent, _ in shown]
+        called = [shorten(clean(name(agent)), 20) for agent, _ in shown]
+        waiting = [name(agent) in asking for agent, _ in shown]
         width = max(map(len, called), default=0)
         frame = FRAMES[int(now * 10) % len(FRAMES)]
         rows: list[Line] = [
             [
                 ("yellow", "? ") if asks else ("cyan", f"{frame} "),
-                ("bold", f"{name:<{width}} "),
+                ("bold", f"{who:<{width}} "),
                 ("dim", "waiting for you" if asks else _state(doing, now)),
             ]
-            for name, asks, (_, doing) in zip(called, waiting, shown, strict=True)
+            for who, asks, (_, doing) in zip(called, waiting, shown, strict=True)
         ]
         if left := len(self.agents) - len(shown):
             rows.append([("dim", f"  … and {left} more agents")])

@@ -5,33 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from harken.cli.commands import Talk, is_command, run_command
+from harken.cli.commands import is_command, run_command
 from harken.cli.screen.arming import Arming
 from harken.cli.screen.layout import Inputs
 from harken.cli.screen.pastes import Pastes
-from harken.cli.screen.questions import Questions
-from harken.cli.screen.stage import Stage
+from harken.cli.screen.table import Table
 from harken.cli.screen.turns import Turns
 
 AGAIN_S = 2.0
-
-
-class Table(Talk, Protocol):
-    """What hands reach for, beside what slash commands see."""
-
-    def hint(self, text: str) -> None:
-        """Show something for a moment."""
-        ...
-
-    def show_result(self) -> None:
-        """Print the last result that was folded."""
-        ...
-
-    def show_preview(self) -> None:
-        """Print all of what a question is about."""
-        ...
 
 
 @dataclass(slots=True)
@@ -40,9 +22,7 @@ class Hands:
 
     table: Table
     inputs: Inputs
-    stage: Stage
     turns: Turns
-    questions: Questions
     arming: Arming
     pastes: Pastes = field(default_factory=Pastes)
     now: Callable[[], float] = lambda: asyncio.get_running_loop().time()
@@ -67,24 +47,24 @@ class Hands:
             self.turns.queued.add(text)
         else:
             self.turns.start(text)
-        self.stage.refresh()
+        self.table.stage.refresh()
 
     def answer(self) -> None:
         """Answer the question with what was typed."""
-        question = self.questions.current
+        question = self.table.questions.current
         if question is not None and question.enter(self.inputs.answer.text):
             self.inputs.answer.reset(append_to_history=False)
 
     def press(self, key: str) -> None:
         """Answer the question with a key."""
-        question = self.questions.current
+        question = self.table.questions.current
         if question is None:
             return
         if key == "v":
             self.table.show_preview()
         question.press(key)
         self.inputs.refocus()
-        self.stage.refresh()
+        self.table.stage.refresh()
 
     def interrupt(self) -> None:
         """Stop what is under way: the turn, else the text, else, the second time, the chat."""
@@ -102,13 +82,13 @@ class Hands:
     def escape(self) -> None:
         """Go one step back: from a choice, from a question, from what waits, from the turn."""
         buffer = self.inputs.buffer
-        question = self.questions.current
+        question = self.table.questions.current
         if buffer.complete_state is not None:
             buffer.cancel_completion()
         elif question is not None and self.arming.armed and question.back():
             self.inputs.answer.reset()
             self.inputs.refocus()
-            self.stage.refresh()
+            self.table.stage.refresh()
         elif question is not None or not self.take_back():
             self.turns.stop()
 
@@ -117,7 +97,7 @@ class Hands:
         if not self.turns.queued:
             return False
         self.inputs.put(self.turns.queued.take_back())
-        self.stage.refresh()
+        self.table.stage.refresh()
         return True
 
     def paste(self, text: str) -> None:
@@ -138,8 +118,8 @@ class Hands:
 
     def edit(self) -> None:
         """Let the user write in an editor."""
-        self.stage.edit(self.inputs.buffer)
+        self.table.stage.edit(self.inputs.buffer)
 
     def suspend(self) -> None:
         """Give the terminal back to the shell for a time."""
-        self.stage.app.suspend_to_background()
+        self.table.stage.app.suspend_to_background()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import Thread
 
@@ -15,7 +15,6 @@ from harken.agents.smart import SmartAgent
 from harken.cli.opening import Opened
 from harken.cli.screen.activity import Activity
 from harken.cli.screen.arming import Arming
-from harken.cli.screen.calls import whole
 from harken.cli.screen.completion import InputCompleter
 from harken.cli.screen.ears import Heard
 from harken.cli.screen.face import Face
@@ -25,22 +24,22 @@ from harken.cli.screen.hands import Hands
 from harken.cli.screen.keys import bindings
 from harken.cli.screen.layout import Inputs, Shown
 from harken.cli.screen.pace import Pace
-from harken.cli.screen.piece import Piece, Rows, note
-from harken.cli.screen.questions import ask_lines, preview_lines
+from harken.cli.screen.piece import Piece, note
+from harken.cli.screen.questions import ask_lines
 from harken.cli.screen.stage import Stage
 from harken.cli.screen.status import Status, context_tokens, folder_text, summary
 from harken.cli.screen.stream import Stream
 from harken.cli.screen.styled import Line, clean
 from harken.cli.screen.surroundings import Surroundings
+from harken.cli.screen.table import Table
 from harken.cli.screen.telling import Teller, prose
 from harken.cli.screen.turns import Ended, Turns
 from harken.cli.tally import Tally, cost_text
 from harken.core.events import Event, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
-from harken.world.user import Wanted
+from harken.llm.base import Model
 
 TICK_S = 0.1
-HINT_S = 2.0
 ROOMY = 8
 """From so many rows on, empty lines stand between what is live."""
 LONG_TURN_S = 30.0
@@ -52,8 +51,8 @@ class Screen:
 
     def __init__(self, face: Face, opened: Opened, where: Surroundings) -> None:
         """Prepare everything; nothing is drawn before `run`."""
-        self.opened, self.session, self.runtime = opened, opened.session, opened.runtime
-        self.where, self.ears, self.questions = where, face.ears, face.questions
+        self.opened, self.where = opened, where
+        self.ears, self.questions = face.ears, face.questions
         self.pace = Pace(self._frame)
         self.ears.take, self.ears.streaming = self._take, self.pace.ask
         self.questions.changed = self._question_changed
@@ -73,12 +72,15 @@ class Screen:
         self.inputs = Inputs(shown, InputCompleter(where.folder), where.history)
         self.inputs.buffer.on_text_changed += lambda _: self.arming.touch()
         self.stage = Stage(where, self.inputs.layout, self._live_lines)
-        hands = Hands(self, self.inputs, self.stage, self.turns, self.questions, self.arming)
+        self.table = Table(
+            opened, self.stage, self.teller, self.activity, self.questions, self._leave
+        )
+        hands = Hands(self.table, self.inputs, self.turns, self.arming)
         self.stage.app.key_bindings = bindings(hands)
         self._used = Tally()
         self._context_tokens: int | None = None
-        self._hint = ""
         self._ticking = False
+        self._error: BaseException | None = None
         self._streamed: MessageId | None = None
         """The last answer that was shown while it streamed."""
 
@@ -87,9 +89,11 @@ class Screen:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             with suppress(NotImplementedError, RuntimeError):
-                loop.add_signal_handler(number, self._exit, 128 + number)
+                loop.add_signal_handler(number, self._leave, 128 + number)
         self._begin()
-        Thread(target=self._warm_up, name="harken warm-up", daemon=True).start()
+        agent = self.opened.primary
+        model = agent.model if isinstance(agent, SmartAgent) else None
+        Thread(target=warm_up, args=(model,), name="harken warm-up", daemon=True).start()
         self.ears.open()
         try:
             code: int = await self.stage.app.run_async(
@@ -100,6 +104,8 @@ class Screen:
         finally:
             await self.turns.close()
             self.ears.close()
+        if self._error is not None:
+            raise self._error
         return code
 
     def _begin(self) -> None:
@@ -109,20 +115,8 @@ class Screen:
         for event in past:
             self._count(event)
         pieces += replay(self.opened, past)
-        self.session.listen(self.ears.on_event)
+        self.opened.session.listen(self.ears.on_event)
         self.stage.print(pieces)
-
-    def _warm_up(self) -> None:
-        """Import what is slow while the user types."""
-        from harken.cli.screen import typeset
-
-        typeset.typeset("`x`", 20)
-        agent = self.opened.primary
-        model = agent.model if isinstance(agent, SmartAgent) else None
-        warm_up = getattr(model, "warm_up", None)
-        if warm_up is not None:
-            with suppress(Exception):  # it will fail again, where it is asked
-                warm_up()
 
     def _take(self, batch: Sequence[Heard]) -> None:
         """Show what was heard."""
@@ -201,14 +195,17 @@ class Screen:
         now = asyncio.get_running_loop().time()
         has_gaps = height >= ROOMY and self.stage.printer.last is not None
         gap: list[Line] = [[]] if has_gaps else []
-        names = {id_: state.name or id_ for id_, state in self.session.agents.items()}
         asking = {question.asked.agent for question in self.questions.waiting}
-        below = self.activity.lines(names, now, asking=asking) if self.turns.running else []
+        below = self.activity.lines(self._name, now, asking=asking) if self.turns.running else []
         below += self.turns.queued.lines(width)
         tail = self.stream.tail(width, max(height - len(below) - 3 * len(gap), 1))
         lines = [*([] if self.stream.joined else gap), *tail] if tail else []
         lines += [*gap, *below] if below else []
         return [*lines, *gap]
+
+    def _name(self, agent_id: AgentId) -> str:
+        agent = self.opened.session.agents.get(agent_id)
+        return (agent.name if agent else None) or agent_id
 
     def _tick(self) -> None:
         """Draw while somebody is busy: times go on."""
@@ -218,7 +215,7 @@ class Screen:
             asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _status(self) -> Line:
-        permissions = self.runtime.world.permissions
+        permissions = self.opened.runtime.world.permissions
         agent = self.opened.primary
         status = Status(
             model=model_text(agent.language_model),
@@ -226,7 +223,7 @@ class Screen:
             mode=permissions.mode if permissions is not None else "",
             context_tokens=self._context_tokens,
             cost=cost_text(self._used) if self._used.priced else "",
-            hint=self._hint,
+            hint=self.table.hinted,
         )
         return status.line(self.stage.width)
 
@@ -251,54 +248,23 @@ class Screen:
         self.inputs.refocus()
         self.stage.refresh()
 
-    # The table, on which hands and slash commands act.
-
-    @property
-    def doing(self) -> Mapping[AgentId, str]:
-        """What busy agents are doing."""
-        return {agent: doing.what for agent, doing in self.activity.agents.items()}
-
-    def say(self, text: str) -> None:
-        """Print what a slash command says."""
-        lines: list[Line] = [[("", clean(line))] for line in text.split("\n")]
-        self._print_wide(lines)
-
-    def _print_wide(self, lines: list[Line]) -> None:
-        self.stage.print([Rows("summary", lines, is_wide=True)])
-
-    def hint(self, text: str) -> None:
-        """Show something in the status line for a moment."""
-        self._hint = text
-        self.stage.refresh()
-        asyncio.get_running_loop().call_later(HINT_S, self._end_hint)
-
-    def _end_hint(self) -> None:
-        self._hint = ""
-        self.stage.refresh()
-
-    def show_result(self) -> None:
-        """Print the last result that was folded, whole."""
-        entry = self.teller.last_folded
-        if entry is None:
-            self.hint("no result was folded")
-        else:
-            self._print_wide(whole(entry.content))
-
-    def show_preview(self) -> None:
-        """Print all of what a question is about."""
-        question = self.questions.current
-        if question is not None and isinstance(question.asked, Wanted):
-            self._print_wide(preview_lines(question.asked))
-
-    def quit(self) -> None:
+    def _leave(self, code: int = 0) -> None:
         """End the chat."""
-        self._exit(0)
-
-    def _exit(self, code: int) -> None:
         if self.stage.app.is_running and not self.stage.app.is_done:
             self.stage.app.exit(result=code)
 
     def _fail(self, error: BaseException) -> None:
-        """End the chat with an error."""
-        if self.stage.app.is_running and not self.stage.app.is_done:
-            self.stage.app.exit(exception=error)
+        """End the chat; `run` raises the error."""
+        self._error = self._error or error
+        self._leave()
+
+
+def warm_up(model: Model | None) -> None:
+    """Import what is slow to import, while the user types."""
+    from harken.cli.screen import typeset
+
+    typeset.typeset("`x`", 20)
+    connect = getattr(model, "warm_up", None)
+    if connect is not None:
+        with suppress(Exception):  # what fails here fails again where it is asked
+            connect()
