@@ -8,7 +8,7 @@ from tests.terminal.conftest import Chat
 from tests.terminal.kit import CTRL_D, ENTER
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(20, 24), (20, 5), (80, 3), (8, 8), (3, 2)])
+@pytest.mark.parametrize(("columns", "rows"), [(20, 24), (20, 5), (3, 2)])
 def test_a_small_terminal_is_enough(chat: Chat, columns: int, rows: int) -> None:
     terminal = chat(columns=columns, rows=rows)
     for word in ("markdown", "wide", "make Ann", "brew"):

@@ -165,3 +165,30 @@ def test_who_ends_the_program_from_outside_gets_a_clean_terminal(
     assert "session_ended" in log()
     assert "type ahead" not in terminal.text
     assert terminal.written.rindex("\x1b[?2004l") > terminal.written.rindex("\x1b[?2004h")
+
+
+def test_a_text_can_be_written_in_an_editor(
+    chat: Chat, tmp_path: Path, log: Callable[[], str]
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\necho "in the editor"\necho "tea, and more" >>"$1"\n')
+    editor.chmod(0o755)
+    terminal = chat(EDITOR=str(editor), VISUAL="")
+    terminal.type("black ")
+    terminal.wait("› black")
+    terminal.type("\x18\x05")  # Ctrl-X Ctrl-E
+    terminal.wait("in the editor", "› black tea, and more")
+    terminal.type(ENTER)
+    terminal.wait("I heard <black tea, and more>.")
+
+
+def test_thoughts_and_views_are_a_key_and_a_command_away(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("markdown")
+    terminal.wait("thought briefly, 7 words (Ctrl-T shows it)", "3 dl")
+    terminal.type("\x14")  # Ctrl-T
+    terminal.wait("I shall show what Markdown there is.")
+    terminal.say("/view tree")
+    terminal.wait("main  (agent_001,")
+    terminal.say("/agents")
+    terminal.wait("cost unknown · 1 call")

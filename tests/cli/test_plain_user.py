@@ -1,0 +1,56 @@
+"""A user who answers in plain lines."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from harken.cli.plain_user import PlainUser
+from harken.world.user import Asked, Leave, NobodyThere, Wanted
+
+WANTED = Wanted(agent="Ann", tool="bash", subject="ls", preview="ls -l", rules=("bash(ls)",))
+
+
+class Typing:
+    """Somebody who types these lines."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+        self.shown: list[str] = []
+        self.user = PlainUser(self.read, self.shown.append)
+
+    def read(self, prompt: str) -> str | None:
+        self.shown.append(prompt)
+        return self.lines.pop(0) if self.lines else None
+
+
+@pytest.mark.parametrize(
+    ("typed", "leave"),
+    [
+        ("y", Leave(allowed=True)),
+        (" Yes ", Leave(allowed=True)),
+        ("no", Leave(allowed=False)),
+        ("1", Leave(allowed=True, rule="bash(ls)")),
+        ("2", Leave(allowed=False, reason="2")),
+        ("yes, but with -l", Leave(allowed=False, reason="yes, but with -l")),
+    ],
+)
+def test_whatever_is_neither_a_yes_nor_a_rule_is_a_no(typed: str, leave: Leave) -> None:
+    somebody = Typing("", typed)
+    assert asyncio.run(somebody.user.permit(WANTED)) == leave
+    assert somebody.shown[:2] == ["Ann wants to use bash:\nls -l", "  1 always, for bash(ls)"]
+
+
+def test_a_question_is_answered_by_a_number_or_in_words() -> None:
+    asked = Asked(agent="Ann", question="Which?", options=("green", "black"))
+    somebody = Typing("2", "both")
+    assert asyncio.run(somebody.user.ask(asked)) == "black"
+    assert asyncio.run(somebody.user.ask(asked)) == "both"
+
+
+def test_at_the_end_of_the_input_nobody_is_there() -> None:
+    with pytest.raises(NobodyThere):
+        asyncio.run(Typing().user.permit(WANTED))
+    with pytest.raises(NobodyThere):
+        asyncio.run(Typing("").user.ask(Asked(agent="Ann", question="Which?")))
