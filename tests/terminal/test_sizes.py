@@ -41,7 +41,7 @@ def test_a_terminal_may_become_narrower_and_wider_at_any_time(chat: Chat) -> Non
     terminal.wait("One two three four five.", " s\n")
     terminal.resize(90, 30)
     terminal.say("hello")
-    shown = terminal.wait("Hi there, friend.", "12 out")
+    shown = terminal.wait("Hi there, friend.", "12 out", "› say something")
     assert shown.count("One two three four five.") == 1
     assert terminal.visible.count("› say something") == 1
 

@@ -189,6 +189,7 @@ class Screen:
         if ended.seconds > LONG_TURN_S:
             self.stage.bell()
         self.stage.print(pieces)
+        self.stage.refresh()  # what the input invites to has changed
 
     def _live_lines(self, width: int, height: int) -> list[Line]:
         """Return what changes often: the end of what streams, who is busy, what waits."""
