@@ -163,6 +163,7 @@ class Places:
 def spoken(items: Sequence[Part | ToolCall]) -> Message:
     """Return the assistant message that says these parts and makes these calls, in this order.
 
+    >>> from harken.core.messages import FunctionCall
     >>> spoken([TextPart("I look."), ToolCall("c1", FunctionCall("look", "{}"))]).content
     'I look.'
     """
