@@ -93,6 +93,34 @@ def test_json_is_one_object_an_answer(cli: Cli, script: str) -> None:
     }
 
 
+def test_json_says_what_the_whole_turn_used(cli: Cli, tmp_path: Path) -> None:
+    script = tmp_path / "counting.yaml"
+    counted = "usage: {input_tokens: 10, output_tokens: 2, cache_read_tokens: 4}"
+    script.write_text(
+        "rules:\n"
+        "- {pattern: make Ann, calls: [{task: {name: Ann, prompt: Tea}}], usage: {input_tokens: 1}}\n"
+        f"- {{answer: Tea., {counted}}}\n"
+    )
+    ran = cli.ok("chat", "--model", f"scripted:{script}", "-p", "make Ann", "--json")
+    assert ran.json["usage"] == {"input_tokens": 21, "output_tokens": 4, "cache_read_tokens": 8}
+    assert ran.json["cost_usd"] is None
+
+
+def test_a_prompt_may_be_piped_in(tmp_path: Path, script: str) -> None:
+    ran = start(tmp_path, "chat", "--model", script, "-p", "-", stdin="well,\nhello\n")
+    assert (ran.returncode, ran.stdout) == (0, b"Hi there.\n")
+    [log] = (tmp_path / "sessions").glob("*.jsonl")
+    assert said(log)[0] == ("user", "well,\nhello\n")
+
+
+def test_options_that_make_no_sense_are_refused(cli: Cli, script: str) -> None:
+    refused = cli.refused("chat", "--model", script, "--permission", "maybe", "-p", "hello")
+    assert "'maybe' is not one of 'ask', 'edits', 'all', 'plan'" in refused
+    refused = cli.refused("chat", "--model", script, "--allow", "/no/such/folder", "-p", "hello")
+    assert "does not exist" in refused
+    assert cli.sessions() == []
+
+
 @pytest.mark.req("S1-06")
 def test_the_chat_reads_prompts_answers_each_and_logs_all(tmp_path: Path, script: str) -> None:
     ran = start(tmp_path, "chat", "--model", script, stdin="hello\n\nmake Ann\nhello")

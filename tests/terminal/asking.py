@@ -1,4 +1,4 @@
-"""A chat whose tools ask the user: what a `Permissions` that asks would do, in small.
+"""A chat with tools that need the user's leave.
 
 Started by tests: `python asking.py HOME SCRIPT`.
 """
@@ -10,61 +10,60 @@ import sys
 
 from harken.cli.home import Home
 from harken.cli.opening import Wish, open_chat
+from harken.cli.plain import PlainChat, read_line, tell
+from harken.cli.plain_user import PlainUser
 from harken.cli.screen.face import Face
 from harken.cli.screen.screen import Screen
-from harken.cli.screen.surroundings import Surroundings
-from harken.world.result import Failed
-from harken.world.tool import Caller, tool
-from harken.world.user import Asked, Wanted
+from harken.cli.screen.surroundings import Surroundings, has_screen
+from harken.world.ask import ask_user
+from harken.world.tool import tool
 
 DIFF = "@@ -1,2 +1,2 @@\n a cup\n-of coffee\n+of tea\n"
 
 
-async def permitted(caller: Caller, name: str, subject: str, preview: str) -> None:
-    assert caller.user is not None
-    rules = (f"{name}({subject})", f"{name}(*)")
-    agent = caller.agent.name
-    wanted = Wanted(agent=agent, tool=name, subject=subject, preview=preview, rules=rules)
-    leave = await caller.user.permit(wanted)
-    if not leave.allowed:
-        raise Failed(f"the user said no: {leave.reason}")
-
-
 @tool
-async def brew(what: str, caller: Caller) -> str:
+async def brew(what: str) -> str:
     """Brew something."""
-    await permitted(caller, "brew", what, f"brew {what}")
     return "\n".join(f"cup {number} of {what}" for number in range(9))
 
 
 @tool
-async def edit(path: str, caller: Caller) -> str:
+async def edit(path: str) -> str:
     """Change a file."""
-    await permitted(caller, "edit", path, DIFF * 30)
     return DIFF
 
 
-@tool
-async def ask_user(question: str, caller: Caller) -> str:
-    """Ask the user."""
-    assert caller.user is not None
-    options = ("green tea", "black tea")
-    agent = caller.agent.name
-    return await caller.user.ask(Asked(agent=agent, question=question, options=options))
+async def preview_brew(what: str) -> str:
+    return f"brew {what}"
+
+
+async def preview_edit(path: str) -> str:
+    return DIFF * 30
+
+
+TOOLS = (
+    brew.guarded(by="what", preview=preview_brew),
+    edit.guarded(by="path", edits_files=True, preview=preview_edit),
+    ask_user,
+)
 
 
 def main() -> int:
     home, face = Home(sys.argv[1]), Face()
+    user = face.questions if has_screen() else PlainUser(read_line, tell)
     opened = open_chat(
         home,
         Wish(model=f"scripted:{sys.argv[2]}"),
-        user=face.questions,
+        user=user,
         on_chunk=face.ears.on_chunk,
-        tools=(brew, edit, ask_user),
+        tools=TOOLS,
     )
     where = Surroundings.here(home.folder / "history")
-    with opened.session:
-        return asyncio.run(Screen(face, opened, where).run())
+    with opened.session, asyncio.Runner() as runner:
+        if has_screen():
+            return runner.run(Screen(face, opened, where).run())
+        PlainChat(opened, runner, as_json=False).talk()
+    return 0
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ rules:
   - pattern: '^edit'
     calls: [{edit: {path: menu.txt}}]
   - pattern: '^ask'
-    calls: [{ask_user: {question: "Which tea?"}}]
+    calls: [{ask_user: {question: "Which tea?", options: [green tea, black tea]}}]
   - pattern: '^both'
     calls:
       - task: {name: Bob, instructions: You are Bob., prompt: brew}
@@ -89,7 +89,7 @@ def chat(tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     with ExitStack() as stack:
 
         def start(*arguments: str, asks: bool = False, **options: Any) -> Terminal:
-            command = [HARKEN, "chat", "--home", home, *arguments]
+            command: list[str | Path] = [HARKEN, "chat", "--home", home, *arguments]
             if not arguments:
                 command += ["--model", f"scripted:{script}"]
             if asks:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.terminal.conftest import Chat
 from tests.terminal.kit import CTRL_C, CTRL_D, ENTER
 
 
-def test_a_chat_begins_with_its_model_its_folder_and_how_to_get_help(chat: Chat) -> None:
+def test_a_chat_begins_with_its_model_its_folder_and_how_to_get_help(
+    chat: Chat, tmp_path: Path
+) -> None:
     terminal = chat()
     first, second, _, prompt, status = terminal.wait("ask").strip().splitlines()
     assert first.startswith("harken · scripted:tea.yaml · ")
@@ -17,7 +21,18 @@ def test_a_chat_begins_with_its_model_its_folder_and_how_to_get_help(chat: Chat)
     assert status.startswith("scripted:tea.yaml · ")
     terminal.type(CTRL_D)
     assert terminal.end() == 0
-    assert "chat --resume session_" in terminal.text
+    assert [*(tmp_path / "home" / "sessions").iterdir()] == []  # nothing was said
+
+
+def test_a_chat_ends_with_how_to_go_on_with_it(chat: Chat, tmp_path: Path) -> None:
+    terminal = chat()
+    terminal.say("hello")
+    terminal.wait("12 out")
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
+    [log] = (tmp_path / "home" / "sessions").glob("*.jsonl")
+    assert f"chat --resume {log.stem}" in terminal.text.replace("\n", "")
+    assert "type ahead" not in terminal.text
 
 
 def test_an_answer_is_typeset_when_it_is_finished_and_stands_there_once(chat: Chat) -> None:
@@ -71,16 +86,17 @@ def test_subagents_are_seen_to_be_born_and_what_they_say_is_folded(chat: Chat) -
     shown = terminal.wait("I heard", "2 agents")
     lines = [line for line in shown.splitlines() if line.strip()]
     at = lines.index("I will ask her.")
-    assert lines[at + 1 : at + 8] == [
+    assert lines[at + 1 : at + 7] == [
         "● task(Ann: Tea or coffee?)",
         "  + Ann",
         "  Ann: Tea.",
         "    Hot.",
         "    With milk.",
         "    In a cup.",
-        "    … 2 more lines (/show 14)",
     ]
-    terminal.say("/show 14")
+    more = re.fullmatch(r"    … 2 more lines \((/show \d+)\)", lines[at + 7])
+    assert more is not None
+    terminal.say(more[1])
     terminal.wait("On a tray.")
 
 
@@ -98,8 +114,6 @@ def test_escape_sequences_of_a_model_do_nothing(chat: Chat) -> None:
 
 
 def test_without_colour_nothing_is_coloured(chat: Chat) -> None:
-    import re
-
     terminal = chat(NO_COLOR="1")
     terminal.say("markdown")
     terminal.wait("3 dl")

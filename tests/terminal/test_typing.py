@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+from harken.session.verify import verify
 from tests.terminal.conftest import Chat
 from tests.terminal.kit import ALT_ENTER, CTRL_C, CTRL_D, ENTER, ESCAPE, UP
 
@@ -133,3 +136,32 @@ def test_ctrl_d_ends_also_while_a_turn_runs(chat: Chat, log: Callable[[], str]) 
     last, ended = log().splitlines()[-2:]
     assert '"content":"[interrupted]' in last
     assert "session_ended" in ended
+
+
+def test_a_terminal_that_goes_away_ends_the_chat_and_the_log_is_whole(
+    chat: Chat, tmp_path: Path
+) -> None:
+    terminal = chat()
+    terminal.type("slow" + ENTER)
+    terminal.wait("First")
+    terminal.process.ptyproc.fileobj.close()
+    deadline = time.monotonic() + 10
+    while terminal.process.isalive():
+        assert time.monotonic() < deadline, "it goes on without its terminal"
+        time.sleep(0.01)
+    [log] = (tmp_path / "home" / "sessions").glob("*.jsonl")
+    assert verify(log) == []
+    assert "[interrupted]" in log.read_text()
+
+
+def test_who_ends_the_program_from_outside_gets_a_clean_terminal(
+    chat: Chat, log: Callable[[], str]
+) -> None:
+    terminal = chat()
+    terminal.type("slow" + ENTER)
+    terminal.wait("First")
+    terminal.process.kill(signal.SIGTERM)
+    assert terminal.end() == 143
+    assert "session_ended" in log()
+    assert "type ahead" not in terminal.text
+    assert terminal.written.rindex("\x1b[?2004l") > terminal.written.rindex("\x1b[?2004h")

@@ -13,8 +13,9 @@ import click
 
 from harken.cli.commands import MODES
 from harken.cli.home import Home, command_line, home_option, json_option
-from harken.cli.opening import Wish, open_chat
-from harken.cli.plain import PlainChat, report
+from harken.cli.opening import Opened, Wish, open_chat
+from harken.cli.plain import PlainChat, read_line, report, somebody_types, tell
+from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
 from harken.world.permissions.permissions import Mode
 
@@ -102,15 +103,26 @@ def talk_on_screen(home: Home, wish: Wish) -> int:
     where = Surroundings.here(home.folder / "history")
     with opened.session as session:
         code = asyncio.run(Screen(face, opened, where).run())
+        if wish.old is None and is_untouched(opened):
+            session.close()
+            session.path.unlink()  # nothing was said, so there is nothing to keep
+            return code
         session.end("chat")
     again = command_line("chat", "--resume", session.path.stem)
     click.secho(f"\nkept; go on with: {again}", dim=True)
     return code
 
 
+def is_untouched(opened: Opened) -> bool:
+    """Whether nobody has said anything in a session yet."""
+    transcripts = (opened.session.agent(id_).transcript for id_ in opened.session.agents)
+    return all(entry.role == "system" for entries in transcripts for entry in entries or ())
+
+
 def talk_in_lines(home: Home, wish: Wish, prompt: str | None, *, as_json: bool) -> int:
-    """Talk in plain lines, or say one `prompt`. Nobody is there whom agents could ask."""
-    opened = open_chat(home, wish)
+    """Talk in plain lines, or say one `prompt`: then nobody is there whom agents could ask."""
+    can_ask = prompt is None and somebody_types()
+    opened = open_chat(home, wish, user=PlainUser(read_line, tell) if can_ask else None)
     with opened.session as session, asyncio.Runner() as runner:
         report(opened, resumed=wish.old is not None)
         chat = PlainChat(opened, runner, as_json=as_json)

@@ -23,6 +23,11 @@ from harken.core.text import LoggedString
 from harken.errors import ModelError
 
 
+def somebody_types() -> bool:
+    """Whether a person is at both ends, and can be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def report(opened: Opened, *, resumed: bool) -> None:
     """Say on standard error which session this is, and what was found in its log."""
     session = opened.session
@@ -63,7 +68,7 @@ class PlainChat:
         """Say what is typed, until the end of the input."""
         if self.opened.primary.cut_off:
             self.explain("The last turn was cut off")
-        is_typed = sys.stdin.isatty() and sys.stdout.isatty()
+        is_typed = somebody_types()
         while not self._ended and (line := read_line()) is not None:
             if is_typed and is_command(line.strip()):
                 run_command(self, line)
@@ -124,10 +129,14 @@ class PlainChat:
         }
 
 
-def read_line() -> str | None:
-    """Return the next line of input, None at its end."""
+def read_line(prompt: str = "> ") -> str | None:
+    """Return the next line of input, None at its end; a person is shown the prompt."""
     try:
-        return input("> " if sys.stdin.isatty() else "")
+        if somebody_types():
+            return input(prompt)
+        if sys.stdin.isatty():
+            click.echo(prompt, nl=False, err=True)  # answers alone go to standard output
+        return input()
     except EOFError:
         if sys.stdin.isatty():
             click.echo(err=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from harken.core.events import AgentCreated, Event, LlmResponse, TranscriptEntry
+from harken.core.events import Event, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.views.written import count
 
@@ -35,9 +35,6 @@ class Tally:
     """Calls of tools, and structural actions."""
     agents: set[AgentId] = field(default_factory=set)
     """Who called a model."""
-    born: int = 0
-    models: dict[str, None] = field(default_factory=dict)
-    """The models that answered, as the log names them, first first."""
 
     def add(self, event: Event) -> None:
         """Count an event."""
@@ -46,8 +43,6 @@ class Tally:
                 self._add_response(event)
             case TranscriptEntry(role="assistant"):
                 self.actions += len(event.tool_calls or ())
-            case AgentCreated(relation="subagent"):
-                self.born += 1
             case _:
                 pass
 
@@ -55,8 +50,6 @@ class Tally:
         self.model_calls += 1
         if response.agent_id is not None:
             self.agents.add(response.agent_id)
-        if response.model is not None:
-            self.models[response.model] = None
         if response.usage is not None:
             for name in response.usage.__struct_fields__:
                 count = getattr(response.usage, name)

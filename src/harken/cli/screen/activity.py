@@ -11,6 +11,8 @@ from harken.cli.tally import tokens_text
 from harken.core.chunks import CallDelta, Chunk, TextDelta, ThinkingDelta
 from harken.core.events import AgentMoved, Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import USER, AgentId
+from harken.core.messages import FunctionCall
+from harken.world.tool import Tool
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MOST = 6
@@ -36,6 +38,8 @@ class Activity:
     """Who is busy. Times are those of one clock, in seconds."""
 
     agents: dict[AgentId, Doing] = field(default_factory=dict)
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    """Which know what their calls are about."""
 
     def __bool__(self) -> bool:
         return bool(self.agents)
@@ -68,7 +72,7 @@ class Activity:
             case LlmRequest():
                 self.agents[agent] = Doing("waiting for the model", now)
             case TranscriptEntry(role="assistant") if event.tool_calls:
-                calls = {call.id: _text(call.function) for call in event.tool_calls}
+                calls = {call.id: self._text(call.function) for call in event.tool_calls}
                 self.agents[agent] = Doing("running", now, calls=calls)
             case TranscriptEntry(role="tool"):
                 self._got(agent, event.tool_call_id or "")
@@ -86,6 +90,9 @@ class Activity:
             doing.calls.pop(call, None)
             if not doing.calls:
                 del self.agents[agent]
+
+    def _text(self, call: FunctionCall) -> str:
+        return call_text(call.name, call.arguments, self.tools.get(call.name))
 
     def clear(self) -> None:
         """Nobody is busy any more: the turn has ended."""
@@ -111,10 +118,6 @@ class Activity:
         if left := len(self.agents) - len(shown):
             rows.append([("dim", f"  … and {left} more agents")])
         return rows
-
-
-def _text(function: object) -> str:
-    return call_text(getattr(function, "name", "?"), getattr(function, "arguments", ""))
 
 
 def _state(doing: Doing, now: float) -> str:

@@ -7,8 +7,9 @@ failure is red, a diff has its colours.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import unified_diff
 from typing import Any
 
 from harken.agents.actions import lenient
@@ -17,11 +18,15 @@ from harken.cli.screen.styled import Line, clean, shorten
 from harken.cli.terminal import one_line
 from harken.core.messages import Content
 from harken.views.words import words
+from harken.views.written import count
 from harken.world.tool import Tool
 
 FOLDED = 4
 """How many lines of a result are shown."""
 FOLDED_DIFF = 16
+SHORT = 2
+_COMPARED = 1000
+"""Lines in which differences are looked for: that takes the square of their number."""
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _OTHER_NAMES = {"user_prompt": "prompt", "system_prompt": "instructions"}
 
@@ -58,6 +63,9 @@ def _about(name: str, arguments: Mapping[str, Any], tool: Tool | None) -> str:
         return _parts(_listed(named.get("speakers")), named.get("prompt"))
     if tool is not None and tool.subject is not None and tool.subject in arguments:
         return _value(arguments[tool.subject])
+    required: Sequence[str] = tool.parameters.get("required", ()) if tool is not None else ()
+    if len(required) == 1 and required[0] in arguments:
+        return _value(arguments[required[0]])
     if len(arguments) == 1:
         return _value(next(iter(arguments.values())))
     return ", ".join(f"{key}={shorten(_value(value), 60)}" for key, value in arguments.items())
@@ -75,6 +83,27 @@ def _value(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
+def change_lines(arguments: str) -> list[Line]:
+    r"""Return what an edit changed, from its arguments: the lines that went and that came.
+
+    >>> change_lines('{"old_string": "a\\nb", "new_string": "a\\nc"}')
+    [[('dim', ' a')], [('red', '-b')], [('green', '+c')]]
+    """
+    known = lenient(arguments)
+    old, new = known.get("old_string"), known.get("new_string")
+    if not isinstance(old, str) or not isinstance(new, str):
+        return []
+    before, after = old.splitlines(), new.splitlines()
+    if len(before) + len(after) > _COMPARED:
+        return []
+    lines = [*unified_diff(before, after, n=1, lineterm="")][3:]
+    shown = lines if len(lines) <= FOLDED_DIFF + 1 else lines[:FOLDED_DIFF]
+    styled = diff_lines(shown, "dim")
+    if left := len(lines) - len(shown):
+        styled.append([("dim", f"… {count(left, 'more line')} of the change")])
+    return styled
+
+
 def plain_lines(text: str) -> list[str]:
     r"""Return the lines of a tool's output as a terminal would leave them standing.
 
@@ -87,13 +116,16 @@ def plain_lines(text: str) -> list[str]:
     return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
 
 
-def folded(content: Content, *, is_error: bool = False) -> Folded:
-    """Return the beginning of a result."""
+def folded(content: Content, *, is_error: bool = False, was_read: bool = False) -> Folded:
+    """Return the beginning of a result; of what was only read (`was_read`), nothing but how much.
+
+    What is short is whole.
+    """
     text = words(content)
     lines = plain_lines(text) if text.strip() else []
     in_diff = not is_error and is_diff(text)
-    most = FOLDED_DIFF if in_diff else FOLDED
-    shown = lines if len(lines) <= most + 1 else lines[:most]
+    most = FOLDED_DIFF if in_diff else 0 if was_read and not is_error else FOLDED
+    shown = lines if len(lines) <= max(most + 1, SHORT) else lines[:most]
     style = "red" if is_error else "dim"
     styled = diff_lines(shown, "dim") if in_diff else [[(style, clean(line))] for line in shown]
     return Folded(styled, len(lines) - len(shown))

@@ -43,6 +43,14 @@ class SteadyOutput(Vt100_Output):
         if not self._holding:
             super().flush()
 
+    def mark(self) -> int:
+        """Return how much is held back now, for `since`."""
+        return len(self._buffer)
+
+    def since(self, mark: int) -> str:
+        """Return what was written since then and is still held back."""
+        return "".join(self._buffer[mark:])
+
     @property
     def responds_to_cpr(self) -> bool:
         """Never ask where the cursor is: nothing here has to know, and answers mix with keys."""
@@ -63,6 +71,8 @@ class Canvas(Renderer):
     _rows: Sequence[_Row] = ()
     """The live rows that stand on the terminal, right above the layout."""
     _wanted: Sequence[_Row] = ()
+    _replay: str | None = None
+    """What draws the layout again as it stands there; None where that is not known."""
 
     def __init__(
         self, app: Application[Any], output: SteadyOutput, ink: Ink, *, reflows: bool
@@ -72,7 +82,7 @@ class Canvas(Renderer):
         `reflows` says whether the terminal breaks rows anew when it becomes narrower.
         """
         self._app, self._ink, self._reflows = app, ink, reflows
-        self._held = output.held
+        self._steady = output
         super().__init__(app.renderer.style, output)
         app.renderer = self
 
@@ -92,41 +102,59 @@ class Canvas(Renderer):
         self.want(lines)
         if not self._is_drawn():
             return
-        if len(self._fitting()) == len(self._rows) and self._last_size == self.output.get_size():
-            with self._held():
+        with self._steady.held():
+            if len(self._fitting()) == len(self._rows) and not self._is_resized():
                 self._patch()
-        else:
-            self.render(self._app, self._app.layout)
+            else:
+                self._draw_again("")
 
     def print_above(self, text: str, lines: Sequence[Line]) -> None:
         """Print finished rows, each ended by a newline, above these live rows."""
         self.want(lines)
-        with self._held():
-            was_drawn = self._is_drawn()
-            if was_drawn:
-                self.erase()
-            self.output.write_raw(text.replace("\n", "\r\n"))
-            if was_drawn:
-                self.render(self._app, self._app.layout)
+        text = text.replace("\n", "\r\n")
+        with self._steady.held():
+            if self._is_drawn():
+                self._draw_again(text)
+            else:
+                self.output.write_raw(text)
+
+    def _draw_again(self, text: str) -> None:
+        """Print a text where live rows and layout stand, and draw these below it.
+
+        The layout is not worked out again where it was drawn in one go and has not changed since.
+        """
+        replay = self._replay
+        if replay is None or self._is_resized():
+            self.erase()
+            self.output.write_raw(text)
+            self._app.render_counter += 1  # what controls remember is of the drawing before
+            self.render(self._app, self._app.layout)
+            return
+        up = self._cursor_pos.y + len(self._rows)
+        self.output.write_raw(f"\x1b[{up}A\r\x1b[J" if up else "\r\x1b[J")
+        self.output.enable_autowrap()
+        self.output.write_raw(text)
+        self._draw_rows(self._fitting())
+        self.output.write_raw(replay)
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:  # noqa: FBT002 - prompt_toolkit's signature
-        with self._held():
+        with self._steady.held():
             if is_done:
                 self._wanted = []
             size = self.output.get_size()
             height = layout.container.preferred_height(size.columns, size.rows).preferred
             rows = self._fitting(height)
-            last = self._last_screen
-            is_resized = self._last_size not in (None, size)
-            shrinks = last is not None and last.height > height
-            if is_resized or shrinks or len(rows) != len(self._rows):
+            shrinks = self._last_screen is not None and self._last_screen.height > height
+            if self._is_resized() or shrinks or len(rows) != len(self._rows):
                 self.erase()
-            if last is None or not self._is_drawn():
-                self.output.write_raw("".join(f"{row.drawn}\r\n" for row in rows))
-                self._rows = rows
+            is_new = not self._is_drawn()
+            if is_new:
+                self._draw_rows(rows)
             else:
                 self._patch(height)
+            mark = self._steady.mark()
             super().render(app, layout, is_done)
+            self._replay = self._steady.since(mark) if is_new and not is_done else None
 
     def erase(self, leave_alternate_screen: bool = True) -> None:  # noqa: FBT002 - as above
         above = self._height_above() if self._rows else 0
@@ -135,7 +163,7 @@ class Canvas(Renderer):
 
     def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:  # noqa: FBT002 - as above
         """Forget what stands on the terminal: it stays there, or it was erased."""
-        self._rows = ()
+        self._rows, self._replay = (), None
         super().reset(_scroll, leave_alternate_screen)
 
     def _row(self, line: Line, width: int) -> _Row:
@@ -144,6 +172,13 @@ class Canvas(Renderer):
 
     def _is_drawn(self) -> bool:
         return self._last_screen is not None
+
+    def _is_resized(self) -> bool:
+        return self._last_size not in (None, self.output.get_size())
+
+    def _draw_rows(self, rows: Sequence[_Row]) -> None:
+        self.output.write_raw("".join(f"{row.drawn}\r\n" for row in rows))
+        self._rows = rows
 
     def _fitting(self, below: int | None = None) -> Sequence[_Row]:
         """Return the last live rows, as many as there is room for above the layout."""

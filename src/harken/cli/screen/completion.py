@@ -113,8 +113,9 @@ class InputCompleter(Completer):
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
         before = document.text_before_cursor
-        if before.startswith("/") and not re.search(r"\s", before) and "/" not in before[1:]:
-            yield from _commands(before)
+        if commands := list(_commands(before)):
+            yield from commands
+            return
         word = _WORD.search(before)
         if word is None:
             return
@@ -143,7 +144,8 @@ class InputCompleter(Completer):
 
 
 def _commands(begun: str) -> Iterator[Completion]:
-    for command in COMMANDS.values():
+    """Yield the commands that begin like this; `/` alone is the beginning of all."""
+    for command in COMMANDS.values() if begun.startswith("/") else ():
         name = f"/{command.name}"
         if name.startswith(begun):
             yield Completion(name, -len(begun), display_meta=command.meaning)

@@ -25,7 +25,7 @@ def diff_lines(lines: Iterable[str], plain: str = "") -> list[Line]:
 
 
 def _style(line: str) -> str:
-    if line.startswith(("---", "+++")):
+    if line.startswith(("--- ", "+++ ")):
         return "dim"
     if _HUNK.match(line):
         return "cyan"

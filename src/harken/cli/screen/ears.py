@@ -19,11 +19,13 @@ Heard: TypeAlias = Event | tuple[AgentId, Chunk]
 
 
 class Ears:
-    """Notes what is heard, in order, and gives it on in batches."""
+    """Notes what is heard, in order, and gives it on in batches: events soon, chunks when asked."""
 
     def __init__(self) -> None:
-        self.take: Callable[[Sequence[Heard]], None] = lambda _: None
-        """Called in the event loop, soon after something was heard."""
+        self.take: Callable[[Sequence[Heard]], None] = _nobody
+        """Called in the event loop with a batch."""
+        self.streaming: Callable[[], None] = _nobody
+        """Told in the event loop that there are chunks; `give_on` gives them on."""
         self._heard: deque[Heard] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = False
@@ -31,7 +33,6 @@ class Ears:
     def open(self) -> None:
         """Give on from now on, in the running event loop."""
         self._loop = asyncio.get_running_loop()
-        self._wake()
 
     def close(self) -> None:
         """Give on what was heard, and nothing after that."""
@@ -39,14 +40,18 @@ class Ears:
         self._loop = None
 
     def on_chunk(self, agent_id: AgentId, chunk: Chunk) -> None:
-        """Note a piece of an answer. A `Runtime.on_chunk`."""
+        """Note a piece of an answer. A `Runtime.on_chunk`, called in the event loop."""
         self._heard.append((agent_id, chunk))
-        self._wake()
+        if self._loop is not None:
+            self.streaming()
 
     def on_event(self, event: Event) -> None:
         """Note an event, in any thread. A listener of the session."""
         self._heard.append(event)
-        self._wake()
+        loop = self._loop
+        if loop is not None and not self._woken and not loop.is_closed():
+            self._woken = True
+            loop.call_soon_threadsafe(self.give_on)
 
     def give_on(self) -> None:
         """Give on all that was heard until now."""
@@ -57,8 +62,6 @@ class Ears:
         if batch:
             self.take(batch)
 
-    def _wake(self) -> None:
-        loop = self._loop
-        if loop is not None and not self._woken and not loop.is_closed():
-            self._woken = True
-            loop.call_soon_threadsafe(self.give_on)
+
+def _nobody(*_: object) -> None:
+    """Do nothing: there is no screen yet."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-FRAME_S = 0.04
+FRAME_S = 0.05
 
 
 @dataclass(slots=True)
@@ -15,26 +15,19 @@ class Pace:
 
     draw: Callable[[], None]
     frame_s: float = FRAME_S
-    _drawn_at: float = -1.0
-    _later: asyncio.TimerHandle | None = field(default=None)
+    _drawn_at: float = float("-inf")
+    _later: asyncio.Handle | None = field(default=None)
 
     def ask(self) -> None:
-        """Draw now, or as soon as it may be. To be called in the event loop."""
+        """Draw as soon as it may be, from the running event loop."""
         if self._later is not None:
             return
         loop = asyncio.get_running_loop()
         wait = self._drawn_at + self.frame_s - loop.time()
-        if wait <= 0:
-            self._draw(loop)
-        else:
+        if wait > 0:
             self._later = loop.call_later(wait, self._draw, loop)
-
-    def drawn(self) -> None:
-        """Note that everything was just drawn for another reason."""
-        self._drawn_at = asyncio.get_running_loop().time()
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
+        else:
+            self._later = loop.call_soon(self._draw, loop)
 
     def _draw(self, loop: asyncio.AbstractEventLoop) -> None:
         self._later, self._drawn_at = None, loop.time()

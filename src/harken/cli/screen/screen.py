@@ -15,7 +15,7 @@ from harken.agents.smart import SmartAgent
 from harken.cli.opening import Opened
 from harken.cli.screen.activity import Activity
 from harken.cli.screen.arming import Arming
-from harken.cli.screen.calls import folded, whole
+from harken.cli.screen.calls import whole
 from harken.cli.screen.completion import InputCompleter
 from harken.cli.screen.ears import Heard
 from harken.cli.screen.face import Face
@@ -24,6 +24,7 @@ from harken.cli.screen.greeting import greeting, model_text, past_events, replay
 from harken.cli.screen.hands import Hands
 from harken.cli.screen.keys import bindings
 from harken.cli.screen.layout import Inputs, Shown
+from harken.cli.screen.pace import Pace
 from harken.cli.screen.piece import Piece, Rows, note
 from harken.cli.screen.questions import ask_lines, preview_lines
 from harken.cli.screen.stage import Stage
@@ -53,8 +54,10 @@ class Screen:
         """Prepare everything; nothing is drawn before `run`."""
         self.opened, self.session, self.runtime = opened, opened.session, opened.runtime
         self.where, self.ears, self.questions = where, face.ears, face.questions
-        self.ears.take, self.questions.changed = self._take, self._question_changed
-        self.activity, self.stream = Activity(), Stream()
+        self.pace = Pace(self._frame)
+        self.ears.take, self.ears.streaming = self._take, self.pace.ask
+        self.questions.changed = self._question_changed
+        self.activity, self.stream = Activity(tools=opened.runtime.world.tools), Stream()
         self.teller = Teller(opened.session.state, opened.runtime.world.tools)
         self.arming = Arming(self._refocus)
         self.turns = Turns(opened, self._turn_ended, self._fail)
@@ -78,8 +81,6 @@ class Screen:
         self._ticking = False
         self._streamed: MessageId | None = None
         """The last answer that was shown while it streamed."""
-        self._result: TranscriptEntry | None = None
-        """The last result that was folded."""
 
     async def run(self) -> int:
         """Talk until the user ends it; return the exit code. Raises what a turn must not raise."""
@@ -132,11 +133,20 @@ class Screen:
             return
         if pieces:
             self.stage.print(pieces)
-            self.stage.pace.drawn()
-        else:
-            self.stage.pace.ask()
+        if any(not isinstance(heard, tuple) for heard in batch):
+            self.stage.refresh()  # what the status line says may have changed
         if not self._ticking:
             self._tick()
+
+    def _frame(self) -> None:
+        """Draw what changes often."""
+        self.ears.give_on()
+        if self.questions.current is not None:
+            self.inputs.refocus()  # a search may have ended
+        try:
+            self.stage.paint()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
 
     def _pieces(self, heard: Heard) -> Iterator[Piece]:
         now = asyncio.get_running_loop().time()
@@ -154,15 +164,9 @@ class Screen:
             if heard.agent_id == self.teller.primary:
                 streamed = self.stream.has_shown
                 yield from self.stream.end(now)
-            if isinstance(heard, TranscriptEntry):
-                self._remember(heard, streamed=streamed)
+            if streamed and isinstance(heard, TranscriptEntry) and heard.role == "assistant":
+                self._streamed = heard.message_id
         yield from self.teller.tell(heard, streamed=streamed)
-
-    def _remember(self, entry: TranscriptEntry, *, streamed: bool) -> None:
-        if streamed and entry.role == "assistant":
-            self._streamed = entry.message_id
-        if entry.role == "tool" and folded(entry.content, is_error=entry.is_error).more:
-            self._result = entry
 
     def _count(self, event: Event) -> None:
         """Keep the sums of the session."""
@@ -210,7 +214,7 @@ class Screen:
         """Draw while somebody is busy: times go on."""
         self._ticking = self.turns.running
         if self._ticking:
-            self.stage.pace.ask()
+            self.pace.ask()
             asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _status(self) -> Line:
@@ -269,10 +273,11 @@ class Screen:
 
     def show_result(self) -> None:
         """Print the last result that was folded, whole."""
-        if self._result is None:
+        entry = self.teller.last_folded
+        if entry is None:
             self.hint("no result was folded")
         else:
-            self.stage.print([Rows("summary", whole(self._result.content))])
+            self.stage.print([Rows("summary", whole(entry.content))])
 
     def show_preview(self) -> None:
         """Print all of what a question is about."""

@@ -19,7 +19,6 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from harken.cli.screen.canvas import Canvas, SteadyOutput
 from harken.cli.screen.ink import Ink
 from harken.cli.screen.layout import STYLE
-from harken.cli.screen.pace import Pace
 from harken.cli.screen.piece import Piece, note
 from harken.cli.screen.printer import WIDEST, Printer
 from harken.cli.screen.styled import Line, clean
@@ -51,7 +50,6 @@ class Stage:
         )
         self.app.ttimeoutlen, self.app.timeoutlen = _ESCAPE_WAIT_S, _SEQUENCE_WAIT_S
         self.printer = Printer(ink)
-        self.pace = Pace(self.paint)
         self._canvas = Canvas(self.app, self.output, ink, reflows=where.reflows)
         self._live = live
         self._away = False

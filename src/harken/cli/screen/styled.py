@@ -51,7 +51,7 @@ def wrap(line: Sequence[Span], width: int, indent: str = "") -> list[Line]:
     Further rows begin with `indent`. An empty line is one empty row.
 
     >>> wrap([("", "to be "), ("bold", "or not")], 8, "  ")
-    [[('', 'to be ')], [('', '  '), ('bold', 'or not')]]
+    [[('', 'to be '), ('bold', 'or')], [('', '  '), ('bold', 'not')]]
     """
     text = "".join(part for _, part in line)
     if cells(text) <= width:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harken.cli.screen.blocks import Blocks
-from harken.cli.screen.calls import FOLDED, call_text, folded
+from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded
 from harken.cli.screen.piece import INDENT, Piece, Prose, Rows, note
 from harken.cli.screen.styled import PROMPT, Line, Span, clean
 from harken.core.events import (
@@ -57,6 +57,8 @@ class Teller:
     """Whether the session runs: then the end of a turn shows an answer that did not stream."""
     heard_as: dict[MessageId, str] = field(default_factory=dict)
     """Answers that the user got in other words, for a session that is shown again."""
+    last_folded: TranscriptEntry | None = None
+    """The last result that was not shown whole."""
     _calls: dict[tuple[AgentId, str], FunctionCall] = field(default_factory=dict)
 
     def tell(self, event: Event, *, streamed: bool = False) -> Iterator[Piece]:
@@ -133,8 +135,8 @@ class Teller:
         name = self.name(event.agent_id)
         above = self.state.agents.get(agent.parent) if agent and agent.parent else None
         if event.relation == "hook":
-            watched = self.name(agent.parent) if agent else "?"
-            return self._noted(event.agent_id, f"+ hook {name} watches {watched}")
+            watched = agent.parent if agent else None
+            return self._noted(watched, f"+ hook {name} watches {self.name(watched)}")
         has_own = event.language_model and above and event.language_model != above.language_model
         model = f" ({clean(event.language_model or '')})" if has_own else ""
         return self._noted(event.agent_id, f"+ {name}{model}")
@@ -184,10 +186,14 @@ class Teller:
         was_told = call.name in _AT_ONCE
         if was_told and not entry.is_error:
             return  # what was said, and who was born, was told then
-        result = folded(entry.content, is_error=entry.is_error)
-        lines: list[Line] = [[("", INDENT), *line] for line in result.lines]
+        tool = self.tools.get(call.name)
+        was_read = tool is not None and tool.reads_only
+        result = folded(entry.content, is_error=entry.is_error, was_read=was_read)
+        changed = [] if entry.is_error else change_lines(call.arguments)
+        lines: list[Line] = [[("", INDENT), *line] for line in [*result.lines, *changed]]
         if result.more:
-            lines.append(_more(result.more, entry.message_id))
+            self.last_folded = entry
+            lines.append(_more(result.more, entry.message_id, is_all=not result.lines))
         if not was_told:
             lines.insert(0, self._call_line(agent, call, is_error=entry.is_error))
         yield Rows("action", lines, self.depth(agent.id), hanging=4)
@@ -259,10 +265,11 @@ def rewritten(events: Iterable[Event]) -> dict[MessageId, str]:
     }
 
 
-def _more(left: int, message_id: MessageId) -> Line:
+def _more(left: int, message_id: MessageId, *, is_all: bool = False) -> Line:
     number = number_of(message_id, "msg_")
     name = message_id if number is None else number
-    text = f"… {count(left, 'more line')} (/show {clean(str(name))})"
+    lines = count(left, "line" if is_all else "more line")
+    text = f"… {lines} (/show {clean(str(name))})"
     return [("dim", INDENT + text)]
 
 

@@ -1,0 +1,169 @@
+"""Calls and results, folded to what a person wants to see; and who is busy with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from harken.cli.screen.activity import MOST, Activity
+from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded, plain_lines, whole
+from harken.core.chunks import CallDelta, Finish, TextDelta, ThinkingDelta
+from harken.core.events import AgentMoved, LlmRequest, LlmResponse, TranscriptEntry
+from harken.core.ids import USER, AgentId, MessageId
+from harken.core.messages import ContentPart, FunctionCall, ImagePart, TextPart, ToolCall
+from harken.world.tool import tool
+
+MAIN, ANN = AgentId("agent_001"), AgentId("agent_002")
+
+
+def texts(lines: list[list[tuple[str, str]]]) -> list[str]:
+    return ["".join(text for _, text in line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("now", "", "now()"),
+        ("now", "{}", "now()"),
+        ("bash", '{"command": "ls\\n -l"}', "bash(ls -l)"),
+        ("grep", '{"pattern": "tea", "limit": 3}', "grep(pattern=tea, limit=3)"),
+        ("task", '{"name": "Ann"}', "task(Ann)"),
+        ("task", '{"name": "Ann", "user_prompt": "Tea?"}', "task(Ann: Tea?)"),
+        ("discuss", '{"speakers": ["A", "B"], "prompt": "Hi"}', "discuss(A, B: Hi)"),
+        ("discuss", '{"speakers": 3}', "discuss(3)"),
+        ("bash", '{"no json', 'bash({"no json)'),
+        ("bash", "[1]", "bash([1])"),
+        ("a\x1b", '{"x": "\\u001b"}', "a\\x1b(\\x1b)"),
+    ],
+)
+def test_a_call_is_one_line_that_says_what_it_is_about(
+    name: str, arguments: str, text: str
+) -> None:
+    assert call_text(name, arguments) == text
+
+
+def test_a_tool_may_say_which_argument_it_is_about() -> None:
+    @tool
+    def edit(path: str, old: str) -> None:
+        """Edit."""
+
+    arguments = '{"path": "a.py", "old": "x"}'
+    assert call_text("edit", arguments, edit.guarded(by="path")) == "edit(a.py)"
+
+
+def test_output_is_shown_as_a_terminal_would_leave_it() -> None:
+    assert plain_lines("a\r\nb\x1b[1;31mc\x1b[0m\n\n") == ["a", "bc"]
+    assert plain_lines("1%\r50%\r100%\ndone") == ["100%", "done"]
+
+
+def test_a_result_is_its_first_lines_and_how_many_more_there_are() -> None:
+    lines = [f"line {number}" for number in range(20)]
+    result = folded("\n".join(lines))
+    assert (texts(result.lines), result.more) == (lines[:FOLDED], 20 - FOLDED)
+    assert texts(whole("\n".join(lines))) == lines
+    just = folded("\n".join(lines[: FOLDED + 1]))
+    assert (len(just.lines), just.more) == (FOLDED + 1, 0)  # a note would take as much room
+
+
+def test_a_failure_is_red_and_an_empty_result_is_nothing() -> None:
+    assert folded("Error: no", is_error=True).lines == [[("red", "Error: no")]]
+    assert folded("").lines == []
+    assert folded(None).lines == []
+
+
+def test_a_result_of_parts_shows_their_texts_and_marks() -> None:
+    content: list[ContentPart] = [TextPart("a cup"), ImagePart(media_type="image/png", data="x")]
+    assert texts(folded(content).lines) == ["a cup", "", "[image image/png]"]
+
+
+def test_a_diff_has_its_colours_and_more_room() -> None:
+    diff = "@@ -1,9 +1,9 @@\n" + "-a\n+b\n c\n" * 20
+    result = folded(diff)
+    assert result.lines[1:4] == [[("red", "-a")], [("green", "+b")], [("dim", " c")]]
+    assert result.more == 61 - 16
+
+
+def test_what_an_edit_changed_is_seen_from_its_arguments() -> None:
+    assert change_lines('{"old_string": "a\\nb\\nc", "new_string": "a\\nB\\nc"}') == [
+        [("dim", " a")],
+        [("red", "-b")],
+        [("green", "+B")],
+        [("dim", " c")],
+    ]
+    for odd in ("", "[]", '{"old_string": 1, "new_string": "x"}', '{"old_string": "x"}'):
+        assert change_lines(odd) == []
+
+
+def test_a_huge_edit_is_not_compared() -> None:
+    assert change_lines('{"old_string": "%s", "new_string": "b"}' % ("a\\n" * 5000)) == []
+
+
+def request(agent: AgentId = MAIN) -> LlmRequest:
+    return LlmRequest(agent_id=agent, context=[], count=0, context_hash="", model="m")
+
+
+def acting(*names: str) -> TranscriptEntry:
+    made = [ToolCall(name, FunctionCall(name, "")) for name in names]
+    return TranscriptEntry(agent_id=MAIN, role="assistant", tool_calls=made)
+
+
+def result(call: str) -> TranscriptEntry:
+    return TranscriptEntry(agent_id=MAIN, role="tool", tool_call_id=call, name=call)
+
+
+def shown(activity: Activity, now: float = 10.0, **options: tuple[str, ...]) -> list[str]:
+    names = {MAIN: "main", ANN: "Ann"}
+    return [text[2:] for text in texts(activity.lines(names, now, **options))]
+
+
+def test_a_busy_agent_waits_thinks_writes_and_runs_its_calls() -> None:
+    activity = Activity()
+    activity.hear(request(), 8.0)
+    assert shown(activity) == ["main waiting for the model 2s"]
+    activity.hear_chunk(MAIN, ThinkingDelta("x" * 40), 9.0)
+    assert shown(activity) == ["main thinking 1s · ~10 tokens"]
+    activity.hear_chunk(MAIN, TextDelta("x" * 40), 9.5)
+    assert shown(activity) == ["main writing ~20 tokens"]
+    activity.hear_chunk(MAIN, CallDelta(0, "{}", "c", "bash"), 9.5)
+    activity.hear_chunk(MAIN, Finish(stop_reason="tool_use"), 9.5)
+    assert shown(activity) == ["main writing a call ~20 tokens"]
+    activity.hear(acting("ls", "cat"), 9.5)
+    activity.hear(LlmResponse(agent_id=MAIN, request=MessageId("msg_001")), 9.5)
+    assert shown(activity) == ["main running 2 calls: ls(), cat()"]
+    activity.hear(result("ls"), 9.5)
+    assert shown(activity) == ["main running cat()"]
+    activity.hear(result("cat"), 9.5)
+    assert not activity
+
+
+def test_who_asks_waits_for_the_user_and_who_is_gone_is_not_busy() -> None:
+    activity = Activity()
+    activity.hear(request(), 9.5)
+    activity.hear(request(ANN), 9.5)
+    assert shown(activity, asking=("Ann",)) == [
+        "main waiting for the model",
+        "Ann  waiting for you",
+    ]
+    activity.hear(AgentMoved(agent_id=ANN, place="gone"), 9.6)
+    assert shown(activity) == ["main waiting for the model"]
+    activity.clear()
+    assert shown(activity) == []
+
+
+def test_the_user_is_never_busy() -> None:
+    activity = Activity()
+    activity.hear(TranscriptEntry(agent_id=USER, role="assistant", content="yes"), 1.0)
+    assert not activity
+
+
+def test_of_many_agents_some_are_shown() -> None:
+    activity = Activity()
+    for number in range(MOST + 3):
+        activity.hear(request(AgentId(f"a{number}")), 9.5)
+    assert shown(activity)[-1] == "… and 3 more agents"
+
+
+def test_what_was_only_read_is_not_shown_but_what_is_short() -> None:
+    lines = "one\ntwo\nthree"
+    assert (folded(lines, was_read=True).lines, folded(lines, was_read=True).more) == ([], 3)
+    assert texts(folded("one\ntwo", was_read=True).lines) == ["one", "two"]
+    assert texts(folded(lines, was_read=True, is_error=True).lines) == ["one", "two", "three"]

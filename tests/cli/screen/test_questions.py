@@ -1,0 +1,183 @@
+"""Questions: what keys and typed lines answer, one question after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from harken.cli.screen.arming import Arming
+from harken.cli.screen.questions import Questions, ask_lines, choices
+from harken.cli.screen.styled import Line
+from harken.world.user import Asked, Leave, Wanted
+
+T = TypeVar("T")
+RULES = ("bash(ls)", "bash(*)")
+
+
+def wanted(**changed: Any) -> Wanted:
+    given = {"agent": "Ann", "tool": "bash", "subject": "ls", "preview": "ls", "rules": RULES}
+    return Wanted(**{**given, **changed})
+
+
+async def asking(
+    questions: Questions, *coroutines: Coroutine[Any, Any, T]
+) -> list[asyncio.Task[T]]:
+    tasks = [asyncio.create_task(one) for one in coroutines]
+    await asyncio.sleep(0)
+    return tasks
+
+
+def leave_after(*keys: str, text: str = "", wanted_: Wanted | None = None) -> Leave | None:
+    """Return what came of pressing keys, and then of typing a line."""
+
+    async def play() -> Leave | None:
+        questions = Questions()
+        [task] = await asking(questions, questions.permit(wanted_ or wanted()))
+        question = questions.current
+        assert question is not None
+        for key in keys:
+            if key == "back":
+                question.back()
+            else:
+                question.press(key)
+        if text:
+            question.enter(text)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        if task.done():
+            assert questions.current is None
+            return task.result()
+        task.cancel()
+        return None
+
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "leave"),
+    [
+        ("y", "", Leave(allowed=True)),
+        ("n", "", Leave(allowed=False, reason="the user said no")),
+        ("a1", "", Leave(allowed=True, rule="bash(ls)")),
+        ("a2", "", Leave(allowed=True, rule="bash(*)")),
+        ("e", "use ls -l", Leave(allowed=False, reason="use ls -l")),
+    ],
+)
+def test_each_choice_has_its_key(keys: str, text: str, leave: Leave) -> None:
+    assert leave_after(*keys, text=text) == leave
+
+
+@pytest.mark.parametrize("keys", ["", "q", "Y", " ", "\r", "a0", "a3", "ax", "²", "1"])
+def test_a_key_that_is_no_choice_allows_nothing(keys: str) -> None:
+    assert leave_after(*keys) is None
+
+
+def test_there_is_a_way_back_from_a_choice() -> None:
+    assert leave_after("a", "back", "n") == Leave(allowed=False, reason="the user said no")
+    assert leave_after("e", "back", "y") == Leave(allowed=True)
+
+
+def test_where_no_rule_is_offered_there_is_no_always() -> None:
+    assert leave_after("a", "1", wanted_=wanted(rules=())) is None
+
+
+def test_an_empty_reason_is_none() -> None:
+    assert leave_after("e", text="  ") is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"), [("2", "black"), ("0", "0"), ("3", "3"), ("²", "²"), ("2 cups", "2 cups")]
+)
+def test_an_option_is_chosen_by_its_number_and_all_else_is_an_answer(
+    typed: str, answer: str
+) -> None:
+    async def play() -> str:
+        questions = Questions()
+        asked = Asked(agent="main", question="Which?", options=("green", "black"))
+        [task] = await asking(questions, questions.ask(asked))
+        assert questions.current is not None
+        assert questions.current.wants_text
+        assert not questions.current.enter("")
+        assert questions.current.enter(typed)
+        return await task
+
+    assert asyncio.run(play()) == answer
+
+
+def test_questions_wait_for_each_other_and_cancelling_takes_one_back() -> None:
+    async def play() -> None:
+        shown: list[str | None] = []
+        questions = Questions()
+        questions.changed = lambda: shown.append(
+            questions.current.asked.agent if questions.current else None
+        )
+        names = ("Ann", "Bob", "Cleo")
+        tasks = await asking(questions, *(questions.permit(wanted(agent=name)) for name in names))
+        tasks[1].cancel()
+        await asyncio.sleep(0)
+        assert questions.current is not None
+        questions.current.press("y")
+        assert (await tasks[0]).allowed
+        assert questions.current.asked.agent == "Cleo"
+        questions.current.press("n")
+        assert not (await tasks[2]).allowed
+        assert shown == ["Ann", "Ann", "Ann", "Ann", "Cleo", None]
+
+    asyncio.run(play())
+
+
+def text_of(lines: list[Line]) -> str:
+    return "\n".join("".join(text for _, text in line) for line in lines)
+
+
+def shown(asked: Asked | Wanted, height: int = 12, width: int = 60) -> str:
+    async def play() -> str:
+        questions = Questions()
+        ask = questions.ask(asked) if isinstance(asked, Asked) else questions.permit(asked)
+        [task] = await asking(questions, ask)
+        assert questions.current is not None
+        lines = ask_lines(questions.current, width, height, others=2)
+        task.cancel()
+        return text_of([*lines, *choices(questions.current)])
+
+    return asyncio.run(play())
+
+
+def test_a_long_preview_is_cut_and_says_how_much_is_left() -> None:
+    preview = "\n".join(f"line {number}" for number in range(100))
+    text = shown(wanted(preview=preview))
+    assert "Ann wants to use bash  (2 more after this)" in text
+    assert "  line 7\n  … 92 more lines, v shows all" in text
+    assert len(text.splitlines()) <= 12
+
+
+def test_what_is_asked_is_safe_to_show() -> None:
+    for asked in (
+        wanted(agent="\x1b[2J", tool="\x9b", preview="a\x1b]0;x\x07\rb", rules=("\x1b",)),
+        Asked(agent="\x1b[2J", question="a\x1b\rb", options=("\x07",)),
+    ):
+        assert all(line.isprintable() for line in shown(asked).split("\n"))
+
+
+def test_a_question_counts_when_the_user_has_stopped_typing() -> None:
+    async def play() -> None:
+        armed: list[float] = []
+        loop = asyncio.get_running_loop()
+        arming = Arming(lambda: armed.append(loop.time()), after_s=0.05)
+        arming.touch()  # nothing is asked
+        began = loop.time()
+        arming.begin()
+        for _ in range(4):
+            await asyncio.sleep(0.03)
+            arming.touch()
+        states = [arming.armed]
+        await asyncio.sleep(0.2)
+        states.append(arming.armed)
+        arming.end()
+        assert [*states, arming.armed] == [False, True, False]
+        assert armed[0] - began > 0.15
+
+    asyncio.run(play())

@@ -1,0 +1,222 @@
+"""Telling: what is printed of each event, live and when a session is shown again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harken import Comment, Deny, Rewrite, tool
+from harken.cli.screen.ink import Ink
+from harken.cli.screen.piece import Prose, Rows, note
+from harken.cli.screen.printer import Printer
+from harken.cli.screen.stream import Stream
+from harken.cli.screen.telling import prose, rewritten, thought
+from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
+from harken.core.messages import Message, TextPart, ThinkingPart
+from harken.errors import ModelError
+from tests.agent_kit import call, calls, play, stage
+from tests.cli.screen.drawing import CODES, Heard, drawn
+from tests.unit.agents.hooking import sending, watch
+
+
+def test_a_prompt_and_its_answer_are_told(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=["It is **hot**."]))
+    heard = Heard(one)
+    one.ask("Is the tea\nhot?")
+    assert heard.lines == ["› Is the tea", "  hot?"]  # the answer streams, or is told at the end
+    assert heard.again() == ["› Is the tea", "  hot?", "It is hot."]
+
+
+def test_a_call_is_told_with_its_result(tmp_path: Path) -> None:
+    @tool
+    def pour(cups: int) -> str:
+        """Pour."""
+        return "\n".join(f"cup {number}" for number in range(cups))
+
+    one = stage(
+        tmp_path, play(main=[calls(call("pour", cups=9), text="At once."), "Done."]), tools=[pour]
+    )
+    heard = Heard(one)
+    one.ask("pour")
+    assert heard.lines == [
+        "› pour",
+        "At once.",
+        "● pour(9)",
+        "  cup 0",
+        "  cup 1",
+        "  cup 2",
+        "  cup 3",
+        "  … 5 more lines (/show 8)",
+    ]
+    assert heard.again() == [*heard.lines, "Done."]
+
+
+def test_what_failed_is_told(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=[calls(call("brew", what="x")), "Oh."]))
+    heard = Heard(one)
+    one.ask("brew")
+    assert heard.lines[1] == "● brew(x)"
+    assert heard.lines[2].startswith("  Error: main may not use a tool 'brew'")
+
+
+def test_a_subagent_is_born_speaks_acts_and_ends_below_the_call_that_made_it(
+    tmp_path: Path,
+) -> None:
+    @tool
+    def look() -> str:
+        """Look."""
+        return "tea"
+
+    model = play(
+        main=[
+            calls(call("task", name="Ann", prompt="Tea?")),
+            calls(call("terminate", name="Ann")),
+            "Done.",
+        ],
+        Ann=[calls(call("look"), text="Let me see."), "\n".join("abcdefgh")],
+    )
+    one = stage(tmp_path, model, tools=[look])
+    heard = Heard(one)
+    one.ask("go")
+    assert heard.lines == [
+        "› go",
+        "● task(Ann: Tea?)",
+        "  + Ann",
+        "  Ann: Let me see.",
+        "  ● Ann look()",
+        "    tea",
+        "  Ann: a",
+        "    b",
+        "    c",
+        "    d",
+        "    … 4 more lines (/show 17)",
+        "  - Ann ended",
+        "● terminate(Ann)",
+        "  Terminated subagent: Ann",
+    ]
+    assert heard.again() == [*heard.lines, "Done."]
+
+
+def test_what_hooks_do_is_told(tmp_path: Path) -> None:
+    one = sending(tmp_path)
+    heard = Heard(one)
+    watch(
+        one,
+        input=lambda _: Comment("mind the step"),
+        action=lambda _: Rewrite('{"text": "bye"}'),
+        response=lambda question: (
+            Deny("too short") if question.text == "Done." else Rewrite("**Well** done.")
+        ),
+    )
+    answer = one.ask("go")
+    assert answer == "**Well** done."
+    assert heard.lines == [
+        "+ hook guard watches main",
+        "› go",
+        "hook guard comments: mind the step",
+        'hook guard rewrites: {"text": "bye"}',
+        "a hook changed the call to send(bye)",
+        "● send(hello)",
+        "  sent bye",
+        "hook guard denies: too short",
+        "hook guard rewrites: **Well** done.",
+    ]
+
+
+def test_an_answer_that_a_hook_rewrote_is_shown_again_as_the_user_got_it(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=["No."]))
+    heard = Heard(one)
+    watch(one, response=lambda _: Rewrite("Yes."))
+    one.ask("go")
+    teller = heard.teller(live=False)
+    teller.heard_as = rewritten(heard.events)
+    told = drawn(piece for event in heard.events for piece in teller.tell(event))
+    assert "Yes." in told
+    assert "No." not in told
+
+
+def test_a_failing_hook_is_told(tmp_path: Path) -> None:
+    one = sending(tmp_path)
+    heard = Heard(one)
+    watch(one, action=lambda _: 1 / 0)
+    one.ask("go")
+    assert "hook guard failed: ZeroDivisionError: division by zero" in heard.lines
+
+
+def test_a_failed_model_call_is_told_when_it_is_shown_again(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=[ModelError("the line is dead")]))
+    heard = Heard(one)
+    with pytest.raises(ModelError):
+        one.ask("go")
+    assert heard.lines == ["› go"]  # live, the end of the turn says it
+    assert heard.again() == ["› go", "the line is dead"]
+
+
+def test_an_answer_that_did_not_end_as_usual_says_so(tmp_path: Path) -> None:
+    chunks: list[Chunk] = [TextDelta("and on"), Finish(stop_reason="max_tokens")]
+    one = stage(tmp_path, play(main=[chunks]))
+    heard = Heard(one)
+    one.ask("go")
+    assert heard.lines[1:] == ["the answer reached its greatest length and stops here"]
+
+
+def test_nothing_that_is_told_acts_on_the_terminal(tmp_path: Path) -> None:
+    bad = "\x1b[2J\x9b\r\x07\u202e"
+
+    @tool(name="odd")
+    def odd(what: str) -> str:
+        """Odd."""
+        return f"{bad}\n{bad}"
+
+    model = play(
+        main=[calls(call("task", name="Ann", prompt=bad)), calls(call("odd", "c2", what=bad)), bad],
+        Ann=[bad],
+    )
+    one = stage(tmp_path, model, tools=[odd])
+    heard = Heard(one)
+    watch(one, result=lambda _: Comment(bad))
+    one.ask(bad)
+    for line in [*heard.lines, *heard.again()]:
+        assert line.isprintable(), line
+
+
+def test_thoughts_are_folded_to_a_line(tmp_path: Path) -> None:
+    said = Message("assistant", [ThinkingPart("one two three"), TextPart("Four.")])
+    one = stage(tmp_path, play(main=[said]))
+    heard = Heard(one)
+    one.ask("go")
+    assert heard.again()[1:] == ["thought, 3 words (Ctrl-T shows it)", "Four."]
+    assert drawn([thought("one", 4.2)]) == ["thought for 4 s, 1 word (Ctrl-T shows it)"]
+
+
+def test_a_stream_gives_what_is_finished_and_the_rest_is_its_tail() -> None:
+    stream = Stream()
+    chunks: list[Chunk] = [ThinkingDelta("hm "), ThinkingDelta("hm"), TextDelta("One.\n\nTw")]
+    first = [piece for at, chunk in enumerate(chunks) for piece in stream.take(chunk, float(at))]
+    assert drawn(first) == ["thought for 2 s, 2 words (Ctrl-T shows it)", "One."]
+    has_shown = [stream.has_shown]
+    assert [text for line in stream.tail(20, 5) for _, text in line] == ["Tw"]
+    assert drawn([*stream.take(TextDelta("o."), 3.0), *stream.end(3.0)]) == ["Two."]
+    assert [*has_shown, stream.has_shown] == [True, False]
+    assert stream.tail(20, 5) == []
+    assert list(stream.end(4.0)) == []
+
+
+def text_of(*pieces: Prose | Rows) -> str:
+    printer = Printer(Ink(colour=False))
+    return CODES.sub("", "".join(printer.text(piece, 60) for piece in pieces))
+
+
+def test_empty_lines_stand_between_what_does_not_belong_together() -> None:
+    said = [*prose("a\n\n- b\n- c")]
+    action = Rows("action", [[("", "did")]])
+    assert text_of(*said, action, note("noted"), action, *said) == (
+        "a\n\n • b\n • c\n\ndid\nnoted\ndid\n\na\n\n • b\n • c\n"
+    )
+
+
+def test_what_is_deep_is_indented_as_far_as_there_is_room() -> None:
+    assert text_of(note("deep", depth=3)) == "      deep\n"
+    printer = Printer(Ink())
+    assert printer.text(note("deep", "", depth=30), 20) == "deep\n"

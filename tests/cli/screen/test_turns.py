@@ -1,0 +1,231 @@
+"""Turns, ears and pace: what runs while the user types, and what is drawn of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from threading import Thread
+
+from harken.cli.opening import Opened
+from harken.cli.screen.ears import Ears, Heard
+from harken.cli.screen.failures import failure
+from harken.cli.screen.greeting import greeting, model_text, past_events, replay
+from harken.cli.screen.pace import Pace
+from harken.cli.screen.surroundings import Surroundings
+from harken.cli.screen.turns import Ended, Turns
+from harken.cli.settings import Settings
+from harken.core.chunks import TextDelta
+from harken.core.events import SessionEnded
+from harken.core.ids import AgentId
+from harken.errors import ModelError
+from tests.agent_kit import Stage, play, run, stage
+from tests.cli.screen.drawing import drawn
+
+MAIN = AgentId("agent_001")
+
+
+class Playing:
+    """Turns of a stage, and how they ended."""
+
+    def __init__(self, one: Stage) -> None:
+        self.ends: list[Ended] = []
+        self.failures: list[BaseException] = []
+        self.turns = Turns(opened(one), self.ends.append, self.failures.append)
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+def opened(one: Stage) -> Opened:
+    return Opened(one.root, one.session, one.runtime, Settings())
+
+
+async def sleepy(_: object) -> str:
+    await asyncio.sleep(60)
+    return "never"
+
+
+def test_what_waits_is_sent_when_the_turn_before_has_an_answer(tmp_path: Path) -> None:
+    async def act() -> None:
+        one = stage(tmp_path, play(main=["One.", "Two.", "Three."]))
+        playing = Playing(one)
+        playing.turns.start("a")
+        playing.turns.queued.add("b")
+        playing.turns.queued.add("c")
+        await playing.until(lambda: len(playing.ends) == 3)
+        assert [str(end.said) for end in playing.ends] == ["One.", "Two.", "Three."]
+        assert one.heard("main") == ["a", "b", "c"]
+        assert not playing.turns.running
+
+    run(act())
+
+
+def test_a_turn_that_is_stopped_ends_without_an_answer_and_what_waits_stays(
+    tmp_path: Path,
+) -> None:
+    async def act() -> None:
+        playing = Playing(stage(tmp_path, play(main=[sleepy, "Two."])))
+        playing.turns.stop()  # nothing runs
+        playing.turns.start("a")
+        playing.turns.queued.add("b")
+        await asyncio.sleep(0.01)
+        playing.turns.stop()
+        await playing.until(lambda: playing.ends)
+        [end] = playing.ends
+        assert (end.said, end.error) == (None, None)
+        assert playing.turns.queued.take_back() == "b"
+
+    run(act())
+
+
+def test_a_failed_model_call_is_how_a_turn_ended(tmp_path: Path) -> None:
+    async def act() -> None:
+        answers: Iterator[str | ModelError] = iter([ModelError("no line"), "Two."])
+
+        def answer(_: object) -> str:
+            said = next(answers)
+            if isinstance(said, ModelError):
+                raise said
+            return said
+
+        playing = Playing(stage(tmp_path, play(main=[answer])))
+        playing.turns.start("a")
+        await playing.until(lambda: playing.ends)
+        assert str(playing.ends[0].error) == "no line"
+        playing.turns.start(None)
+        await playing.until(lambda: len(playing.ends) == 2)
+        assert playing.ends[1].said == "Two."
+
+    run(act())
+
+
+def test_what_no_turn_should_raise_is_given_on(tmp_path: Path) -> None:
+    async def act() -> None:
+        one = stage(tmp_path, play(main=["One."]))
+        playing = Playing(one)
+        one.session.close()
+        playing.turns.start("a")
+        await playing.until(lambda: playing.failures)
+        assert not playing.turns.running
+        await playing.turns.close()
+
+    run(act())
+
+
+def test_closing_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
+    async def act() -> None:
+        playing = Playing(stage(tmp_path, play(main=[sleepy])))
+        playing.turns.start("a")
+        await asyncio.sleep(0.01)
+        await playing.turns.close()
+        assert len(playing.ends) == 1
+
+    run(act())
+
+
+def test_ears_give_on_in_order_what_was_heard_also_before_they_were_open() -> None:
+    async def act() -> None:
+        batches: list[list[Heard]] = []
+        asked: list[int] = []
+        ears = Ears()
+        ears.take = lambda batch: batches.append([*batch])
+        ears.streaming = lambda: asked.append(len(asked))
+        first, second = SessionEnded(reason="1"), SessionEnded(reason="2")
+        ears.on_event(first)
+        ears.open()
+        ears.on_chunk(MAIN, TextDelta("a"))
+        assert (batches, asked) == ([], [0])
+        thread = Thread(target=ears.on_event, args=(second,))
+        thread.start()
+        thread.join()
+        await asyncio.sleep(0.01)
+        assert batches == [[first, (MAIN, TextDelta("a")), second]]
+        ears.on_chunk(MAIN, TextDelta("b"))
+        ears.close()
+        ears.on_event(first)
+        await asyncio.sleep(0.01)
+        assert batches[1:] == [[(MAIN, TextDelta("b"))]]
+
+    asyncio.run(act())
+
+
+def test_what_is_asked_often_is_drawn_at_once_and_then_once_a_frame() -> None:
+    async def act() -> None:
+        loop = asyncio.get_running_loop()
+        drawn_at: list[float] = []
+        pace = Pace(lambda: drawn_at.append(loop.time()), frame_s=0.05)
+        began = loop.time()
+        while loop.time() - began < 0.28:
+            pace.ask()
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.1)  # the last wish is not lost
+        assert drawn_at[0] - began < 0.04
+        assert 2 <= len(drawn_at) <= 7
+        assert all(later - earlier > 0.045 for earlier, later in pairwise(drawn_at))
+
+    asyncio.run(act())
+
+
+def test_a_failure_says_what_why_and_how_to_go_on() -> None:
+    lines = drawn([failure(ModelError("too\nmany\x1b", why="rate_limit", status=429))])
+    assert lines == [
+        "✗ too many\\x1b (HTTP 429)",
+        "  nothing is lost; wait a little, then Enter tries again",
+    ]
+
+
+HERE = Surroundings(folder=Path("/home/ann/tea"), user_home="/home/ann")
+
+
+def test_the_greeting_is_two_lines(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=["Hi."]))
+    assert drawn(greeting(opened(one), HERE)) == [
+        "harken · play · ~/tea",
+        "/help lists commands and keys · Ctrl-D ends",
+    ]
+
+
+def test_a_new_session_has_nothing_to_show_again(tmp_path: Path) -> None:
+    one = opened(stage(tmp_path, play()))
+    assert drawn(replay(one, past_events(one))) == []
+
+
+def test_of_an_old_session_the_last_exchanges_are_shown(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=["A.", "B.", "C.", "D.", ModelError("no line")]))
+    for text in "abcd":
+        one.ask(text)
+    again = opened(one.again())
+    assert drawn(replay(again, past_events(again))) == [
+        "… 1 earlier exchange (/view perspective main)",
+        *("› b", "B.", "› c", "C.", "› d", "D."),
+    ]
+
+
+def test_an_old_session_says_that_its_last_turn_was_cut_off(tmp_path: Path) -> None:
+    def dies(_: object) -> Awaitable[str]:
+        raise ModelError("no line")
+
+    one = stage(tmp_path, play(main=[dies]))
+    playing = Playing(one)
+
+    async def act() -> None:
+        playing.turns.start("a")
+        await playing.until(lambda: playing.ends)
+
+    run(act())
+    again = opened(one.again())
+    assert drawn(replay(again, past_events(again))) == [
+        "› a",
+        "no line",
+        "The last turn was cut off: Enter goes on with it.",
+    ]
+
+
+def test_a_model_of_a_file_is_named_by_the_file_alone() -> None:
+    assert model_text("replay:/a/b/s.jsonl") == "replay:s.jsonl"
+    assert model_text("scripted:demo") == "scripted:demo"
+    assert model_text("openai/gpt/x") == "openai/gpt/x"
+    assert model_text(None) == "no model"

@@ -1,0 +1,156 @@
+"""Slash commands: what the chat itself can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from harken.agents.runtime import Runtime
+from harken.cli.commands import COMMANDS, is_command, run_command
+from harken.core.chunks import Chunk, Finish, TextDelta
+from harken.core.events import Segment, TranscriptEdited, Usage
+from harken.core.ids import AgentId
+from harken.core.messages import Message, TextPart, ThinkingPart
+from harken.world.permissions.permissions import Permissions
+from harken.world.world import World
+from tests.agent_kit import Stage, call, calls, play, stage
+
+USAGE = Usage(input_tokens=1500, output_tokens=20, cache_read_tokens=1000)
+ANSWER: list[Chunk] = [TextDelta("Hot."), Finish(stop_reason="end_turn", usage=USAGE, cost_usd=0.5)]
+
+
+class Talking:
+    """What a chat gives to commands, and what they said."""
+
+    def __init__(self, one: Stage) -> None:
+        self.session, self.runtime = one.session, one.runtime
+        self.said: list[str] = []
+        self.ended = False
+        self.doing: Mapping[AgentId, str] = {}
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def quit(self) -> None:
+        self.ended = True
+
+    def __call__(self, text: str) -> str:
+        """Run a command that exists; return what it said."""
+        self.said.clear()
+        assert run_command(self, text)
+        return "\n".join(self.said)
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Stage:
+    thought = Message("assistant", [ThinkingPart("hm, tea"), TextPart("Let me ask.")])
+    asks = calls(call("task", name="Ann", prompt="Tea?"))
+    return stage(tmp_path, play(main=[thought, asks, ANSWER, ANSWER], Ann=["Tea.\nHot."]))
+
+
+@pytest.fixture
+def talk(one: Stage) -> Talking:
+    one.ask("think")
+    one.ask("ask Ann")
+    return Talking(one)
+
+
+def test_a_text_is_a_command_unless_its_first_word_is_a_path(tmp_path: Path) -> None:
+    for text in ("/help", "/nope", "/show 3", "/c"):
+        assert is_command(text)
+    for text in ("help", " /help", "/", "/etc/hosts is odd", str(tmp_path), "/tmp", "// no"):
+        assert not is_command(text)
+
+
+def test_the_beginning_of_a_name_is_enough_where_it_is_the_only_one(talk: Talking) -> None:
+    assert "/quit" in talk("/h")
+    assert talk("/q") == ""
+    assert talk.ended
+
+
+def test_an_unknown_command_names_the_near_ones(talk: Talking) -> None:
+    assert not run_command(talk, "/contekst")
+    assert "there is no command /contekst; did you mean /context" in talk.said[0]
+    assert not run_command(talk, "/zzz")
+    assert talk.said[1] == "there is no command /zzz (/help lists them)"
+
+
+def test_help_lists_every_command_and_the_keys(talk: Talking) -> None:
+    text = talk("/help")
+    assert all(f"/{name}" in text for name in COMMANDS)
+    assert "Ctrl-C" in text
+
+
+def test_context_says_what_the_model_reads_and_what_was_counted(talk: Talking) -> None:
+    text = talk("/context")
+    assert "7 messages in the context:" in text
+    assert "  assistant      3   ~" in text
+    assert "the last call read 1.5k tokens, 1.0k of them from the cache" in text
+    assert "its first 4 messages are those of the call before: all can be cached" in text
+
+
+def test_context_says_where_a_changed_context_broke_the_cache(one: Stage, talk: Talking) -> None:
+    kept = [Segment(start=0, stop=1), Segment(start=2, stop=7)]
+    one.session.append(TranscriptEdited(agent_id=AgentId(one.root.agent_id), segments=kept))
+    one.ask("again")
+    assert "its cached prefix broke at message 1: user 'think' is gone" in talk("/context")
+
+
+def test_context_of_a_session_without_a_call(tmp_path: Path) -> None:
+    talk = Talking(stage(tmp_path, play()))
+    assert talk("/context").startswith("1 message in the context:")
+    assert talk("/cost") == "no model was called yet"
+    assert talk("/thinking") == "nothing was thought aloud yet"
+
+
+def test_cost_is_told_for_each_agent_and_together(talk: Talking) -> None:
+    assert talk("/cost").splitlines() == [
+        "main      1.5k in (1.0k cached) · 20 out · at least $0.5000 · 3 calls",
+        "Ann       cost unknown · 1 call",
+        "together  1.5k in (1.0k cached) · 20 out · at least $0.5000 · 4 calls",
+    ]
+
+
+def test_agents_are_shown_as_a_tree_with_what_they_do(one: Stage, talk: Talking) -> None:
+    talk.doing = {AgentId(one.id_of("Ann")): "thinking"}
+    main, ann = talk("/agents").splitlines()
+    assert main.startswith("main  play, 1.5k in")
+    assert ann.startswith("  Ann  play, thinking, cost unknown")
+
+
+def test_the_views_of_harken_view_are_there(talk: Talking) -> None:
+    assert "Ann" in talk("/view tree")
+    assert "Ann: Tea." in talk("/view dialog main Ann")
+    assert "timeline" in talk("/view")
+    assert "No such command" in talk("/view nonsense")
+    assert "there is no agent 'Bob'" in talk("/view dialog Bob")
+    assert "No closing quotation" in talk("/view dialog 'Ann")
+
+
+def test_a_message_is_shown_in_full(one: Stage, talk: Talking) -> None:
+    [row] = one.rows(role="assistant", agent_id=one.id_of("Ann"))
+    assert talk(f"/show {row['message_id'].removeprefix('msg_')}") == "Tea.\nHot."
+    assert "session_started" in talk("/show 0")
+    assert "which message?" in talk("/show")
+    assert "there is no message '9999'" in talk("/show 9999")
+
+
+def test_the_last_thought_is_shown(talk: Talking) -> None:
+    assert talk("/thinking") == "hm, tea"
+
+
+def test_the_permission_mode_is_told_and_changed(tmp_path: Path) -> None:
+    permissions = Permissions()
+    runtime = Runtime(model=play(), world=World(permissions=permissions))
+    talk = Talking(stage(tmp_path, play(), runtime=runtime))
+    assert talk("/permission").startswith("ask: reading is free")
+    assert talk("/permission edits").startswith("edits:")
+    assert permissions.mode == "edits"
+    assert "there is no mode x" in talk("/permission x")
+    assert permissions.mode == "edits"
+
+
+def test_a_world_without_permissions_says_so(talk: Talking) -> None:
+    assert talk("/permission all") == "nothing is asked in this chat"
