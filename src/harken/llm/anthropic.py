@@ -53,12 +53,12 @@ class AnthropicModel:
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         """Answer. Raises ModelError; ConfigError where the SDK is not installed."""
-        return self._service.answer(body_of(self.model, request), Decoder())
+        return self._service.answer(body_of(self.model, request), Decoder(model=self.model))
 
 
 def body_of(model: str, request: Request) -> dict[str, Any]:
     """Return the whole body of a request, with its cache breakpoints."""
-    body: Mapping[str, Any] = messages.body_of(request.messages, request.tools)
+    body: Mapping[str, Any] = messages.body_of(request.messages, request.tools, model=model)
     if "cache_control" not in request.parameters:
         body = messages.marked(body)
     parameters = {"model": model, "max_tokens": MAX_TOKENS, **request.parameters}

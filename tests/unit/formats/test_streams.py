@@ -27,7 +27,7 @@ from harken.core.messages import (
 )
 from harken.formats import anthropic_stream, openai_stream
 from harken.formats.sse import EventReader, ServerEvent
-from tests.provider.wire import ANTHROPIC, OPENAI
+from tests.provider.wire import ANTHROPIC, OPENAI, anthropic_events
 from tests.unit.formats.contexts import WORDS
 
 LOOK = ToolCall("c1", FunctionCall("look", '{"at":"the door"}'))
@@ -212,6 +212,14 @@ def test_whatever_a_server_sends_is_chunks_or_a_value_error(event: Any) -> None:
 
 
 # Anthropic
+
+
+def test_what_comes_after_the_end_is_no_part_of_the_answer() -> None:
+    """Some servers of this protocol end with what ends the other one."""
+    decoder = anthropic_stream.Decoder()
+    for event in anthropic_events(Message("assistant", "Hi.")):
+        list(decoder.chunks(event))
+    assert list(decoder.chunks("[DONE]")) == []
 
 
 def test_two_texts_in_a_row_stay_two_parts() -> None:

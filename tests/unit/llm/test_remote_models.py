@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from harken import tool
+from harken.core.chunks import Draft
 from harken.core.events import Usage
 from harken.core.messages import (
     FunctionCall,
@@ -24,6 +25,7 @@ from harken.core.messages import (
 )
 from harken.formats import anthropic, openai
 from harken.llm.anthropic import MAX_TOKENS, AnthropicModel
+from harken.llm.base import Request
 from harken.llm.openai import OpenAIModel
 from harken.llm.replay import Recording
 from harken.testing import request_of
@@ -46,6 +48,16 @@ def look(at: str) -> list[TextPart | ImagePart]:
 def wait(minutes: int) -> str:
     """Wait."""
     return f"{minutes} minutes later."
+
+
+def message_of(model: AnthropicModel | OpenAIModel, asked: Request) -> Message:
+    async def collect() -> Message:
+        draft = Draft()
+        async for chunk in model.stream(asked):
+            draft.add(chunk)
+        return draft.message()
+
+    return asyncio.run(collect())
 
 
 def call(name: str, id_: str, **arguments: Any) -> ToolCall:
@@ -142,6 +154,23 @@ def test_thinking_goes_back_unchanged(tmp_path: Path) -> None:
         {"type": "thinking", "thinking": THOUGHT.text, "signature": "c2lnbmF0dXJl"},
         {"type": "redacted_thinking", "data": "x=="},
     ]
+
+
+def test_after_a_change_of_the_model_each_gets_back_what_it_thought_itself() -> None:
+    """Claude, then GPT, then another Claude, then the first one again."""
+    with Provider([ANTHROPIC.answer(ACTED)]) as provider:
+        first = AnthropicModel("a/one", "claude-one", endpoint=endpoint(provider))
+        said = message_of(first, request_of("Look."))
+    results = [Message("tool", "a door", tool_call_id=id_) for id_ in ("c1", "c2")]
+    context = [Message("user", "Look."), said, *results]
+    kinds = {
+        model: [block["type"] for block in sent["messages"][1]["content"]]
+        for model in ("claude-one", "claude-two")
+        for sent in [anthropic.body_of(context, model=model)]
+    }
+    assert kinds["claude-one"] == ["thinking", "text", "tool_use", "tool_use"]
+    assert kinds["claude-two"] == ["text", "tool_use", "tool_use"]
+    checks.check_openai(openai.body_of(context, model="gpt"))
 
 
 def test_a_server_that_wants_its_thinking_back_gets_it(tmp_path: Path) -> None:
