@@ -16,7 +16,7 @@ from harken.core.chunks import CallDelta, Chunk, Finish, PartDelta, TextDelta, T
 from harken.core.events import Usage
 from harken.core.messages import ImagePart, Meta, OtherPart
 from harken.formats.anthropic import THINKER, read_block
-from harken.formats.calls import Places, as_object
+from harken.formats.calls import MAX_COUNT, Places, as_object
 
 
 @dataclass(slots=True)
@@ -153,7 +153,8 @@ class Decoder:
     def _count(self, usage: Any) -> None:
         """Take counts; they are totals, so later ones stand for earlier ones."""
         for name, count in (usage or {}).items():
-            if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
+            is_count = isinstance(count, int) and not isinstance(count, bool)
+            if is_count and 0 <= count < MAX_COUNT:
                 self._usage[name] = count
 
 
