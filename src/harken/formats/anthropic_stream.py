@@ -40,6 +40,8 @@ class Decoder:
     """Whom the request went to: what it thinks is marked with it, and goes back to it alone."""
     ended: bool = False
     """Whether the answer said that it is at its end."""
+    unusual: bool = False
+    """Whether it was billed in a way that its usage does not tell: see `_is_unusual`."""
     _blocks: dict[Any, _Block] = field(default_factory=dict)
     _places: Places = field(default_factory=Places)
     _calls: int = 0
@@ -152,10 +154,27 @@ class Decoder:
 
     def _count(self, usage: Any) -> None:
         """Take counts; they are totals, so later ones stand for earlier ones."""
+        self.unusual = self.unusual or _is_unusual(usage or {})
         for name, count in (usage or {}).items():
             is_count = isinstance(count, int) and not isinstance(count, bool)
             if is_count and 0 <= count < MAX_COUNT:
                 self._usage[name] = count
+
+
+def _is_unusual(usage: Mapping[str, Any]) -> bool:
+    """Whether more was billed than tokens at the usual rates, as far as it is said.
+
+    A cache of an hour costs more than one of five minutes, and so do other tiers, the fast mode,
+    one place for the inference, and tools that the provider runs.
+    """
+    written, tools = usage.get("cache_creation") or {}, usage.get("server_tool_use") or {}
+    return bool(
+        written.get("ephemeral_1h_input_tokens")
+        or any(isinstance(count, int) and count > 0 for count in tools.values())
+        or usage.get("service_tier") not in (None, "standard")
+        or usage.get("speed") not in (None, "standard")
+        or usage.get("inference_geo") not in (None, "", "global", "not_available")
+    )
 
 
 def usage_of(counts: Mapping[str, int]) -> Usage | None:

@@ -42,6 +42,8 @@ class Decoder:
     """Whom the request went to: thinking that its server wants back is marked with it."""
     ended: bool = False
     """Whether the answer said that it is at its end."""
+    unusual: bool = False
+    """Whether it was billed in a way that its usage does not tell: in another tier."""
     _places: Places = field(default_factory=Places)
     _calls: list[_Call] = field(default_factory=list)
     _at: dict[Any, _Call] = field(default_factory=dict)
@@ -65,6 +67,8 @@ class Decoder:
         try:
             if isinstance(event.get("model"), str) and event["model"]:
                 self._answering = event["model"]
+            tier = event.get("service_tier")
+            self.unusual = self.unusual or tier not in (None, "", "auto", "default", "on_demand")
             choices = event.get("choices") or ()
             if event.get("usage"):
                 self._usage, self._usage_alone = dict(event["usage"]), not choices

@@ -75,6 +75,8 @@ class Decoder(Protocol):
 
     ended: bool
     """Whether the answer said that it is at its end."""
+    unusual: bool
+    """Whether it was billed in a way that usage and a table of prices do not tell."""
 
     def chunks(self, event: Any) -> Iterable[Chunk]:
         """Yield the chunks of an event, a JSON value. Raises ValueError where it makes no sense."""
@@ -149,7 +151,7 @@ class Service:
         finish = decoder.finish()
         if finish is None:
             raise self.failures.cut_off()
-        yield self._priced(finish, asked=body["model"])
+        yield finish if decoder.unusual else self._priced(finish, asked=body["model"])
         if says_nothing or finish.stop_reason in _UNWHOLE:
             raise self.failures.no_answer(finish.stop_reason)
 
