@@ -29,6 +29,8 @@ from harken.core.messages import (
     ToolCall,
 )
 
+MAX_COUNT = 1 << 40
+"""No answer has so many tokens: a count that says so is none."""
 _DEPTH = 64
 """Arguments that are nested deeper are sent as text: servers and libraries have limits, too."""
 
