@@ -12,7 +12,7 @@ import pytest
 
 from harken.cli.config_file import parse_config
 from harken.cli.discovery import Found
-from harken.cli.init import SUGGESTED, Choice, choose, config_text, toml_text
+from harken.cli.init import SUGGESTED, Choice, choose, config_text, toml_text, what_next
 from harken.llm.prices import Prices
 from harken.llm.providers import BUILT_IN
 from tests.cli.kit import Cli, start
@@ -171,6 +171,18 @@ def test_the_model_to_begin_with_is_one_that_works_now() -> None:
     assert choose([no_key, lacking]) == Choice("openai/gpt-6.2-sol", lacking.missing)
     assert choose([no_key, found("groq", key="k"), found("ollama", missing=("start it",))]) is None
     assert choose([]) is None
+    listed = found("ollama", "nomic-embed-text", "llama3.2")
+    assert choose([listed]) == Choice("ollama/llama3.2"), "not one that cannot answer"
+
+
+def test_init_says_how_to_find_a_model_of_a_provider_that_it_found() -> None:
+    assert "models groq --remote" in what_next(None, ["groq"])
+    assert "Set a key" in what_next(None, [])
+
+
+def test_a_model_of_a_provider_that_is_not_there_is_told_as_such(cut_off: Cli) -> None:
+    cut_off.environ = {"HARKEN_MODEL": "opnai/gpt"}
+    assert "There is no provider 'opnai'" in cut_off.ok("models", "groq").out
 
 
 @pytest.mark.parametrize("name", SUGGESTED)

@@ -69,6 +69,8 @@ def _check_block(block: Json, role: str) -> None:
         case "tool_result":
             assert role == "user"
             assert block["content"]
+            if block.get("is_error"):
+                assert {inner["type"] for inner in block["content"]} == {"text"}
             for inner in block["content"]:
                 _check_block(inner, "user")
         case "image":

@@ -26,11 +26,19 @@ from harken.core.messages import (
     ToolCall,
 )
 from harken.errors import LogError, ModelError
+from harken.formats.calls import as_object
 from harken.llm.base import Model, Request
 from harken.session.session import Session, entry_of
 
 CUT_OFF = "[interrupted]: your answer was cut off here"
 """What an agent hears after an answer of its own that was cancelled."""
+TOO_LONG = frozenset({"max_tokens", "length", "model_length", "model_context_window_exceeded"})
+"""How an answer ends that was longer than it may be: its last call may be half a call."""
+HALF_A_CALL = (
+    "Error: your answer reached its greatest length in the middle of this call, so it was not run. "
+    "Say less at once: do it in several smaller calls."
+)
+"""The result of half a call."""
 
 
 @dataclass(slots=True)
@@ -42,11 +50,11 @@ class ModelCall:
     request_id: MessageId
     draft: Draft = field(default_factory=Draft)
     started_us: int = 0
+    answer: TranscriptEntry = field(init=False)
+    """What it answered, once it has."""
 
-    async def run(
-        self, model: Model, request: Request, on_chunk: OnChunk | None
-    ) -> TranscriptEntry:
-        """Return the answer as the entry that was logged.
+    async def run(self, model: Model, request: Request, on_chunk: OnChunk | None) -> None:
+        """Make the call, and log its answer.
 
         Raises ModelError; a failure of any other kind in the model is one too.
         """
@@ -55,7 +63,7 @@ class ModelCall:
             await self._stream(model, request, on_chunk)
             if self._is_blank():
                 raise ModelError(f"{model.name} gave an empty answer")
-            return self._log_answer()
+            self._log_answer()
         except asyncio.CancelledError:
             self._log_cancelled()
             raise
@@ -82,6 +90,18 @@ class ModelCall:
         if self.draft.finish is None:
             raise ModelError(f"{model.name}: the answer was cut off before its end")
 
+    @property
+    def ends_in_half_a_call(self) -> bool:
+        """Whether the answer was cut off in the middle of its last call.
+
+        Arguments that are whole are an object. Where there are none, nobody knows whether some
+        were to come, and what a tool does without them may be the opposite of what was meant.
+        """
+        calls = self.draft.message().tool_calls
+        if not calls or self.draft.finish is None or self.draft.finish.stop_reason not in TOO_LONG:
+            return False
+        return not as_object(calls[-1].function.arguments)
+
     def _is_blank(self) -> bool:
         """Whether nothing arrived that another could hear, or that can be done."""
         message = self.draft.message()
@@ -89,13 +109,12 @@ class ModelCall:
         said = [content] if isinstance(content, str) else content or []
         return not message.tool_calls and not any(map(_says_something, said))
 
-    def _log_answer(self) -> TranscriptEntry:
+    def _log_answer(self) -> None:
         taken = self.session.agent(self.agent_id).open_calls
         message = with_call_ids(self.draft.message(), taken, self.request_id)
         finish = self.draft.finish or Finish(stop_reason="end_turn")
-        entry = entry_of(self.agent_id, message)
-        self.session.append_all([entry, self._response(finish, self.session.next_id())])
-        return entry
+        self.answer = entry_of(self.agent_id, message)
+        self.session.append_all([self.answer, self._response(finish, self.session.next_id())])
 
     def _log_failure(self, error: ModelError) -> None:
         finish = self._ended("error")

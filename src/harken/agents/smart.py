@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from harken.agents.act import act
+from harken.agents.act import act, log_result
 from harken.agents.actor import Actor, Toolbox
 from harken.agents.base import register
 from harken.agents.budget import Budget, check_spending
@@ -29,7 +29,7 @@ from harken.agents.hook import (
     consult,
 )
 from harken.agents.interrupted import abandon, note_on
-from harken.agents.model_call import ModelCall
+from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.runtime import Runtime
 from harken.agents.templates import Template
 from harken.core.events import LlmRequest, ToolsDefined, TranscriptEntry
@@ -40,6 +40,7 @@ from harken.errors import AgentBusy, BudgetExceeded, ConfigError
 from harken.llm.base import Model, Request, Window
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
+from harken.world.result import Result
 
 MAX_DENIALS = 3
 """After so many denials of one response the user is told instead."""
@@ -168,9 +169,7 @@ class SmartAgent(Actor):
         entry = self._last_utterance()
         for denials in range(MAX_DENIALS):
             while entry is None or entry.tool_calls:
-                entry = await self._ask()
-                if entry.tool_calls:
-                    await self._act(list(self.state.open_calls.values()))
+                entry = await self._step()
             judgement = await self._judge(entry)
             if judgement.denied is None:
                 return self._shown(entry, judgement)
@@ -178,7 +177,18 @@ class SmartAgent(Actor):
             entry = None
         return self._stopped(f"hooks blocked the answer {MAX_DENIALS} times")
 
-    async def _ask(self) -> TranscriptEntry:
+    async def _step(self) -> TranscriptEntry:
+        """Ask the model once and run its calls; return what it said."""
+        asked = await self._ask()
+        calls = list(self.state.open_calls.values())
+        half = calls.pop() if calls and asked.ends_in_half_a_call else None
+        if calls:
+            await self._act(calls)
+        if half is not None:
+            log_result(self, half, Result(HALF_A_CALL, is_error=True))
+        return asked.answer
+
+    async def _ask(self) -> ModelCall:
         """Call the model once, with everything about the call in the log."""
         check_spending(self.session.state, self.agent_id)
         model, tools = self.model, self.toolbox()
@@ -198,7 +208,8 @@ class SmartAgent(Actor):
         )
         call = ModelCall(self.session, self.agent_id, request_id)
         held_back = self._asked_at("response")
-        return await call.run(model, request, None if held_back else self.runtime.on_chunk)
+        await call.run(model, request, None if held_back else self.runtime.on_chunk)
+        return call
 
     def _request(self, tools: Toolbox) -> Request:
         context = self.session.context(self.agent_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,7 @@ def command(force: bool, as_json: bool, home: Home) -> None:
         click.echo(text, nl=False)
         return
     say(f"Wrote {shown_path(str(file))}" + (f" (before: {backup.name})." if backup else "."))
-    say(what_next(choice))
+    say(what_next(choice, [one.provider.name for one in found if one.ready]))
 
 
 def _providers(home: Home, *, force: bool) -> list[Provider]:
@@ -110,11 +111,16 @@ def choose(found: Sequence[Found]) -> Choice | None:
     """Return the model to begin with: of the first provider that is ready, else that has a key."""
     for one in sorted(found, key=lambda one: not one.ready):
         name = one.provider.name
-        model = next(iter(one.models), None) or SUGGESTED.get(name)
+        model = next(filter(_can_chat, one.models), None) or SUGGESTED.get(name)
         usable = one.ready or (one.provider.local and one.models) or one.provider.api_key
         if usable and model:
             return Choice(f"{name}/{model}", one.missing)
     return None
+
+
+def _can_chat(model: str) -> bool:
+    """Whether a model answers, as far as its name tells: local servers list others, too."""
+    return not re.search(r"embed|rerank|whisper|bge-|minilm", model, re.IGNORECASE)
 
 
 def config_text(choice: Choice | None) -> str:
@@ -165,8 +171,13 @@ def show(found: Sequence[Found]) -> None:
         say(f"  {one.provider.name:<{width}}  {what}{count}{lacks}")
 
 
-def what_next(choice: Choice | None) -> str:
-    """Say what to do now."""
+def what_next(choice: Choice | None, ready: Sequence[str]) -> str:
+    """Say what to do now; `ready`: the providers that could be used, if one knew their models."""
+    if choice is None and ready:
+        return (
+            f"No model is chosen yet: `{program()} models {ready[0]} --remote` lists those of "
+            f"{ready[0]}; write one of them into the file."
+        )
     if choice is None:
         return (
             "No model is chosen yet. Set a key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY, or "

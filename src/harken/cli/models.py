@@ -119,7 +119,9 @@ def say_model(settings: Settings, found: Sequence[Found]) -> None:
         return
     chosen = click.style(safe(settings.model), bold=True)
     click.echo(f"New sessions use {chosen} (from {safe(shown_path(settings.model_from))}).")
-    provider = settings.model.partition("/")[0]
+    provider, slash, _ = settings.model.partition("/")
+    if slash and ":" not in provider and provider not in settings.providers:
+        say(f"There is no provider {provider!r}: check the name, or add it to config.toml.")
     for one in found:
         if one.provider.name == provider and not one.ready:
             say(f"It is not ready: {'; '.join(one.missing)}.")

@@ -10,12 +10,12 @@ Source: docs/formats/anthropic-messages.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from harken.core import codec
 from harken.core.messages import (
     ChatMessage,
-    ContentPart,
     FunctionCall,
     ImagePart,
     Message,
@@ -27,9 +27,15 @@ from harken.core.messages import (
 )
 from harken.formats.calls import CallIds, WireCall, as_object, clean, content_of, spoken
 from harken.formats.images import sendable
-from harken.formats.turns import Block, Conversation, Place, Turn
+from harken.formats.turns import Block, Conversation, Place, Result, Turn
 
 ID_LENGTH, NAME_LENGTH = 64, 128
+THINKER = "model"
+"""In the `meta` of thinking, the model that thought it: to any other its signature means nothing,
+and a request with it is refused."""
+ERROR = "[error]"
+"""Before the content of a result that is an error and holds more than text, which the API refuses
+where `is_error` says so."""
 _NATIVE: Mapping[Place, frozenset[str]] = {
     "user": frozenset({"document", "search_result", "container_upload"}),
     "result": frozenset({"document", "search_result", "tool_reference"}),
@@ -51,13 +57,17 @@ _MARK = {"type": "ephemeral"}
 
 
 def body_of(
-    messages: Iterable[ChatMessage], tools: Iterable[Mapping[str, Any]] = ()
+    messages: Iterable[ChatMessage],
+    tools: Iterable[Mapping[str, Any]] = (),
+    *,
+    model: str | None = None,
 ) -> dict[str, Any]:
     """Return `system`, `messages` and `tools` of a request that the provider takes.
 
     messages: a context, oldest first. tools: `name`, `description`, `parameters` of each.
+    model: whom the request goes to; what another model is known to have thought is left out.
     """
-    conversation = Conversation(_write, CallIds(ID_LENGTH), NAME_LENGTH)
+    conversation = Conversation(partial(_write, model), CallIds(ID_LENGTH), NAME_LENGTH)
     conversation.take(messages)
     conversation.close()
     body: dict[str, Any] = {}
@@ -101,35 +111,43 @@ def _tool(tool: Mapping[str, Any]) -> Block:
 
 
 def _message(turn: Turn) -> Block:
-    results = [
-        {
-            "type": "tool_result",
-            "tool_use_id": result.id,
-            "content": result.blocks,
-            **({"is_error": True} if result.is_error else {}),
-        }
-        for result in turn.results
-    ]
-    return {"role": turn.speaker, "content": results + turn.blocks}
+    return {"role": turn.speaker, "content": [*map(_answered, turn.results), *turn.blocks]}
 
 
-def _write(item: Part | WireCall, place: Place) -> Block | None:
+def _answered(result: Result) -> Block:
+    block: Block = {"type": "tool_result", "tool_use_id": result.id, "content": result.blocks}
+    if not result.is_error:
+        return block
+    if all(inner["type"] == "text" for inner in result.blocks):
+        return {**block, "is_error": True}
+    return {**block, "content": [{"type": "text", "text": ERROR}, *result.blocks]}
+
+
+def _write(model: str | None, item: Part | WireCall, place: Place) -> Block | None:
     match item:
         case WireCall():
             return {"type": "tool_use", "id": item.id, "name": item.name, "input": item.arguments}
         case TextPart():
             return {"type": "text", "text": item.text}
         case ThinkingPart():
-            return _thinking(item) if place == "assistant" else None
+            return _thinking(model, item) if place == "assistant" else None
         case ImagePart():
             return _image(sendable(item)) if place != "assistant" else None
         case OtherPart():
-            return _other(item, place)
+            return None if _is_foreign(model, item) else _other(item, place)
 
 
-def _thinking(part: ThinkingPart) -> Block | None:
+def _is_foreign(model: str | None, part: ThinkingPart | OtherPart) -> bool:
+    """Whether another model is known to have thought this."""
+    thinker = (part.meta or {}).get(THINKER)
+    return thinker is not None and thinker != model
+
+
+def _thinking(model: str | None, part: ThinkingPart) -> Block | None:
     """Return thinking that has a signature and is unchanged: any other the provider refuses."""
     signature = (part.meta or {}).get("signature")
+    if _is_foreign(model, part):
+        return None
     if not isinstance(signature, str) or not signature:
         return None
     if (clean(signature), clean(part.text)) != (signature, part.text):
@@ -201,12 +219,13 @@ def _heard(role: Any, content: object) -> Iterator[Message]:
 
 def _result(block: Block) -> Message:
     content = block.get("content")
-    parts: list[ContentPart] = [p for p in _items(content) if not isinstance(p, ToolCall)]
+    parts: list[Part] = [p for p in _items(content) if not isinstance(p, ToolCall)]
+    marked = parts[:1] == [TextPart(ERROR)] and not all(isinstance(p, TextPart) for p in parts)
     return Message(
         "tool",
-        content if isinstance(content, str) else content_of(parts),  # type: ignore[arg-type]
+        content if isinstance(content, str) else content_of(parts[1:] if marked else parts),
         tool_call_id=str(block.get("tool_use_id", "")),
-        is_error=block.get("is_error") is True,
+        is_error=marked or block.get("is_error") is True,
     )
 
 

@@ -9,12 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from harken.core import codec
 from harken.core.chunks import CallDelta, Chunk, Finish, PartDelta, TextDelta, ThinkingDelta
 from harken.core.events import Usage
-from harken.core.messages import ImagePart, OtherPart
-from harken.formats.anthropic import read_block
-from harken.formats.calls import Places, as_object
+from harken.core.messages import ImagePart, Meta, OtherPart
+from harken.formats.anthropic import THINKER, read_block
+from harken.formats.calls import MAX_COUNT, Places, as_object
 
 
 @dataclass(slots=True)
@@ -34,21 +36,28 @@ class _Block:
 class Decoder:
     """Turns the events of one answer into chunks, in their order."""
 
+    model: str | None = None
+    """Whom the request went to: what it thinks is marked with it, and goes back to it alone."""
     ended: bool = False
     """Whether the answer said that it is at its end."""
+    unusual: bool = False
+    """Whether it was billed in a way that its usage does not tell: see `_is_unusual`."""
     _blocks: dict[Any, _Block] = field(default_factory=dict)
     _places: Places = field(default_factory=Places)
     _calls: int = 0
     _last_kind: str = ""
     _usage: dict[str, int] = field(default_factory=dict)
     _stop_reason: str | None = None
-    _model: str | None = None
+    _answering: str | None = None
 
     def chunks(self, event: Any) -> Iterator[Chunk]:
         """Yield the chunks of the next event; unknown events have none.
 
-        Raises ValueError for an event that is not of the shape that its type has.
+        Raises ValueError for an event that is not of the shape that its type has. What comes after
+        the end (vLLM and others say `[DONE]`) is no part of the answer.
         """
+        if self.ended:
+            return
         try:
             match event["type"]:
                 case "content_block_delta":
@@ -58,7 +67,7 @@ class Decoder:
                 case "content_block_stop":
                     yield from self._stop(self._blocks.pop(event.get("index")))
                 case "message_start":
-                    self._model = _text(event["message"].get("model") or "") or None
+                    self._answering = _text(event["message"].get("model") or "") or None
                     self._count(event["message"].get("usage"))
                 case "message_delta":
                     self._stop_reason = _text(event["delta"].get("stop_reason") or "") or None
@@ -75,7 +84,7 @@ class Decoder:
         if self._stop_reason is None and not self.ended:
             return None
         reason = self._stop_reason or ("tool_use" if self._calls else "end_turn")
-        return Finish(stop_reason=reason, usage=usage_of(self._usage), model=self._model)
+        return Finish(stop_reason=reason, usage=usage_of(self._usage), model=self._answering)
 
     def _start(self, index: object, start: dict[str, Any]) -> Iterator[Chunk]:
         kind = _text(start["type"])
@@ -121,8 +130,7 @@ class Decoder:
             case "thinking":
                 if block.signature or not block.is_empty:
                     yield from self._places.part()
-                    meta = {"signature": block.signature} if block.signature else {}
-                    yield ThinkingDelta("", meta)
+                    yield ThinkingDelta("", self._signed(block.signature))
             case "tool_use":
                 if not any(block.arguments):  # whole at its start, or none at all
                     arguments = codec.encode(block.start.get("input") or {}).decode()
@@ -131,15 +139,42 @@ class Decoder:
                 if any(block.arguments):
                     block.start["input"] = as_object("".join(block.arguments)) or {}
                 part = read_block(block.start)
+                if isinstance(part, OtherPart) and part.kind == "redacted_thinking":
+                    part = msgspec.structs.replace(part, meta=self._thinker)
                 if isinstance(part, OtherPart | ImagePart):
                     yield from self._places.part()
                     yield PartDelta(part)
 
+    @property
+    def _thinker(self) -> Meta | None:
+        return None if self.model is None else {THINKER: self.model}
+
+    def _signed(self, signature: str) -> Meta:
+        return {"signature": signature, **(self._thinker or {})} if signature else {}
+
     def _count(self, usage: Any) -> None:
         """Take counts; they are totals, so later ones stand for earlier ones."""
+        self.unusual = self.unusual or _is_unusual(usage or {})
         for name, count in (usage or {}).items():
-            if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
+            is_count = isinstance(count, int) and not isinstance(count, bool)
+            if is_count and 0 <= count < MAX_COUNT:
                 self._usage[name] = count
+
+
+def _is_unusual(usage: Mapping[str, Any]) -> bool:
+    """Whether more was billed than tokens at the usual rates, as far as it is said.
+
+    A cache of an hour costs more than one of five minutes, and so do other tiers, the fast mode,
+    one place for the inference, and tools that the provider runs.
+    """
+    written, tools = usage.get("cache_creation") or {}, usage.get("server_tool_use") or {}
+    return bool(
+        written.get("ephemeral_1h_input_tokens")
+        or any(isinstance(count, int) and count > 0 for count in tools.values())
+        or usage.get("service_tier") not in (None, "standard")
+        or usage.get("speed") not in (None, "standard")
+        or usage.get("inference_geo") not in (None, "", "global", "not_available")
+    )
 
 
 def usage_of(counts: Mapping[str, int]) -> Usage | None:

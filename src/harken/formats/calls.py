@@ -29,6 +29,8 @@ from harken.core.messages import (
     ToolCall,
 )
 
+MAX_COUNT = 1 << 40
+"""No answer has so many tokens: a count that says so is none."""
 _DEPTH = 64
 """Arguments that are nested deeper are sent as text: servers and libraries have limits, too."""
 
@@ -163,6 +165,7 @@ class Places:
 def spoken(items: Sequence[Part | ToolCall]) -> Message:
     """Return the assistant message that says these parts and makes these calls, in this order.
 
+    >>> from harken.core.messages import FunctionCall
     >>> spoken([TextPart("I look."), ToolCall("c1", FunctionCall("look", "{}"))]).content
     'I look.'
     """

@@ -16,7 +16,7 @@ from typing import Any
 from harken.core import codec
 from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
 from harken.core.events import Usage
-from harken.formats.calls import Places, as_object
+from harken.formats.calls import MAX_COUNT, Places, as_object
 from harken.formats.openai import EXTRA, REASONING
 
 DONE = "[DONE]"
@@ -42,6 +42,8 @@ class Decoder:
     """Whom the request went to: thinking that its server wants back is marked with it."""
     ended: bool = False
     """Whether the answer said that it is at its end."""
+    unusual: bool = False
+    """Whether it was billed in a way that its usage does not tell: in another tier."""
     _places: Places = field(default_factory=Places)
     _calls: list[_Call] = field(default_factory=list)
     _at: dict[Any, _Call] = field(default_factory=dict)
@@ -65,6 +67,8 @@ class Decoder:
         try:
             if isinstance(event.get("model"), str) and event["model"]:
                 self._answering = event["model"]
+            tier = event.get("service_tier")
+            self.unusual = self.unusual or tier not in (None, "", "auto", "default", "on_demand")
             choices = event.get("choices") or ()
             if event.get("usage"):
                 self._usage, self._usage_alone = dict(event["usage"]), not choices
@@ -167,34 +171,43 @@ class Decoder:
         if call is None or not (id_ or name):
             return call
         if id_ and call.id:
-            return call if call.id == id_ else None
+            # older servers of vLLM give each piece an id of its own; a new call has a name, too
+            return call if call.id == id_ or not name else None
         if call.name and (index is None or as_object(call.arguments) is not None):
             return None  # a name again, and the call is complete
         return call
 
 
 def usage_of(counts: Mapping[str, Any] | None) -> Usage | None:
-    """Return the counts of an answer: its input is all of it, the cached part included."""
+    """Return the counts of an answer: its input is all of it, the cached part included.
+
+    Its output is all of it, too: xAI and Google count thinking beside `completion_tokens`, and
+    only the total tells.
+    """
     if not counts:
         return None
+    prompt, written = _count(counts.get("prompt_tokens")), _count(counts.get("completion_tokens"))
+    total = _count(counts.get("total_tokens"))
+    if total is not None and prompt is not None and written is not None:
+        written = max(written, total - prompt)
     details = counts.get("prompt_tokens_details")
     details = details if isinstance(details, dict) else {}
     read = _count(details.get("cached_tokens"))
     return Usage(
-        input_tokens=_count(counts.get("prompt_tokens")),
-        output_tokens=_count(counts.get("completion_tokens")),
+        input_tokens=prompt,
+        output_tokens=written,
         cache_read_tokens=_count(counts.get("prompt_cache_hit_tokens")) if read is None else read,
         cache_write_tokens=_count(details.get("cache_write_tokens")),
     )
 
 
 def _count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
     return value if is_count else None  # type: ignore[return-value]
 
 
 def _amount(value: object) -> float | None:
-    is_amount = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    is_amount = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e6
     return float(value) if is_amount else None  # type: ignore[arg-type]
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-MAX_LINE = 64 * 1024 * 1024
+MAX_EVENT = 64 * 1024 * 1024
+"""How many bytes one event may have: what is longer is no answer, but an attack or a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,27 +25,36 @@ class ServerEvent:
 class EventReader:
     """Puts events together from the pieces in which they arrive."""
 
-    _begun: bytes = b""
-    """The beginning of a line whose end is still to come."""
+    _begun: list[bytes] = field(default_factory=list)
+    """The beginning of a line whose end is still to come, as it arrived."""
     _name: str = ""
     _data: list[bytes] = field(default_factory=list)
+    _size: int = 0
+    """How many bytes of an event there are so far."""
 
     def feed(self, piece: bytes) -> Iterator[ServerEvent]:
-        """Yield the events that the next bytes complete. Raises ValueError for an endless line."""
-        *lines, self._begun = (self._begun + piece).split(b"\n")
-        if len(self._begun) > MAX_LINE:
-            raise ValueError(f"a line of more than {MAX_LINE} bytes")
+        """Yield the events that the next bytes complete. Raises ValueError for an endless one."""
+        self._size += len(piece)
+        first, *lines = piece.split(b"\n")
+        self._begun.append(first)
+        if lines:
+            lines.insert(0, b"".join(self._begun))
+            self._begun = [lines.pop()]
         for line in lines:
             line = line.removesuffix(b"\r")
             if line:
                 self._take(line)
             else:
                 yield from self._event()
+                self._size = 0
+        if self._size > MAX_EVENT:
+            raise ValueError(f"an event of more than {MAX_EVENT} bytes")
 
     def end(self) -> Iterator[ServerEvent]:
         """Yield an event that lacks only the empty line after it. Half a line is nothing."""
-        if self._begun.rstrip() == b"data: [DONE]":
-            self._take(self._begun.rstrip())
+        last = b"".join(self._begun).rstrip()
+        if last == b"data: [DONE]":
+            self._take(last)
         yield from self._event()
 
     def _take(self, line: bytes) -> None:

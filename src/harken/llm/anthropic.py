@@ -10,7 +10,8 @@ from harken.core.chunks import Chunk
 from harken.formats import anthropic as messages
 from harken.formats.anthropic_stream import Decoder
 from harken.llm.base import Request
-from harken.llm.remote import Cost, Endpoint, Import, Service, Vendor
+from harken.llm.prices import Cost
+from harken.llm.remote import Endpoint, Import, Service, Vendor
 
 MAX_TOKENS = 32_000
 """How long an answer may be where the parameters do not say it, as the provider demands: what the
@@ -53,14 +54,14 @@ class AnthropicModel:
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         """Answer. Raises ModelError; ConfigError where the SDK is not installed."""
-        return self._service.answer(body_of(self.model, request), Decoder())
+        return self._service.answer(body_of(self.model, request), Decoder(model=self.model))
 
 
 def body_of(model: str, request: Request) -> dict[str, Any]:
     """Return the whole body of a request, with its cache breakpoints."""
-    body: Mapping[str, Any] = messages.body_of(request.messages, request.tools)
+    body: Mapping[str, Any] = messages.body_of(request.messages, request.tools, model=model)
     if "cache_control" not in request.parameters:
         body = messages.marked(body)
-    parameters = {"model": model, "max_tokens": MAX_TOKENS, **request.parameters}
+    parameters = {"max_tokens": MAX_TOKENS, **request.parameters, "model": model}
     sent = {name: value for name, value in parameters.items() if value is not None}
     return {**sent, **body, "stream": True}

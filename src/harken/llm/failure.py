@@ -15,6 +15,8 @@ from typing import Any
 from harken.errors import Failure, ModelError
 
 _QUOTED = 240
+_KEY = 8
+"""So many letters in a row of a key are a part of it; a shorter key is none."""
 _TOO_LONG = re.compile(
     r"prompt is too long|input is too long|context[_ ](length|window|limit|size)"
     r"|maximum (context|prompt) length|maximum model length|exceeds? the maximum number of tokens"
@@ -154,7 +156,9 @@ class Failures:
 
     def _redacted(self, text: str) -> str:
         text = text[: 10 * _QUOTED]
-        if self.key:
+        if self.key and len(self.key) < _KEY:  # `x`, `none`: a word, and no secret in others
+            text = re.sub(rf"(?<!\w){re.escape(self.key)}(?!\w)", "[key]", text)
+        elif self.key:
             text = text.replace(self.key, "[key]")
             text = re.sub(r"[\w*.+/=-]{6,}", self._unless_of_key, text)
         return _KEY_LIKE.sub("[key]", text)
@@ -162,8 +166,7 @@ class Failures:
     def _unless_of_key(self, match: re.Match[str]) -> str:
         """Return a word, unless it shares eight letters in a row with the key."""
         word, key = match[0], self.key or ""
-        size = min(8, len(key))
-        shares = any(word[at : at + size] in key for at in range(len(word) - size + 1))
+        shares = any(word[at : at + _KEY] in key for at in range(len(word) - _KEY + 1))
         return "[key]" if shares else word
 
 
@@ -177,6 +180,8 @@ def _why(status: int | None, said: Any) -> Failure:
         return "unknown_model"
     if status in _STATUSES:
         return _STATUSES[status]
+    if status is not None and 300 <= status < 400:
+        return "unknown_model"  # it is somewhere else: the address is wrong
     if status is not None and status >= 500:
         return "overloaded"
     if kinds:

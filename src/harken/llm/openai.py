@@ -10,7 +10,8 @@ from harken.core.chunks import Chunk
 from harken.formats import openai as messages
 from harken.formats.openai_stream import Decoder
 from harken.llm.base import Request
-from harken.llm.remote import Cost, Endpoint, Import, Service, Vendor
+from harken.llm.prices import Cost
+from harken.llm.remote import Endpoint, Import, Service, Vendor
 
 _OPENAI = Vendor(
     sdk="openai",
@@ -55,6 +56,6 @@ def body_of(model: str, request: Request) -> dict[str, Any]:
     """Return the whole body of a request; it asks for the usage at the end of the stream."""
     body = messages.body_of(request.messages, request.tools, model=model)
     usage = {"include_usage": True}
-    parameters = {"model": model, "stream_options": usage, **request.parameters}
+    parameters = {"stream_options": usage, **request.parameters, "model": model}
     sent = {name: value for name, value in parameters.items() if value is not None}
     return {**sent, **body, "stream": True}

@@ -21,13 +21,12 @@ from weakref import WeakKeyDictionary
 
 from harken.core import codec
 from harken.core.chunks import Chunk, Finish, ThinkingDelta
-from harken.core.events import Usage
 from harken.errors import ConfigError, ModelError
 from harken.formats.sse import EventReader, ServerEvent
 from harken.llm.failure import Failures
+from harken.llm.prices import Cost
+from harken.llm.providers import is_loopback
 
-Cost: TypeAlias = Callable[[Usage, str], float | None]
-"""What a use of a model costs, in USD; None: not known."""
 Import: TypeAlias = Callable[[str], Any]
 """Imports a module by its name."""
 
@@ -35,9 +34,11 @@ PATIENCE_S = 60
 """Where a service asks to come back later than this, nobody waits: a person would see nothing."""
 CONNECT_S = 10.0
 """How long a connection may take."""
+_NO_PROXY = {"http://": None, "https://": None, "all://": None}
+"""Instead of the proxies that the environment names."""
 _DRAIN_S = 0.1
-_UNWHOLE = frozenset({"error", "cancelled", "interrupted"})
-"""How an answer ends that is none: what a log says of failed calls."""
+_UNWHOLE = frozenset({"error", "cancelled", "interrupted", "abort", "insufficient_system_resource"})
+"""How an answer ends that is none: what a log says of failed calls, vLLM and DeepSeek of theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,8 @@ class Decoder(Protocol):
 
     ended: bool
     """Whether the answer said that it is at its end."""
+    unusual: bool
+    """Whether it was billed in a way that usage and a table of prices do not tell."""
 
     def chunks(self, event: Any) -> Iterable[Chunk]:
         """Yield the chunks of an event, a JSON value. Raises ValueError where it makes no sense."""
@@ -148,7 +151,7 @@ class Service:
         finish = decoder.finish()
         if finish is None:
             raise self.failures.cut_off()
-        yield self._priced(finish, asked=body["model"])
+        yield finish if decoder.unusual else self._priced(finish, asked=body["model"])
         if says_nothing or finish.stop_reason in _UNWHOLE:
             raise self.failures.no_answer(finish.stop_reason)
 
@@ -160,8 +163,11 @@ class Service:
             if event.name == "error":
                 raise self.failures.told(event.data.decode("utf-8", "replace")) from None
             raise self.failures.malformed(event.data, "an event that is no JSON") from None
-        if isinstance(value, dict) and (value.get("error") or event.name == "error"):
-            raise self.failures.told(value.get("error") or value)
+        if isinstance(value, dict):
+            if value.get("error"):
+                raise self.failures.told(value["error"])
+            if event.name == "error" or value.get("object") == "error":
+                raise self.failures.told(value)
         try:
             return [*decoder.chunks(value)]
         except ValueError as error:
@@ -185,24 +191,51 @@ class Service:
         sdk = self._vendor.sdk
         try:
             return self._import(sdk)
-        except ImportError as error:
+        except Exception as error:  # noqa: BLE001 - what is half installed fails in its own ways
             raise ConfigError(
                 f"the package {sdk} is needed and cannot be imported ({error}): "
                 f"pip install 'harken[{sdk}]'"
             ) from None
 
     def _make_client(self) -> Any:
-        sdk, endpoint = self._sdk(), self.endpoint
+        sdk = self._sdk()
+        try:
+            return self._client_of(sdk)
+        except (AttributeError, TypeError) as error:
+            version = getattr(sdk, "__version__", "of unknown version")
+            raise ConfigError(
+                f"the package {self._vendor.sdk} {version} does not fit ({error}): "
+                f"pip install --upgrade 'harken[{self._vendor.sdk}]'"
+            ) from None
+
+    def _client_of(self, sdk: Any) -> Any:
+        """Return a client that goes where it is sent and nowhere else.
+
+        A redirect would carry a conversation to somebody whom nobody has chosen. What is on this
+        machine is not asked through a proxy, which would look for it on its own. Headers that the
+        environment gives to the SDK may hold keys, and are for its vendor: they are not sent.
+        """
+        endpoint = self.endpoint
+        base_url = endpoint.base_url or self._vendor.base_url
         timeout = sdk.Timeout(endpoint.timeout_s, connect=CONNECT_S)
-        hooks = {"response": [_not_too_patient]}
-        return getattr(sdk, self._vendor.client)(
+        client = getattr(sdk, self._vendor.client)(
             api_key=endpoint.api_key or "none",  # else the SDK would look for one on its own
-            base_url=endpoint.base_url or self._vendor.base_url,
+            base_url=base_url,
             timeout=timeout,
             max_retries=endpoint.max_retries,
             default_headers=endpoint.headers,
-            http_client=sdk.DefaultAsyncHttpxClient(timeout=timeout, event_hooks=hooks),
+            http_client=sdk.DefaultAsyncHttpxClient(
+                timeout=timeout,
+                event_hooks={"response": [_not_too_patient]},
+                follow_redirects=False,
+                mounts=_NO_PROXY if _is_here(base_url) else {},
+            ),
         )
+        client._custom_headers = dict(endpoint.headers)  # noqa: SLF001 - there is no other way
+        for name in ("organization", "project"):
+            if hasattr(client, name):
+                setattr(client, name, None)
+        return client
 
 
 class _Clients:
@@ -281,6 +314,13 @@ async def _not_too_patient(response: Any) -> None:
         return
     if wait_s > PATIENCE_S:
         response.headers["x-should-retry"] = "false"
+
+
+def _is_here(url: str) -> bool:
+    try:
+        return is_loopback(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
 
 
 def _host(url: str) -> str:

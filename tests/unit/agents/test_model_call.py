@@ -415,3 +415,33 @@ def test_a_call_without_arguments_takes_the_defaults(tmp_path: Path) -> None:
     )
     assert one.ask("Ping.") == "Ok."
     assert one.result()["content"] == "pingping"
+
+
+@pytest.mark.req("S4-04")
+@pytest.mark.parametrize("arguments", ["", "{}", '{"a": 1, "b'])
+@pytest.mark.parametrize("reason", ["max_tokens", "length"])
+def test_half_a_call_is_not_run_and_the_model_is_told_so(
+    tmp_path: Path, arguments: str, reason: str
+) -> None:
+    """What a tool does without arguments may be the opposite of what was meant."""
+    done: list[int] = []
+
+    @tool
+    def remove(only: int = 0) -> str:
+        """Remove one, or all."""
+        done.append(only)
+        return f"removed {only or 'all'}"
+
+    def answer(request: Request) -> list[Chunk] | str:
+        if request.messages[-1].role == "tool":
+            return "Removed one."
+        first = CallDelta(0, '{"only": 1}', "c1", "remove")
+        return [first, CallDelta(1, arguments, "c2", "remove"), Finish(stop_reason=reason)]
+
+    one = stage(tmp_path, FunctionModel(answer), tools=[remove])
+    assert one.ask("Remove some.") == "Removed one."
+    assert done == [1]
+    whole, half = one.rows(role="tool")
+    assert (whole["content"], half["tool_call_id"], half["is_error"]) == ("removed 1", "c2", True)
+    assert "greatest length" in half["content"]
+    check_log(one.log)

@@ -17,7 +17,7 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
-from harken.formats.anthropic import body_of, marked, message_of, messages_of
+from harken.formats.anthropic import ERROR, body_of, marked, message_of, messages_of
 from harken.formats.turns import LATE, NO_OUTPUT, NO_RESULT, NOTHING
 from tests.unit.formats.contexts import PNG
 
@@ -164,6 +164,15 @@ def test_an_empty_result_says_so_and_an_error_is_marked() -> None:
     assert (block["content"], block["is_error"]) == ([text(NO_OUTPUT)], True)
 
 
+def test_an_error_that_holds_an_image_says_so_in_words() -> None:
+    """The API refuses `is_error` beside anything but text, and the session would be stuck."""
+    image = ImagePart("image/png", PNG)
+    [block] = blocks(ASKED, acted(look()), result([TextPart("no"), image], is_error=True))
+    assert "is_error" not in block
+    assert block["content"][:2] == [text(ERROR), text("no")]
+    assert block["content"][2]["type"] == "image"
+
+
 def test_an_image_stands_in_the_result_and_nothing_of_its_bookkeeping_is_sent() -> None:
     parts = [
         TextPart("Seen.", {"files": {"a.png": "0f"}}),
@@ -189,6 +198,26 @@ def test_thinking_goes_back_with_its_signature_and_never_without() -> None:
         {"type": "thinking", "thinking": "", "signature": "empty"},
         text("Jill."),
     ]
+
+
+def test_what_one_model_thought_is_not_sent_to_another() -> None:
+    """A signature is refused by every other model, and the session would be stuck."""
+    data = '{"type":"redacted_thinking","data":"x=="}'
+    thought: list[ContentPart] = [
+        ThinkingPart("Hm.", {"signature": "c2lnbg==", "model": "claude-a"}),
+        OtherPart("redacted_thinking", data, {"model": "claude-a"}),
+        ThinkingPart("From an import.", {"signature": "c2lnbg=="}),
+        TextPart("Jill."),
+    ]
+    context = [ASKED, Message("assistant", thought)]
+    kinds = {
+        model: [block["type"] for block in body_of(context, model=model)["messages"][1]["content"]]
+        for model in ("claude-a", "claude-b")
+    }
+    assert kinds == {
+        "claude-a": ["thinking", "redacted_thinking", "thinking", "text"],
+        "claude-b": ["thinking", "text"],
+    }
 
 
 def test_blocks_of_anthropic_go_back_as_they_came() -> None:

@@ -132,6 +132,14 @@ def test_what_is_no_key_is_shown(said: str) -> None:
     assert FAILURES.quoted(said) == said
 
 
+def test_a_key_that_is_a_word_hides_no_other_words() -> None:
+    """Servers of one's own take any key: `x`, `none`."""
+    failures = Failures(model="a/b", host="here", key="x")
+    assert failures.quoted("x is no key; the context is too long") == (
+        "[key] is no key; the context is too long"
+    )
+
+
 def test_what_a_provider_says_is_one_short_line() -> None:
     text = FAILURES.quoted("<h1>\r\n" + "no \u2028 way\n" * 1000)
     assert text.startswith("<h1> no way no way")

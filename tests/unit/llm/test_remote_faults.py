@@ -85,13 +85,19 @@ FAULTS: dict[str, tuple[Failure, int | None, Make]] = {
     ),
     "no stream": ("malformed", None, lambda w: Answer([b"<html>Welcome</html>"], 200, HTML)),
     "no stream but JSON": ("malformed", None, lambda w: as_json({"hello": "world"})),
+    "an error of another shape": (
+        "refused",
+        400,
+        lambda w: begun(w, b'data: {"object":"error","message":"too odd","code":400}\n\n'),
+    ),
+    "aborted": ("failed", None, lambda w: w.answer("Hi", stop_reason="abort")),
     "an end that is none": ("failed", None, lambda w: w.answer("Hi", stop_reason="error")),
     "nothing is said": ("failed", None, lambda w: w.answer(THOUGHT, stop_reason="length")),
     "a refusal": ("refused", None, lambda w: w.answer("", stop_reason="refusal")),
 }
 
 
-USED = {"an end that is none", "nothing is said", "a refusal"}
+USED = {"aborted", "an end that is none", "nothing is said", "a refusal"}
 """Faults of answers that came to an end, and that say what they used."""
 
 
@@ -125,6 +131,19 @@ def test_a_fault_is_told_in_one_line_and_the_session_goes_on(
     assert ends[0] == "error"
     assert len(ends) == 2
     check_log(play.log)
+
+
+@pytest.mark.req("D-06")
+def test_a_redirect_is_not_followed(tmp_path: Path, wire: Wire) -> None:
+    """It would carry the conversation to somebody whom nobody has chosen."""
+    with Provider([wire.answer("Hi.")]) as elsewhere:
+        moved = Answer([], 307, {"location": elsewhere.url + wire.path})
+        with Provider([moved]) as provider:
+            play = stage(tmp_path, wire.model(provider))
+            with pytest.raises(ModelError, match=r"\(307\).*base URL") as failed:
+                play.ask("Who is it?")
+    assert failed.value.why == "unknown_model"
+    assert not elsewhere.asked
 
 
 def test_nobody_at_the_address_is_told_as_such(tmp_path: Path, wire: Wire) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from harken import tool
+from harken.core.chunks import Draft
 from harken.core.events import Usage
 from harken.core.messages import (
     FunctionCall,
@@ -24,6 +25,7 @@ from harken.core.messages import (
 )
 from harken.formats import anthropic, openai
 from harken.llm.anthropic import MAX_TOKENS, AnthropicModel
+from harken.llm.base import Request
 from harken.llm.openai import OpenAIModel
 from harken.llm.replay import Recording
 from harken.testing import request_of
@@ -46,6 +48,16 @@ def look(at: str) -> list[TextPart | ImagePart]:
 def wait(minutes: int) -> str:
     """Wait."""
     return f"{minutes} minutes later."
+
+
+def drafted(model: AnthropicModel | OpenAIModel, asked: Request) -> Draft:
+    async def collect() -> Draft:
+        draft = Draft()
+        async for chunk in model.stream(asked):
+            draft.add(chunk)
+        return draft
+
+    return asyncio.run(collect())
 
 
 def call(name: str, id_: str, **arguments: Any) -> ToolCall:
@@ -144,6 +156,23 @@ def test_thinking_goes_back_unchanged(tmp_path: Path) -> None:
     ]
 
 
+def test_after_a_change_of_the_model_each_gets_back_what_it_thought_itself() -> None:
+    """Claude, then GPT, then another Claude, then the first one again."""
+    with Provider([ANTHROPIC.answer(ACTED)]) as provider:
+        first = AnthropicModel("a/one", "claude-one", endpoint=endpoint(provider))
+        said = drafted(first, request_of("Look.")).message()
+    results = [Message("tool", "a door", tool_call_id=id_) for id_ in ("c1", "c2")]
+    context = [Message("user", "Look."), said, *results]
+    kinds = {
+        model: [block["type"] for block in sent["messages"][1]["content"]]
+        for model in ("claude-one", "claude-two")
+        for sent in [anthropic.body_of(context, model=model)]
+    }
+    assert kinds["claude-one"] == ["thinking", "text", "tool_use", "tool_use"]
+    assert kinds["claude-two"] == ["text", "tool_use", "tool_use"]
+    checks.check_openai(openai.body_of(context, model="gpt"))
+
+
 def test_a_server_that_wants_its_thinking_back_gets_it(tmp_path: Path) -> None:
     with Provider([OPENAI.answer(ACTED), OPENAI.answer("Done.")]) as provider:
         stage(tmp_path, OPENAI.model(provider), tools=[look, wait]).ask("Wait.")
@@ -176,6 +205,17 @@ def test_the_log_has_the_usage_with_the_cached_part_of_it_and_the_cost(
     }
     assert (row["model"], row["cost_usd"]) == ("test-1-2026", 0.5)
     assert priced == [(usage, "test-1-2026"), (usage, "test-1")], "who answered, then who was asked"
+
+
+def test_what_was_billed_in_another_way_has_no_known_cost() -> None:
+    flex = OPENAI.events("Hi.")[-2].replace(b'"usage": {', b'"service_tier": "flex", "usage": {')
+    with Provider([Answer([*OPENAI.events("Hi.")[:-2], flex])]) as provider:
+        at = endpoint(provider, "/v1")
+        model = OpenAIModel("x/test-1", "test-1", endpoint=at, cost=lambda *_: 0.5)
+        finish = drafted(model, request_of("Hi!")).finish
+    assert finish is not None
+    assert finish.usage is not None
+    assert finish.cost_usd is None
 
 
 @every_wire
@@ -265,8 +305,9 @@ def test_parameters_are_sent_as_they_are_and_none_is_left_out(wire: Wire) -> Non
 
 @every_wire
 def test_parameters_cannot_change_what_was_said(wire: Wire) -> None:
-    body = sent(wire, messages=[], stream=False)
+    body = sent(wire, messages=[], stream=False, model="another")
     assert body["messages"]
+    assert body["model"] == "test-1"
     assert body["stream"] is True
 
 

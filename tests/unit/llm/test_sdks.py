@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import blake3
@@ -40,6 +42,55 @@ def test_a_missing_sdk_names_the_extra(kind: type[AnthropicModel | OpenAIModel])
     for use in (model.warm_up, lambda: asyncio.run(ask(model))):
         with pytest.raises(ConfigError, match=r"pip install 'harken\[(anthropic|openai)\]'"):
             use()
+
+
+@pytest.mark.parametrize("kind", [AnthropicModel, OpenAIModel])
+def test_an_sdk_that_does_not_fit_says_how_to_get_another(
+    kind: type[AnthropicModel | OpenAIModel],
+) -> None:
+    old = SimpleNamespace(__version__="0.2.0")
+    model = kind("some/model", "model", import_sdk=lambda _: old)
+    with pytest.raises(ConfigError, match=r"0\.2\.0 does not fit.*pip install --upgrade 'harken\["):
+        asyncio.run(ask(model))
+
+
+def test_an_sdk_that_is_half_installed_is_told_as_missing() -> None:
+    def broken(name: str) -> Any:
+        raise RuntimeError(f"{name}: no such symbol")
+
+    with pytest.raises(ConfigError, match="no such symbol"):
+        OpenAIModel("some/model", "model", import_sdk=broken).warm_up()
+
+
+@pytest.mark.parametrize(("sdk", "kind"), MODELS)
+@pytest.mark.req("D-06")
+def test_nothing_of_the_environment_goes_to_a_server_of_this_machine(sdk: str, kind: str) -> None:
+    """In a process of its own, with an environment that holds what the SDKs look for."""
+    said = {"anthropic": ANTHROPIC, "openai": OPENAI}[sdk].answer("Hi.")
+    with Provider([said]) as provider:
+        program = (
+            "import asyncio, sys\n"
+            f"from harken.llm.{sdk} import {kind}\n"
+            "from harken.llm.remote import Endpoint\n"
+            "from harken.testing import request_of\n"
+            f"model = {kind}('x', 'y', endpoint=Endpoint(base_url=sys.argv[1]))\n"
+            "async def ask():\n"
+            "    return [chunk async for chunk in model.stream(request_of('Hi'))]\n"
+            "assert asyncio.run(ask())\n"
+        )
+        secrets = {
+            **{f"{sdk.upper()}_{name}": "secret" for name in ("API_KEY", "AUTH_TOKEN", "ORG_ID")},
+            **{f"{sdk.upper()}_{name}": "secret" for name in ("PROJECT_ID", "WORKSPACE_ID")},
+            f"{sdk.upper()}_CUSTOM_HEADERS": "X-Gateway: secret",
+            f"{sdk.upper()}_BASE_URL": "http://127.0.0.1:9",
+            "HTTP_PROXY": "http://127.0.0.1:9",
+            "http_proxy": "http://127.0.0.1:9",
+        }
+        base = provider.url + ("/v1" if sdk == "openai" else "")
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **secrets}
+        subprocess.run([sys.executable, "-c", program, base], env=environ, check=True, timeout=60)
+        [asked] = provider.asked
+    assert "secret" not in str(asked.headers)
 
 
 @pytest.mark.parametrize(("sdk", "kind"), MODELS)

@@ -1,0 +1,38 @@
+"""What an answer used: where tokens do not tell what it costs, that is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harken.formats import anthropic_stream, openai_stream
+
+
+@pytest.mark.parametrize(
+    ("usage", "unusual"),
+    [
+        ({"service_tier": "standard", "inference_geo": "global", "speed": "standard"}, False),
+        (
+            {"cache_creation": {"ephemeral_5m_input_tokens": 9, "ephemeral_1h_input_tokens": 0}},
+            False,
+        ),
+        ({"cache_creation": {"ephemeral_1h_input_tokens": 9}}, True),
+        ({"server_tool_use": {"web_search_requests": 1}}, True),
+        ({"server_tool_use": {"web_search_requests": 0}}, False),
+        ({"service_tier": "priority"}, True),
+        ({"speed": "fast"}, True),
+        ({"inference_geo": "us"}, True),
+    ],
+)
+def test_what_is_billed_in_another_way_is_known_to_be(usage: Any, unusual: bool) -> None:
+    decoder = anthropic_stream.Decoder()
+    list(decoder.chunks({"type": "message_start", "message": {"usage": usage}}))
+    assert decoder.unusual is unusual
+
+
+@pytest.mark.parametrize(("tier", "unusual"), [("default", False), (None, False), ("flex", True)])
+def test_another_tier_is_billed_in_another_way(tier: str | None, unusual: bool) -> None:
+    decoder = openai_stream.Decoder()
+    list(decoder.chunks({"choices": [], "service_tier": tier}))
+    assert decoder.unusual is unusual
