@@ -70,7 +70,8 @@ class Tool:
     edits_files: bool = False
     """All that it changes is files below the world's folder."""
     preview: Callable[..., Awaitable[str]] | None = None
-    """Takes the arguments of a call and says what it would do: a diff, a plan. May fail."""
+    """Takes what the function takes and says what it would do: a diff, a plan. May fail; the agent
+    reads why, whatever it may not read."""
 
     def guarded(
         self,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from harken.core import codec
+from harken.world.files.root import meant
 from harken.world.permissions.commands import plain_parts
 from harken.world.permissions.pattern import compiled, escaped, folded, matches_path
 from harken.world.permissions.reach import RUNNERS, Reach
@@ -25,6 +26,8 @@ Held: TypeAlias = Literal["yes", "no", "unknown"]
 """Whether a pattern holds for a call."""
 
 _LONGEST_OFFER = 300
+_STEERING = frozenset({".git", ".harken"})
+"""What is in these says what programs run, and what agents may do the next time."""
 
 
 class Subject(Protocol):
@@ -94,7 +97,7 @@ class PathSubject:
     def __init__(self, text: str, folder: Path | None) -> None:
         self.text = text
         base = None if folder is None else posixpath.abspath(folder)
-        path = posixpath.join(base or "", text)
+        path = posixpath.join(base or "", text if base is None else meant(base, text))
         self._forms = [_Form.of(posixpath.normpath(path), base)]
         self._is_clear = True
         if posixpath.isabs(path):
@@ -108,6 +111,12 @@ class PathSubject:
     def is_inside(self) -> bool:
         """Whether it surely lies below the world's folder."""
         return self._is_clear and all(form.relative is not None for form in self._forms)
+
+    @property
+    def steers(self) -> bool:
+        """Whether it may lie in `.git` or `.harken` below the folder."""
+        names = (name for form in self._forms for name in (form.relative or "").split("/"))
+        return any(folded(name) in _STEERING for name in names)
 
     def is_within(self, patterns: Sequence[str]) -> bool:
         """Whether it fits one of these patterns, as it is written and as links lead it."""

@@ -104,6 +104,22 @@ def test_a_pattern_that_begins_with_two_stars_denies_everywhere(folder: Path) ->
     assert PathSubject("a/b.py", folder).is_held("a/**.py") == "yes"
 
 
+def test_a_name_as_it_is_shown_is_judged_as_what_it_names(folder: Path) -> None:
+    (folder / "src" / "odd\nlink").symlink_to(folder / "secrets")
+    (folder / "secrets" / "key").touch()
+    subject = PathSubject(r"src/odd\x0alink/key", folder)
+    assert subject.is_held("secrets/**") == "yes"
+    assert not subject.is_within(["src/**"])
+
+
+@pytest.mark.parametrize("path", [".git/hooks/x", "a/.Harken/config.toml", "src/../.git", "g/x"])
+def test_some_files_steer_what_programs_do(folder: Path, path: str) -> None:
+    (folder / "g").symlink_to(".git")
+    assert PathSubject(path, folder).steers
+    assert not PathSubject("src/.github/a", folder).steers
+    assert not PathSubject("a.git", folder).steers
+
+
 def test_letters_that_look_alike_are_alike_to_a_rule_that_denies(folder: Path) -> None:
     assert PathSubject("geha\u0308use/x", folder).is_held("GEHÄUSE/**") == "yes"
 
