@@ -128,10 +128,10 @@ def shown(name: str) -> str:
 
 
 def meant(folder: str | Path, path: str) -> str:
-    """Return the path that a model means with what it was shown.
+    r"""Return the path that a model means with what it was shown.
 
     Whoever judges a path has to judge this one: what `shown` would not write so is taken as it
-    is, or `secret\\x2fkey` would be another way to write `secret/key`.
+    is, or `secret\x2fkey` would be another way to write `secret/key`.
     """
     base = os.fspath(folder)
     if r"\x" not in path or os.path.lexists(os.path.join(base, path)):  # noqa: PTH118 - `//`

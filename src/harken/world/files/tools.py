@@ -135,7 +135,7 @@ class Files:
 
         def look() -> str:
             before = self._to_replace(file, earlier)
-            return diff(self.root.shown(file), before and before.data, data)
+            return diff(self.root.shown(file), None if before is None else before.data, data)
 
         text: str = await in_thread(look)
         return text
