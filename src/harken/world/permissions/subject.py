@@ -18,7 +18,13 @@ from typing import Any, Literal, Protocol, TypeAlias
 from harken.core import codec
 from harken.world.files.root import meant
 from harken.world.permissions.commands import plain_parts
-from harken.world.permissions.pattern import compiled, escaped, folded, matches_path
+from harken.world.permissions.pattern import (
+    compiled,
+    escaped,
+    folded,
+    matches_path,
+    may_go_on,
+)
 from harken.world.permissions.reach import RUNNERS, Reach
 from harken.world.tool import Tool
 
@@ -202,7 +208,10 @@ class CommandSubject:
         reach, pattern = self._reach, folded(pattern)
         if _any_fits(pattern, reach.commands):
             return "yes"
-        return "unknown" if not reach.is_clear or _any_fits(pattern, reach.possible) else "no"
+        may_fit = _any_fits(pattern, reach.possible) or any(
+            may_go_on(one, begun) for begun in reach.begun for one in (pattern, f"{pattern} *")
+        )
+        return "unknown" if may_fit or not reach.is_clear else "no"
 
     def offers(self) -> list[str]:
         """Offer each command, then (of programs that run no others) any with the same beginning."""
