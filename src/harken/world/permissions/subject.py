@@ -167,10 +167,14 @@ class _Form:
         return path is not None and matches_path(pattern.removeprefix("./"), path)
 
     def is_held(self, pattern: str) -> bool:
-        """Whether a pattern may be meant for it: with `**` first, in all folders there are."""
-        everywhere = pattern.startswith("**") and matches_path(f"/{pattern}", self.absolute)
+        """Whether a pattern may be meant for it: with `**` first, in all folders there are.
+
+        A folder is meant with all that is in it.
+        """
+        below = pattern if pattern.endswith("*") else f"{pattern.removesuffix('/')}/**"
+        everywhere = below.startswith("**") and matches_path(f"/{below}", self.absolute)
         loosely = "**" in pattern and compiled(pattern).matches(self.relative or self.absolute)
-        return everywhere or loosely or self.fits(pattern)
+        return everywhere or loosely or self.fits(below)
 
     def in_general(self) -> _Form:
         """Return the same in letters that do not tell `Ä` from `ä`."""

@@ -90,7 +90,9 @@ def test_no_path_slips_into_a_rule_that_allows(folder: Path, path: str) -> None:
         "secrets/\x00",
     ],
 )
-@pytest.mark.parametrize("pattern", ["secrets/**", "**/secrets/**", "/**/secrets/**"])
+@pytest.mark.parametrize(
+    "pattern", ["secrets/**", "**/secrets/**", "/**/secrets/**", "secrets", "secrets/"]
+)
 def test_no_path_slips_out_of_a_rule_that_denies(folder: Path, path: str, pattern: str) -> None:
     path = path.replace("{folder}", str(folder))
     assert PathSubject(path, folder).is_held(pattern) == "yes"
@@ -110,6 +112,13 @@ def test_a_name_as_it_is_shown_is_judged_as_what_it_names(folder: Path) -> None:
     subject = PathSubject(r"src/odd\x0alink/key", folder)
     assert subject.is_held("secrets/**") == "yes"
     assert not subject.is_within(["src/**"])
+
+
+def test_a_star_at_the_end_of_a_rule_that_denies_stays_within_a_name(folder: Path) -> None:
+    assert PathSubject("src/deep/a.py", folder).is_held("src/*") == "no"
+    assert PathSubject("src/deep/a.py", folder).is_held("src/*.py") == "no"
+    assert PathSubject("secrets2/a", folder).is_held("secrets/") == "no"
+    assert not PathSubject("src/a.py", folder).is_within(["src"])
 
 
 @pytest.mark.parametrize("path", [".git/hooks/x", "a/.Harken/config.toml", "src/../.git", "g/x"])
