@@ -202,3 +202,21 @@ def test_a_folder_that_is_gone_can_be_distrusted(cli: Cli) -> None:
 def test_where_nothing_is_there_is_nothing_to_trust(cli: Cli) -> None:
     assert cli.refused("trust") == f"{Path.cwd()}: there is no .harken/ here or above"
     assert cli.sessions() == []
+
+
+def test_trusting_shows_what_a_project_lets_agents_do(cli: Cli) -> None:
+    file = Path.cwd() / ".harken" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(
+        'model = "lab/x"\npermission = "all"\n[permissions]\nallow = ["bash(rm *)"]\n'
+        '[providers.lab]\nbase_url = "https://lab.example/v1"\n'
+    )
+    said = [line for line in cli.ok("trust").out.splitlines() if "it says" in line]
+    assert said == [
+        "  it says: permission = all",
+        "  it says: allow bash(rm *)",
+        "  it says: model = lab/x",
+        "  it says: provider lab at https://lab.example/v1",
+    ]
+    file.write_text("permission = 5")
+    assert "permission: is one of ask" in cli.ok("trust").out

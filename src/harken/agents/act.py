@@ -176,8 +176,12 @@ def log_result(agent: Actor, call: OpenCall, result: Result) -> None:
     )
     try:
         agent.session.append(entry)
-    except EventRefused:
-        if result.substance is None:
+    except EventRefused as error:
+        if result.substance is not None:
+            entry.substance = None  # what a tool says it represents is not there, or is a copy
+        elif not isinstance(result.content, str):
+            entry.content = f"Error: {call.name} ran, and its result cannot be kept: {error}"
+            entry.is_error = True
+        else:
             raise
-        entry.substance = None  # what a tool says that it represents is not there, or is a copy
         agent.session.append(entry)

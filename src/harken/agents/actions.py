@@ -22,7 +22,8 @@ from harken.core.ids import AgentId
 from harken.core.text import LoggedString
 from harken.errors import HarkenError
 from harken.session.session import Session
-from harken.world.result import BadArguments, Result
+from harken.world.result import BadArguments, Failed, Result
+from harken.world.tool import Caller
 
 
 def handed_through(said: LoggedString) -> Result:
@@ -35,7 +36,7 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     name = arguments["name"]
     instructions = arguments["instructions"] or arguments["system_prompt"]
     template = _template(agent, instructions)
-    instructions = template.instructions if template else _instructions(agent, instructions)
+    instructions = template.instructions if template else _instructions(agent, call, instructions)
     prompt = _prompt(arguments["prompt"], arguments["user_prompt"])
     _check_name(agent, name)
     allowed = _allowed(agent, arguments["tools"], template)
@@ -135,12 +136,13 @@ def texts(value: Any) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-def _instructions(agent: Agent, given: str | None) -> str | None:
+def _instructions(agent: Agent, call: Reference, given: str | None) -> str | None:
     if given is None or not given.startswith("file:"):
         return given
+    world, path = agent.runtime.world, given.removeprefix("file:")
     try:
-        return agent.runtime.world.read_instructions(given.removeprefix("file:"))
-    except (OSError, ValueError) as error:
+        return world.read_instructions(path, Caller(agent, call))
+    except Failed as error:
         raise BadArguments(f"instructions {given} cannot be read: {error}") from None
 
 

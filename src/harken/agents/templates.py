@@ -176,7 +176,10 @@ def _front(text: str) -> Mapping[str, Any]:
 
 
 def _check_plain(events: Iterator[Any]) -> None:
-    """Refuse what is small to write and takes gigabytes, or minutes, to read."""
+    """Refuse what is small to write and takes gigabytes, or minutes, to read, and all tags.
+
+    A tag is needed for nothing here, and PyYAML fails at some with any error there is.
+    """
     depth = 0
     for event in events:
         kind = type(event).__name__
@@ -184,6 +187,8 @@ def _check_plain(events: Iterator[Any]) -> None:
         depth -= kind.endswith(("MappingEndEvent", "SequenceEndEvent"))
         if kind == "AliasEvent":
             raise _Malformed("its front matter may not use `*` aliases")
+        if getattr(event, "tag", None) is not None:
+            raise _Malformed("its front matter may not use `!` tags")
         if depth > MAX_DEPTH:
             raise _Malformed(f"its front matter is nested more than {MAX_DEPTH} deep")
 
@@ -208,7 +213,14 @@ def _text(front: Mapping[str, Any], key: str) -> str:
     value = front.get(key)
     if value is not None and not isinstance(value, str):
         raise _Malformed(f"{key} is a text: put it in quotes")
-    return value or ""
+    return _whole(value or "", key)
+
+
+def _whole(text: str, key: str) -> str:
+    """Return a text that can be sent; an escape in YAML may be half a letter."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise _Malformed(f"{key} has a lone surrogate in it: that is no text")
+    return text
 
 
 def _tools(value: object) -> tuple[str, ...] | None:
@@ -218,4 +230,4 @@ def _tools(value: object) -> tuple[str, ...] | None:
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise _Malformed("tools is a list of names: write `tools: [read, search]`")
-    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
+    return tuple(dict.fromkeys(_whole(name.strip(), "tools") for name in names if name.strip()))

@@ -23,6 +23,7 @@ from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
 from harken.world.permissions.permissions import Mode
 
+CONFIG = "config.toml"
 MAX_BYTES = 1 << 20
 Path_: TypeAlias = tuple[str, ...]
 """Where something stands in a file: `("providers", "work", "base_url")`."""

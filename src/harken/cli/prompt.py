@@ -37,12 +37,21 @@ def system_prompt(folder: Path, today: date) -> str:
 
 
 def project_instructions(folder: Path) -> str:
-    """Return what the `AGENTS.md` of a folder says; nothing where there is none to read."""
+    """Return what the `AGENTS.md` of a folder says; nothing where there is none to read.
+
+    A link out of the project is not followed: a cloned repository could have files of the person
+    sent to a provider.
+    """
     file = folder / PROJECT
-    if not file.is_file():
-        return ""
     try:
+        if not file.is_file() or not file.resolve().is_relative_to(_project(folder.resolve())):
+            return ""
         with file.open("rb") as opened:
             return opened.read(LONGEST).decode("utf-8", "replace").strip()
     except OSError:
         return ""
+
+
+def _project(folder: Path) -> Path:
+    """Return the folder of the git repository around a folder; without one, the folder."""
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from harken.agents.templates import Templates
-from harken.cli.config_file import ConfigFile, PriceTable, ProviderTable, read_config
+from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
 from harken.cli.home import Home
 from harken.cli.trust import Project, Trust
 from harken.errors import ConfigError
@@ -26,7 +26,6 @@ from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import one_per_name
 from harken.world.permissions.permissions import Mode
 
-CONFIG = "config.toml"
 AGENTS = "agents"
 MODEL = "HARKEN_MODEL"
 

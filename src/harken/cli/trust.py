@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 import click
 import msgspec
 
+from harken.cli.config_file import CONFIG, read_config
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.terminal import program, say, say_json
 from harken.errors import ConfigError
@@ -223,3 +224,20 @@ def report(root: Path, state: str, *, as_json: bool) -> None:
             say(f"  {path.relative_to(root)}")
         if len(files) > MAX_SHOWN:
             say(f"  and {len(files) - MAX_SHOWN} more")
+        for line in weighty(root / FOLDER / CONFIG):
+            say(f"  it says: {line}")
+
+
+def weighty(file: Path) -> Iterator[str]:
+    """Yield what a project's configuration says of what agents may do, and where texts go."""
+    try:
+        config = read_config(file)
+    except ConfigError as error:
+        yield str(error)
+        return
+    if config.permission is not None:
+        yield f"permission = {config.permission}"
+    yield from (f"allow {rule}" for rule in config.permissions.allow)
+    if config.model is not None:
+        yield f"model = {config.model}"
+    yield from (f"provider {name} at {one.base_url}" for name, one in config.providers.items())

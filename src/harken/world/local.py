@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import mkdtemp
 from typing import Any
 
 from harken.world.ask import ask_user
@@ -35,10 +35,11 @@ def local_tools(
     """Return the tools of a folder: read, write, edit, ls, glob, grep, bash, todo, ask_user.
 
     allowed: folders beside it that file tools may use. outputs: where output goes that is too long
-    for a result; None: a temporary folder. hide: environment variables that commands do not get,
-    such as the keys of models.
+    for a result; None: a new temporary folder. hide: environment variables that commands do not
+    get, such as the keys of models.
     """
-    outputs = outputs or Path(gettempdir()) / "harken-outputs"
+    # Nobody else can have made it: what is in it is shown to models, and files there are read.
+    outputs = outputs or Path(mkdtemp(prefix="harken-outputs-"))
     root = Root(folder, [*allowed, outputs])
     return [
         *file_tools(root),

@@ -70,7 +70,8 @@ class Tool:
     edits_files: bool = False
     """All that it changes is files below the world's folder."""
     preview: Callable[..., Awaitable[str]] | None = None
-    """Takes the arguments of a call and says what it would do: a diff, a plan. May fail."""
+    """Takes what the function takes and says what it would do: a diff, a plan. May fail; the agent
+    reads why, whatever it may not read."""
 
     def guarded(
         self,
@@ -148,7 +149,8 @@ async def in_thread(function: Callable[[], Any]) -> Any:
     """Run a function in a thread of its own and return what it returns, or raise what it raises.
 
     One thread a call: a tool that never ends holds up no other, nor the end of the program, as
-    it would in a pool. StopIteration and SystemExit, which a task cannot carry, are RuntimeErrors.
+    it would in a pool. StopIteration, which a task cannot carry, and what ends a program are
+    RuntimeErrors.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
@@ -164,8 +166,10 @@ async def in_thread(function: Callable[[], Any]) -> Any:
             result = function()
         except (StopIteration, SystemExit, KeyboardInterrupt) as odd:
             error = RuntimeError(f"{type(odd).__name__}: {odd}")
-        except BaseException as failure:  # noqa: BLE001 - it is raised where the result is awaited
+        except (Exception, asyncio.CancelledError) as failure:  # noqa: BLE001 - raised below
             error = failure
+        except BaseException as odd:  # noqa: BLE001 - a function has ended, not the program
+            error = RuntimeError(type(odd).__name__)
         with suppress(RuntimeError):  # nobody waits any more: the loop is closed
             loop.call_soon_threadsafe(settle, result, error)
 

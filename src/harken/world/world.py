@@ -16,9 +16,11 @@ from typing import Any
 
 from harken.core.messages import FunctionCall
 from harken.core.text import LoggedString
+from harken.world.files.file import load
 from harken.world.files.known import KnownFiles
-from harken.world.permissions.permissions import Permissions
-from harken.world.result import BadArguments, Result, caught
+from harken.world.files.root import Root
+from harken.world.permissions.permissions import FREE, Permissions, Wish
+from harken.world.result import BadArguments, Failed, Result, caught
 from harken.world.tool import Caller, Tool, parse
 from harken.world.user import User
 
@@ -97,15 +99,21 @@ class World:
             self._changing = (loop, asyncio.Lock())
         return self._changing[1]
 
-    def read_instructions(self, path: str) -> str:
+    def read_instructions(self, path: str, caller: Caller | None = None) -> str:
         """Return the text of an instructions file below the folder, as it is now.
 
-        Raises OSError, or ValueError for a path that leaves the folder or a world without one.
+        What an agent may not `read` just so, it may not have as instructions either. Raises Failed.
         """
         if self.folder is None:
-            raise ValueError("this world has no folder to read instructions from")
-        folder = self.folder.resolve()
-        file = (folder / path).resolve()
-        if not file.is_relative_to(folder):
-            raise ValueError(f"{path} is outside {folder}")
-        return file.read_text(encoding="utf-8")
+            raise Failed("this world has no folder to read instructions from")
+        root = Root(self.folder)
+        file = root.resolve(path)
+        reader = self.tools.get("read")
+        if caller is not None and self.permissions is not None and reader is not None:
+            wish = Wish.of(reader, {"path": path}, caller, self.folder)
+            if self.permissions.decide(wish) != FREE:
+                raise Failed(f"{root.shown(file)} may not just be read: `read` it, and pass it on")
+        try:
+            return load(root, file).data.decode()
+        except UnicodeDecodeError:
+            raise Failed(f"{root.shown(file)} is not UTF-8") from None

@@ -244,3 +244,16 @@ def test_an_answer_that_cannot_be_logged_is_a_failed_call(tmp_path: Path) -> Non
     [response] = one.rows(event_type="llm_response")
     assert response["stop_reason"] == "error"
     assert one.again(play(main=["Hi."])).ask() == "Hi."
+
+
+@pytest.mark.req("S4-03")
+def test_a_result_that_no_log_can_hold_is_told_and_the_agent_goes_on(tmp_path: Path) -> None:
+    @tool
+    def odd() -> list[TextPart]:
+        """Return parts that are none."""
+        return [TextPart(5)]  # type: ignore[arg-type]
+
+    one = stage(tmp_path, play(main=[calls(call("odd")), "On I go."]), tools=[odd])
+    assert one.ask("Go.") == "On I go."
+    assert "odd ran, and its result cannot be kept" in one.result()["content"]
+    check_log(one.log)

@@ -7,6 +7,10 @@ import pytest
 
 from harken import Runtime, SmartAgent, World, tool
 from harken.core.messages import Message
+from harken.world.files.root import Root
+from harken.world.files.tools import file_tools
+from harken.world.permissions.permissions import Permissions
+from harken.world.permissions.rules import Rules
 from tests.agent_kit import call, calls, play, run, stage, told
 from tests.unit.agents.talking import among, told_to
 
@@ -61,6 +65,21 @@ def test_instructions_come_from_a_file_as_it_is_when_used(tmp_path: Path) -> Non
     one = stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     assert one.agent("Ann").transcript[0]["content"] == "You are Änn."
+
+
+@pytest.mark.req("S4-05")
+def test_what_may_not_be_read_cannot_be_instructions_either(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TOKEN=sk-123")
+    (tmp_path / "ann.md").write_text("You are Ann.")
+    made = [call("task", name=name, instructions=f"file:{name}") for name in (".env", "ann.md")]
+    model = play(main=[*map(calls, made), "Done."])
+    permissions = Permissions("all", Rules.parse(deny=["read(**/.env)"]))
+    tools = file_tools(Root(tmp_path))
+    world = World(tools, folder=tmp_path, permissions=permissions)
+    one = stage(tmp_path, model, runtime=Runtime(model=model, world=world))
+    one.ask("Go.")
+    assert one.root.subagents.keys() == {"ann.md"}
+    assert "TOKEN" not in one.log.read_text()
 
 
 @pytest.mark.req("S4-09")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import pytest
 
 from harken import LoggedString, Tool, World, tool
 from harken.core.messages import Content
-from harken.world.result import BadArguments, OutOfTime
+from harken.world.result import BadArguments, Failed, OutOfTime
 from harken.world.tool import Caller
 
 
@@ -300,12 +301,20 @@ def test_instructions_are_read_below_the_folder_only(tmp_path: Path) -> None:
     assert world.read_instructions("a.md") == "A"
     assert world.read_instructions("./x/../a.md") == "A"
     for path in ("../out.md", str(tmp_path / "out.md"), "link.md"):
-        with pytest.raises(ValueError, match="outside"):
+        with pytest.raises(Failed, match="outside"):
             world.read_instructions(path)
-    with pytest.raises(OSError, match=r"none\.md"):
+    with pytest.raises(Failed, match=r"none\.md"):
         world.read_instructions("none.md")
-    with pytest.raises(ValueError, match="no folder"):
+    with pytest.raises(Failed, match="no folder"):
         World().read_instructions("a.md")
+
+
+def test_instructions_are_a_whole_text_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "latin.md").write_bytes(b"You are \xe4")
+    for path, why in (("pipe", "FIFO"), ("latin.md", "UTF-8"), (".", "folder")):
+        with pytest.raises(Failed, match=why):
+            World(folder=tmp_path).read_instructions(path)
 
 
 def test_a_parameter_for_the_caller_is_filled_in_and_not_shown() -> None:
@@ -329,7 +338,7 @@ def test_a_tool_can_be_called_as_the_function_that_it_was() -> None:
     assert double(3) == 6
 
 
-@pytest.mark.parametrize("odd", [StopIteration, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("odd", [StopIteration, SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_what_a_task_cannot_carry_out_of_a_tool_is_an_error_like_any_other(
     odd: type[BaseException],
 ) -> None:

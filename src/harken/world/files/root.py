@@ -45,11 +45,8 @@ class Root:
         Raises Failed where it is none, or stands outside; where it leads through a folder that
         may not be searched, it is judged by its name.
         """
-        given = self._given(path)
+        given = meant(self.folder, self._given(path))
         found = Path(os.path.realpath(self.folder / given))
-        if not os.path.lexists(self.folder / given) and r"\x" in path:
-            plain = os.path.realpath(self.folder / unescaped(path))
-            found = Path(plain) if os.path.lexists(plain) else found
         if any(found.is_relative_to(kernel) for kernel in _KERNEL):
             raise Failed(f"{shown(path)} belongs to the kernel; files there are not opened")
         if not any(found.is_relative_to(one) for one in (self.folder, *self.allowed)):
@@ -128,6 +125,23 @@ def shown(name: str) -> str:
     if name.isascii() and name.isprintable():
         return name
     return "".join(letter if _plain(letter) else _escaped(letter) for letter in name)
+
+
+def meant(folder: str | Path, path: str) -> str:
+    r"""Return the path that a model means with what it was shown.
+
+    Whoever judges a path has to judge this one: what `shown` would not write so is taken as it
+    is, or `secret\x2fkey` would be another way to write `secret/key`.
+    """
+    base = os.fspath(folder)
+    if r"\x" not in path or os.path.lexists(os.path.join(base, path)):  # noqa: PTH118 - `//`
+        return path
+    try:
+        plain = unescaped(path)
+    except UnicodeEncodeError:  # half a letter is in it
+        return path
+    is_there = os.path.lexists(os.path.join(base, plain))  # noqa: PTH118 - as above
+    return plain if is_there and shown(plain) == path else path
 
 
 def unescaped(name: str) -> str:

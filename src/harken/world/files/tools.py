@@ -20,7 +20,7 @@ from typing import TypeVar
 from harken.core.messages import ContentPart, TextPart
 from harken.world.files.diff import diff
 from harken.world.files.edit import Edited, edited, encoded
-from harken.world.files.file import WHOLE, create, hash_of, load, replace
+from harken.world.files.file import WHOLE, Content, create, hash_of, load, replace
 from harken.world.files.known import Known, KnownFiles, meta_of
 from harken.world.files.reading import read_file
 from harken.world.files.root import Root, kind_of, shown, size_text
@@ -128,13 +128,14 @@ class Files:
         listed: str = await in_thread(partial(self._ls, folder))
         return listed
 
-    async def preview_write(self, path: str, content: str) -> str:
-        """Return what a `write` would change, as a diff. Raises Failed."""
+    async def preview_write(self, path: str, content: str, caller: Caller) -> str:
+        """Return what a `write` would change, as a diff. Raises Failed where it would fail."""
         file, data = self._to_write(path, content)
+        earlier = self._known(caller, file)
 
         def look() -> str:
-            before = load(self.root, file).data if os.path.lexists(file) else None
-            return diff(self.root.shown(file), before, data)
+            before = self._to_replace(file, earlier)
+            return diff(self.root.shown(file), None if before is None else before.data, data)
 
         text: str = await in_thread(look)
         return text
@@ -144,13 +145,18 @@ class Files:
         path: str,
         old_string: str,
         new_string: str,
+        caller: Caller,
         replace_all: bool = False,  # noqa: FBT001, FBT002 - as `edit`
     ) -> str:
-        """Return what an `edit` would change, as a diff. Raises Failed."""
+        """Return what an `edit` would change, as a diff. Raises Failed where it would fail.
+
+        Of a file that its agent does not know, the failure says nothing: that would be to read it.
+        """
         file = self.root.resolve(path)
+        earlier = self._known(caller, file)
 
         def look() -> str:
-            before = load(self.root, file).data
+            before = self._to_edit(file, earlier).data
             after = edited(before, old_string, new_string, replace_all=replace_all).data
             return diff(self.root.shown(file), before, after)
 
@@ -168,26 +174,38 @@ class Files:
 
     def _write(self, file: Path, data: bytes, earlier: Known | None) -> bool:
         """Write a file; return whether it is a new one. Raises Failed."""
-        if not os.path.lexists(file):
+        before = self._to_replace(file, earlier)
+        if before is None:
             create(self.root, file, data)
-            return True
-        current = load(self.root, file).hash
-        self._check_known(file, current, earlier)
+        else:
+            replace(self.root, file, data, before.hash)
+        return before is None
+
+    def _to_replace(self, file: Path, earlier: Known | None) -> Content | None:
+        """Return what would be written over, None where nothing is there. Raises Failed."""
+        if not os.path.lexists(file):
+            return None
+        current = load(self.root, file)
+        self._check_known(file, current.hash, earlier)
         if earlier is not None and earlier.seen is not None:
             raise Failed(
                 f"you have seen only a part of {self.root.shown(file)}: read all of it before "
                 f"you write it anew, or use `edit`"
             )
-        replace(self.root, file, data, current)
-        return False
+        return current
 
     def _edit(self, file: Path, change: Callable[[bytes], Edited], earlier: Known | None) -> Edited:
         """Change a file. Raises Failed."""
-        current = load(self.root, file)
-        self._check_known(file, current.hash, earlier)
+        current = self._to_edit(file, earlier)
         done = change(current.data)
         replace(self.root, file, done.data, current.hash)
         return done
+
+    def _to_edit(self, file: Path, earlier: Known | None) -> Content:
+        """Return what would be changed. Raises Failed where its agent does not know it."""
+        current = load(self.root, file)
+        self._check_known(file, current.hash, earlier)
+        return current
 
     def _check_known(self, file: Path, current: str, known: Known | None) -> None:
         """Raise Failed where an agent does not know the content that a file has now."""

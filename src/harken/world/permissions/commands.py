@@ -78,6 +78,11 @@ def is_known(word: Word) -> bool:
     return word.is_plain and (word.bare == "[" or not _GLOB.search(word.bare))
 
 
+def is_fixed(word: Word) -> bool:
+    """Whether a word is one word, and just what stands there."""
+    return word.is_plain and not _GLOB.search(word.bare)
+
+
 def _is_plain(token: Token) -> bool:
     match token:
         case Operator():

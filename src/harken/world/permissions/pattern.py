@@ -48,6 +48,16 @@ class Pattern:
         return len(text) - at >= len(rest[-1]) and text.endswith(rest[-1])
 
 
+def may_go_on(pattern: str, begun: str) -> bool:
+    """Whether a text that begins so may be one that a pattern stands for.
+
+    >>> may_go_on("git push*", "git "), may_go_on("git push*", "git commit -m ")
+    (True, False)
+    """
+    first, *rest = compiled(pattern).pieces
+    return first.startswith(begun) or (bool(rest) and begun.startswith(first))
+
+
 @lru_cache(maxsize=1024)
 def compiled(text: str) -> Pattern:
     """Return the pattern of a text."""

@@ -25,7 +25,7 @@ from harken.world.user import NobodyThere, Wanted
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free,
-too; `all`: nothing is asked; `plan`: nothing but reading is done."""
+too, but for `.git` and `.harken`; `all`: nothing is asked; `plan`: nothing but reading is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,13 @@ class Wish:
         return "yes" if "yes" in held else "unknown" if "unknown" in held else "no"
 
     @property
-    def edits_below_the_folder(self) -> bool:
-        """Whether files below the world's folder are all that it changes."""
-        inside = (isinstance(one, PathSubject) and one.is_inside for one in self.subjects)
-        return self.tool.edits_files and self.folder is not None and all(inside)
+    def only_edits(self) -> bool:
+        """Whether files below the world's folder, but for those that steer, are all it changes."""
+        plain = (
+            isinstance(one, PathSubject) and one.is_inside and not one.steers
+            for one in self.subjects
+        )
+        return self.tool.edits_files and self.folder is not None and all(plain)
 
 
 @dataclass(slots=True)
@@ -138,7 +141,7 @@ class Permissions:
             return ASK
         if wish.tool.reads_only or self.mode == "all" or wish.is_allowed_by(self.rules.allow):
             return FREE
-        return FREE if self.mode == "edits" and wish.edits_below_the_folder else ASK
+        return FREE if self.mode == "edits" and wish.only_edits else ASK
 
     def offers(self, wish: Wish) -> list[Rule]:
         """Return rules that would make a call free from now on, the narrowest first."""
@@ -160,7 +163,7 @@ class Permissions:
         return decision == FREE
 
     async def _ask(self, wish: Wish, caller: Caller) -> None:
-        preview = await _preview(wish)
+        preview = await _preview(wish, caller)
         rules = self.offers(wish)
         wanted = Wanted(
             agent=wish.agents[0],
@@ -198,10 +201,11 @@ class Permissions:
         return self._asking[1]
 
 
-async def _preview(wish: Wish) -> str:
+async def _preview(wish: Wish, caller: Caller) -> str:
     """Say what would happen: as the tool says it, else the arguments."""
     if wish.tool.preview is not None:
-        return await wish.tool.preview(**wish.arguments)
+        by_name = {} if wish.tool.caller is None else {wish.tool.caller: caller}
+        return await wish.tool.preview(**wish.arguments, **by_name)
     return msgspec.json.format(codec.encode(wish.arguments), indent=2).decode()
 
 

@@ -16,18 +16,20 @@ from harken.world.permissions.commands import (
     LONGEST,
     ODD,
     Part,
+    is_fixed,
     is_known,
     parts_of,
 )
 from harken.world.permissions.pattern import folded
 from harken.world.permissions.words import Operator, Redirection, Token, Unreadable, Word, tokens_of
 
-_SHELL_NAMES = "ash bash dash eval fish ksh sh zsh"
+_SHELL_NAMES = "ash bash dash eval fish ksh mksh pwsh sh zsh"
 _RUNNER_NAMES = """
 . awk bun builtin busybox bwrap caffeinate chroot chrt chronic command deno direnv docker doas entr
-env exec fd find firejail flock gawk ionice kubectl ltrace make mise nice nix-shell node nohup npx
-nsenter parallel perl php pipenv podman poetry proxychains python rlwrap ruby runuser script setpriv
-setsid source ssh stdbuf strace su sudo systemd-run taskset tclsh time timeout toybox trap tsx
+env exec expect fakeroot faketime fd find firejail flock gawk gdb gosu hyperfine ionice kubectl
+ltrace lua make mise nice nix-shell node nodejs nohup npx nsenter osascript parallel perl php pipenv
+pkexec podman poetry prlimit proxychains python rlwrap ruby runuser screen script setarch setpriv
+setsid source ssh stdbuf strace su sudo systemd-run taskset tclsh time timeout tmux toybox trap tsx
 unbuffer unshare uv uvx valgrind watch xargs xvfb-run
 """
 _SHELLS = frozenset(_SHELL_NAMES.split())
@@ -39,6 +41,10 @@ _NO_COMMAND = frozenset({"[[", "case", "for", "select"})
 _OPTION = re.compile("-")
 _BEFORE_A_COMMAND = re.compile(r"-|[^=]*=|\d+(?:\.\d+)?[smhd]?$")
 """What stands before the command that a runner runs: options, assignments, times."""
+_ADDING = frozenset({"parallel", "xargs"})
+"""Runners that add arguments which are not in the line."""
+_UNFIXED = re.compile(r"[^\w./:=+-]")
+"""From where on a word may be something else than what stands there."""
 _SEVERAL = re.compile(r"[\s;&|]")
 _MOST_WORDS = 32
 _DEEPEST = 8
@@ -53,6 +59,8 @@ class Reach:
         """What it surely runs, in several forms each, folded; and the whole line."""
         self.possible: dict[str, None] = {}
         """What it perhaps runs: further arguments of runners, lines of here-documents."""
+        self.begun: dict[str, None] = {}
+        """How commands begin of which only the beginning is known: `git ` of `git $what`."""
         self.is_clear = True
         """Whether all that it runs is among these, the doings of programs themselves aside."""
         self._seen: set[str] = set()
@@ -85,6 +93,7 @@ class Reach:
         if isinstance(token, Redirection) and token.body is not None:
             body = Reach(token.body, depth + 1)
             self.possible |= body.commands | body.possible
+            self.begun |= body.begun
 
     def _read_part(self, part: Part, depth: int) -> None:
         words = _without_keywords(part.words)
@@ -93,11 +102,13 @@ class Reach:
         self.is_clear = self.is_clear and is_known(words[0])
         forms = _Forms(words)
         self.commands |= forms.from_word(0)
+        self.begun |= forms.begun(0)
         runners = self._read_runners(words, forms)
         if runners:
             self._read_arguments(words, runners, depth)
             for at in range(1, min(len(words), _MOST_WORDS)):
                 self.possible |= forms.from_word(at)
+                self.begun |= forms.begun(at, goes_on=bool(runners & _ADDING))
         is_fed = part.is_piped_into or any("<" in one.operator for one in part.redirections)
         if runners & _SHELLS and (is_fed or not all(word.is_plain for word in words)):
             self.is_clear = False
@@ -139,6 +150,8 @@ class _Forms:
         self.words = words
         self.raw = [folded(word.raw) for word in words]
         self.values = [folded(word.value) for word in words]
+        self.unknown = [at for at, word in enumerate(words) if not is_fixed(word)]
+        """Where words stand that are not what they look like."""
 
     def from_word(self, start: int) -> dict[str, None]:
         """Return all that begins there: as written, as it is run, without options, by name."""
@@ -148,6 +161,19 @@ class _Forms:
             for at in _after(self.words, start + 1, _OPTION):
                 forms[" ".join([name, *self.values[at:]])] = None
         return forms
+
+    def begun(self, start: int, *, goes_on: bool = False) -> dict[str, None]:
+        """Return how what begins there begins, up to what is not known; `goes_on`: to its end."""
+        end = next((at for at in self.unknown if at > start), len(self.words))
+        if end == len(self.words) and not goes_on:
+            return {}
+        last = folded(_UNFIXED.split(self.words[end].raw, 1)[0]) if end < len(self.words) else ""
+        value = self.values[start]
+        return {
+            " ".join([name, *self.values[at:end], last]): None
+            for name in (value, posixpath.basename(value))
+            for at in _after(self.words[:end], start + 1, _OPTION)
+        }
 
 
 def _torn_apart(command: str) -> list[Token]:

@@ -16,8 +16,15 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from harken.core import codec
+from harken.world.files.root import meant
 from harken.world.permissions.commands import plain_parts
-from harken.world.permissions.pattern import compiled, escaped, folded, matches_path
+from harken.world.permissions.pattern import (
+    compiled,
+    escaped,
+    folded,
+    matches_path,
+    may_go_on,
+)
 from harken.world.permissions.reach import RUNNERS, Reach
 from harken.world.tool import Tool
 
@@ -25,6 +32,8 @@ Held: TypeAlias = Literal["yes", "no", "unknown"]
 """Whether a pattern holds for a call."""
 
 _LONGEST_OFFER = 300
+_STEERING = frozenset({".git", ".harken"})
+"""What is in these says what programs run, and what agents may do the next time."""
 
 
 class Subject(Protocol):
@@ -94,7 +103,7 @@ class PathSubject:
     def __init__(self, text: str, folder: Path | None) -> None:
         self.text = text
         base = None if folder is None else posixpath.abspath(folder)
-        path = posixpath.join(base or "", text)
+        path = posixpath.join(base or "", text if base is None else meant(base, text))
         self._forms = [_Form.of(posixpath.normpath(path), base)]
         self._is_clear = True
         if posixpath.isabs(path):
@@ -108,6 +117,12 @@ class PathSubject:
     def is_inside(self) -> bool:
         """Whether it surely lies below the world's folder."""
         return self._is_clear and all(form.relative is not None for form in self._forms)
+
+    @property
+    def steers(self) -> bool:
+        """Whether it may lie in `.git` or `.harken` below the folder."""
+        names = (name for form in self._forms for name in (form.relative or "").split("/"))
+        return any(folded(name) in _STEERING for name in names)
 
     def is_within(self, patterns: Sequence[str]) -> bool:
         """Whether it fits one of these patterns, as it is written and as links lead it."""
@@ -152,10 +167,14 @@ class _Form:
         return path is not None and matches_path(pattern.removeprefix("./"), path)
 
     def is_held(self, pattern: str) -> bool:
-        """Whether a pattern may be meant for it: with `**` first, in all folders there are."""
-        everywhere = pattern.startswith("**") and matches_path(f"/{pattern}", self.absolute)
+        """Whether a pattern may be meant for it: with `**` first, in all folders there are.
+
+        A folder is meant with all that is in it.
+        """
+        below = pattern if pattern.endswith("*") else f"{pattern.removesuffix('/')}/**"
+        everywhere = below.startswith("**") and matches_path(f"/{below}", self.absolute)
         loosely = "**" in pattern and compiled(pattern).matches(self.relative or self.absolute)
-        return everywhere or loosely or self.fits(pattern)
+        return everywhere or loosely or self.fits(below)
 
     def in_general(self) -> _Form:
         """Return the same in letters that do not tell `Ä` from `ä`."""
@@ -193,7 +212,10 @@ class CommandSubject:
         reach, pattern = self._reach, folded(pattern)
         if _any_fits(pattern, reach.commands):
             return "yes"
-        return "unknown" if not reach.is_clear or _any_fits(pattern, reach.possible) else "no"
+        may_fit = _any_fits(pattern, reach.possible) or any(
+            may_go_on(one, begun) for begun in reach.begun for one in (pattern, f"{pattern} *")
+        )
+        return "unknown" if may_fit or not reach.is_clear else "no"
 
     def offers(self) -> list[str]:
         """Offer each command, then (of programs that run no others) any with the same beginning."""

@@ -22,6 +22,8 @@ _WARNING = re.compile(
     re.DOTALL,
 )
 _NUMBER = re.compile(rb"(\d+)([:-])")
+_ERROR = 2
+"""With this `rg` ends where anything went wrong, whatever it found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Found:
     """Why nothing could be searched."""
     complete: bool = True
     """False: it was ended before it was done."""
+    some_left: bool = False
+    """Some files could not be searched: not allowed, or an expression took too long on them."""
 
 
 class Search:
@@ -88,6 +92,7 @@ class Search:
                 self._take(process, found, enough)
             finally:
                 timer.cancel()
+        found.some_left = process.returncode == _ERROR
         return found
 
     def _take(self, process: Popen[bytes], found: Found, enough: int) -> None:

@@ -32,6 +32,7 @@ _LONGEST_PATTERN = 10_000
 _LINE = 500
 _CHARACTERS = 40_000
 _CONTEXT = 20
+_SOME_LEFT = "[some files could not be searched, there may be more in them]"
 
 
 def search_tools(root: Root, engine: Engine, *, within_s: float = _WITHIN_S) -> list[Tool]:
@@ -175,6 +176,8 @@ class Searches:
             lines.append(f"[the {LISTED} newest of {len(names)}; a narrower pattern shows others]")
         if not found.complete:
             lines.append("[there may be more: the search was ended before it was done]")
+        if found.some_left:
+            lines.append(_SOME_LEFT)
         return "\n".join(lines) or "[no files]"
 
     def _shown(self, place: _Place, found: Found, limit: int) -> str:
@@ -197,6 +200,8 @@ class Searches:
             room -= len(block)
         if cut:
             blocks.append(f"[the first {limit - left} lines; there are more: narrow the search]")
+        if found.some_left:
+            blocks.append(_SOME_LEFT)
         return "\n\n".join(blocks) or "[no line fits]"
 
 

@@ -121,10 +121,15 @@ class Shell:
         # Passed on, not read: nothing here depends on what is in it.
         environment = os.environ if self.environment is None else self.environment
         shown = {name: value for name, value in environment.items() if name not in self.hide}
-        has_bash = shutil.which("bash", path=environment.get("PATH", os.defpath)) is not None
+        # A relative entry of PATH would run whatever is called so in the folder.
+        entries = environment.get("PATH", os.defpath).split(os.pathsep)
+        path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
+        shell = shutil.which("bash", path=path) or shutil.which("sh", path=path)
+        if shell is None:
+            raise Failed("the shell cannot be started: there is neither bash nor sh in PATH")
         try:
             return Processes.start(
-                ["bash" if has_bash else "sh", "-c", command],
+                [shell, "-c", command, Path(shell).name],
                 folder=self.folder,
                 environment={**shown, **QUIET},
                 output=output.descriptor,
@@ -136,7 +141,7 @@ class Shell:
                 raise Failed(f"the working folder {self.folder} is not there any more") from None
             if error.errno == errno.E2BIG:
                 raise Failed(
-                    f"the command is too long ({len(command):,} characters): "
+                    f"the command ({len(command):,} characters) and the environment are too long: "
                     f"write a script to a file and run that"
                 ) from None
             raise Failed(f"the shell cannot be started: {error}") from None

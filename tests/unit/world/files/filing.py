@@ -51,13 +51,6 @@ class Desk:
             self.content(name, **arguments)
         return str(raised.value)
 
-    def preview(self, name: str, **arguments: Any) -> str:
-        """Return what a call would do."""
-        preview = self.tools[name].preview
-        assert preview is not None
-        text: str = asyncio.run(preview(**arguments))  # type: ignore[arg-type]
-        return text
-
 
 def fill(folder: Path, files: dict[str, str | bytes]) -> Path:
     """Write files, with the folders above them."""

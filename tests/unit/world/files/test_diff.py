@@ -2,14 +2,12 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken.world.files.diff import diff
-from tests.unit.world.files.filing import Desk, fill
 
 
 def test_a_small_change_of_a_large_file_is_small() -> None:
@@ -67,14 +65,3 @@ def test_a_diff_applied_gives_the_new_content(
     assert "\0" not in text
     subprocess.run(["patch", "-s", str(file)], input=text, text=True, check=True)
     assert (file.read_text() if file.exists() else "") == new
-
-
-def test_a_preview_is_the_diff_of_what_would_happen(tmp_path: Path) -> None:
-    fill(tmp_path, {"a.txt": "one\ntwo\n"})
-    desk = Desk(tmp_path)
-    edit = desk.preview("edit", path="a.txt", old_string="two", new_string="2")
-    assert edit == "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2"
-    assert "+new" in desk.preview("write", path="b/c.txt", content="new\n")
-    assert "-two" in desk.preview("write", path="a.txt", content="one\n")
-    assert (tmp_path / "a.txt").read_text() == "one\ntwo\n"
-    assert not (tmp_path / "b").exists()

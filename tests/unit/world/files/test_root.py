@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.files.root import Root, shown, size_text, unescaped
+from harken.world.files.root import Root, meant, shown, size_text, unescaped
 from harken.world.result import Failed
 from tests.unit.world.files.filing import fill
 
@@ -125,6 +125,12 @@ def test_a_name_that_is_no_utf8_is_shown_and_found_again(folder: Path) -> None:
 def test_a_name_that_really_has_a_backslash_comes_first(folder: Path) -> None:
     fill(folder, {r"a\x41": "x", "aA": "y"})
     assert Root(folder).resolve(r"a\x41").name == r"a\x41"
+
+
+def test_only_what_is_shown_so_may_be_written_so(folder: Path) -> None:
+    fill(folder, {"secret/key": "x"})
+    for path in (r"secret\x2fkey", r"\x73ecret/key", r"secret\x00", "\ud800\\x41"):
+        assert meant(folder, path) == path
 
 
 def test_names_of_all_languages_are_shown_as_they_are() -> None:

@@ -109,6 +109,15 @@ def test_without_a_folder_no_edit_is_below_it() -> None:
     assert decided(edit.guarded(edits_files=True), "src/a", "edits") == "free"
 
 
+@pytest.mark.parametrize(
+    "path", [".git/hooks/pre-commit", "lib/.git/config", ".harken/agents/x.md"]
+)
+def test_what_steers_programs_is_asked_also_where_edits_are_free(path: str) -> None:
+    assert decided(EDIT, path, "edits") == "ask"
+    assert decided(EDIT, path, "edits", allow=["edit(.*/**)", "edit(lib/**)"]) == "free"
+    assert decided(EDIT, path, "all") == "free"
+
+
 def test_deny_beats_ask_beats_allow_beats_the_mode() -> None:
     forced = ["bash(git push -f*)"]
     under = partial(decided, BASH, allow=["bash(git *)"], ask=["bash(git push*)"], deny=forced)

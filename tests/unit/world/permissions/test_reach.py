@@ -101,6 +101,16 @@ def test_a_rule_that_denies_sees_through_common_disguises(command: str) -> None:
         40 * "echo $(",
         12 * "echo $(" + "git push" + 12 * ")",
         "python -m pytest $args",
+        "git $what",
+        "x=push; git $x",
+        'f() { git "$@"; }; f push',
+        "git pu$(echo sh)",
+        "git PU*",
+        "git {push,origin}",
+        "git $'push'",
+        "/usr/bin/git --no-pager $what",
+        "env A=1 git $what",
+        "echo push | xargs git",
     ],
 )
 def test_what_cannot_be_told_is_asked(command: str) -> None:
@@ -149,3 +159,19 @@ def test_no_command_takes_long_to_read(command: str) -> None:
     subject.is_within(["git *"])
     subject.is_held("git push")
     assert time.process_time() - begun < 10
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'git commit -m "$text"',
+        "git pull $x",
+        "git add *.py",
+        "echo $x",
+        "ls | xargs rm",
+        "git p.$x",
+    ],
+)
+def test_what_follows_an_unknown_word_is_told_by_what_is_before_it(command: str) -> None:
+    assert CommandSubject(command).is_held("git push") == "no"
+    assert CommandSubject(command).is_held("git push *") == "no"

@@ -90,7 +90,9 @@ def test_no_path_slips_into_a_rule_that_allows(folder: Path, path: str) -> None:
         "secrets/\x00",
     ],
 )
-@pytest.mark.parametrize("pattern", ["secrets/**", "**/secrets/**", "/**/secrets/**"])
+@pytest.mark.parametrize(
+    "pattern", ["secrets/**", "**/secrets/**", "/**/secrets/**", "secrets", "secrets/"]
+)
 def test_no_path_slips_out_of_a_rule_that_denies(folder: Path, path: str, pattern: str) -> None:
     path = path.replace("{folder}", str(folder))
     assert PathSubject(path, folder).is_held(pattern) == "yes"
@@ -102,6 +104,29 @@ def test_a_pattern_that_begins_with_two_stars_denies_everywhere(folder: Path) ->
     assert not PathSubject("/elsewhere/.env", folder).is_within(["**/.env", "**"])
     assert PathSubject("/elsewhere/.env", folder).is_within(["/elsewhere/**"])
     assert PathSubject("a/b.py", folder).is_held("a/**.py") == "yes"
+
+
+def test_a_name_as_it_is_shown_is_judged_as_what_it_names(folder: Path) -> None:
+    (folder / "src" / "odd\nlink").symlink_to(folder / "secrets")
+    (folder / "secrets" / "key").touch()
+    subject = PathSubject(r"src/odd\x0alink/key", folder)
+    assert subject.is_held("secrets/**") == "yes"
+    assert not subject.is_within(["src/**"])
+
+
+def test_a_star_at_the_end_of_a_rule_that_denies_stays_within_a_name(folder: Path) -> None:
+    assert PathSubject("src/deep/a.py", folder).is_held("src/*") == "no"
+    assert PathSubject("src/deep/a.py", folder).is_held("src/*.py") == "no"
+    assert PathSubject("secrets2/a", folder).is_held("secrets/") == "no"
+    assert not PathSubject("src/a.py", folder).is_within(["src"])
+
+
+@pytest.mark.parametrize("path", [".git/hooks/x", "a/.Harken/config.toml", "src/../.git", "g/x"])
+def test_some_files_steer_what_programs_do(folder: Path, path: str) -> None:
+    (folder / "g").symlink_to(".git")
+    assert PathSubject(path, folder).steers
+    assert not PathSubject("src/.github/a", folder).steers
+    assert not PathSubject("a.git", folder).steers
 
 
 def test_letters_that_look_alike_are_alike_to_a_rule_that_denies(folder: Path) -> None:

@@ -90,6 +90,20 @@ def test_where_there_is_no_bash_sh_does_it(shell: Shell) -> None:
     assert asyncio.run(one.run("echo $0")) == "exit code 0\nsh\n"
 
 
+def test_no_shell_is_taken_from_the_folder_itself(shell: Shell) -> None:
+    hostile = shell.folder / "bash"
+    hostile.write_text("#!/bin/sh\necho hostile")
+    hostile.chmod(0o755)
+    given = {"PATH": f".:{os.environ['PATH']}"}
+    one = Shell(shell.folder, shell.outputs, environment=given)
+    before = Path.cwd()
+    os.chdir(shell.folder)
+    try:
+        assert asyncio.run(one.run("echo fine")) == "exit code 0\nfine\n"
+    finally:
+        os.chdir(before)
+
+
 def test_a_command_gets_the_environment_that_it_is_given_without_what_is_hidden(
     shell: Shell,
 ) -> None:
