@@ -36,6 +36,8 @@ PATIENCE_S = 60
 CONNECT_S = 10.0
 """How long a connection may take."""
 _DRAIN_S = 0.1
+_LATE = "anyio._backends._asyncio"
+"""What the SDKs would import in the first request, which a person waits for."""
 _UNWHOLE = frozenset({"error", "cancelled", "interrupted"})
 """How an answer ends that is none: what a log says of failed calls."""
 
@@ -193,6 +195,8 @@ class Service:
 
     def _make_client(self) -> Any:
         sdk, endpoint = self._sdk(), self.endpoint
+        with suppress(ImportError):
+            self._import(_LATE)
         timeout = sdk.Timeout(endpoint.timeout_s, connect=CONNECT_S)
         hooks = {"response": [_not_too_patient]}
         return getattr(sdk, self._vendor.client)(
