@@ -8,10 +8,18 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import append, load, loop, startup
+from benchmarks import append, chat, load, loop, search, startup, world
 from benchmarks.measure import RUNS, Row
 
-PARTS = {"startup": startup.rows, "loop": loop.rows, "append": append.rows, "load": load.rows}
+PARTS = {
+    "startup": startup.rows,
+    "loop": loop.rows,
+    "append": append.rows,
+    "load": load.rows,
+    "chat": chat.rows,
+    "world": world.rows,
+    "search": search.rows,
+}
 RESULTS = Path(__file__).with_name("results.md")
 
 

@@ -37,6 +37,8 @@ CONNECT_S = 10.0
 _NO_PROXY = {"http://": None, "https://": None, "all://": None}
 """Instead of the proxies that the environment names."""
 _DRAIN_S = 0.1
+_LATE = "anyio._backends._asyncio"
+"""What the SDKs would import in the first request, which a person waits for."""
 _UNWHOLE = frozenset({"error", "cancelled", "interrupted", "abort", "insufficient_system_resource"})
 """How an answer ends that is none: what a log says of failed calls, vLLM and DeepSeek of theirs."""
 
@@ -199,6 +201,8 @@ class Service:
 
     def _make_client(self) -> Any:
         sdk = self._sdk()
+        with suppress(ImportError):
+            self._import(_LATE)
         try:
             return self._client_of(sdk)
         except (AttributeError, TypeError) as error:

@@ -145,6 +145,29 @@ def test_a_model_that_was_warmed_up_in_a_thread_imports_nothing_more(wire: Wire)
         assert run(ask(model))
 
 
+@pytest.mark.parametrize(("sdk", "kind"), MODELS)
+def test_a_request_of_a_warmed_up_model_finds_the_slow_modules_imported(
+    sdk: str, kind: str
+) -> None:
+    program = (
+        f"import sys, asyncio; from harken.llm.{sdk} import {kind}\n"
+        f"from harken.llm.remote import Endpoint\n"
+        f"from harken.errors import ModelError\n"
+        f"from harken.testing.model import request_of\n"
+        f"asked = Endpoint(base_url='http://127.0.0.1:1', max_retries=0)\n"
+        f"model = {kind}('x', 'y', endpoint=asked)\n"
+        f"model.warm_up(); before = {{*sys.modules}}\n"
+        f"async def ask(): return [one async for one in model.stream(request_of('Hi'))]\n"
+        f"try: asyncio.run(ask())\n"
+        f"except ModelError: print({{one.partition('.')[0] for one in {{*sys.modules}} - before}})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "anyio" not in done.stdout
+    assert done.stdout.startswith(("{", "set()"))
+
+
 def test_an_endpoint_does_not_show_its_key() -> None:
     with Provider([]) as provider:
         assert "secret" not in repr(endpoint(provider))

@@ -1,0 +1,28 @@
+"""Peak memory: of a process of its own, above one that imports the same and does nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def peak_mb() -> float:
+    """Return the most memory that this process has had, in MB.
+
+    Not `ru_maxrss`: over fork and exec that begins with what the parent has.
+    Source: proc_pid_status(5), `VmHWM`.
+    """
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line) / 1024
+
+
+def peak_of_mb(module: str, *arguments: str) -> float:
+    """Run `child(*arguments)` of a module in a new process; return its peak memory in MB."""
+    code = (
+        f"import sys; from {module} import child; from benchmarks.memory import peak_mb; "
+        "child(*sys.argv[1:]); print(peak_mb())"
+    )
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(done.stdout)
