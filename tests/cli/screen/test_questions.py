@@ -166,18 +166,19 @@ def test_a_question_counts_when_the_user_has_stopped_typing() -> None:
     async def play() -> None:
         armed: list[float] = []
         loop = asyncio.get_running_loop()
-        arming = Arming(lambda: armed.append(loop.time()), after_s=0.05)
+        arming = Arming(lambda: armed.append(loop.time()), after_s=0.3)
         arming.touch()  # nothing is asked
         began = loop.time()
         arming.begin()
-        for _ in range(4):
-            await asyncio.sleep(0.03)
+        for _ in range(3):
+            await asyncio.sleep(0.05)
             arming.touch()
         states = [arming.armed]
-        await asyncio.sleep(0.2)
+        while not armed:
+            await asyncio.sleep(0.01)
         states.append(arming.armed)
         arming.end()
         assert [*states, arming.armed] == [False, True, False]
-        assert armed[0] - began > 0.15
+        assert armed[0] - began > 0.4
 
     asyncio.run(play())
