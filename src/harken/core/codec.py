@@ -22,6 +22,10 @@ MESSAGE = b"harken.message.v1\n"
 CONTEXT = b"harken.context.v1\n"
 TOOLS = b"harken.tools.v1\n"
 REQUEST = b"harken.request.v1\n"
+DELTA = b"harken.delta.v1\n"
+SEQUENCE = b"harken.sequence.v1\n"
+RAW = b"harken.raw.v1\n"
+COMMIT = b"harken.commit.v1\n"
 
 
 def _plain(value: object) -> object:

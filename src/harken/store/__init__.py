@@ -1,0 +1,1 @@
+"""The store: objects, commits and labels of all runs; what it says it has, it has."""
