@@ -11,6 +11,7 @@
     │   └── LogWriteError           the disk refused a write or a sync
     ├── EventRefused                an event that would break an invariant of the log
     ├── UnknownName                 a name or id that does not exist here (and what does)
+    │   └── AmbiguousName           the beginning of several names (and which)
     ├── ConfigError                 a file or option that a person wrote cannot be used
     ├── ModelError                  a model call failed
     │   ├── ScriptError             no rule of a scripted model fits, or the script is malformed
@@ -124,6 +125,14 @@ class UnknownName(HarkenError, LookupError):
         self.kind, self.name, self.known = kind, name, tuple(known)
         there = ", ".join(self.known[:12]) + (", ..." if len(self.known) > 12 else "")
         super().__init__(f"there is no {kind} {name!r} here; there is: {there or 'none'}")
+
+
+class AmbiguousName(UnknownName):
+    """The beginning of a name fits several; the text lists them."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        super().__init__(kind, name, known)
+        self.args = (f"{name!r} is the beginning of several: {', '.join(self.known)}; give more",)
 
 
 class ConfigError(HarkenError, ValueError):

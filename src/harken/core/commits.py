@@ -10,7 +10,7 @@ Source: docs/formats/store.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NewType, TypeAlias
 
 import msgspec
@@ -79,6 +79,21 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     derived: bool = False
     """Whether the summary was made from the last answer, since nobody gave one."""
     labels: tuple[str, ...] = ()
+
+
+def delta_ref(entries: Sequence[Entry]) -> ArtifactRef:
+    """Return the name of a delta: of its canonical bytes, a JSON array of its entries."""
+    return ArtifactRef(f"art-{codec.hash_of(codec.DELTA, list(entries))}")
+
+
+def sequence_ref(deltas: Sequence[ArtifactRef]) -> ArtifactRef:
+    """Return the name of a sequence: of its canonical bytes, a JSON array of names."""
+    return ArtifactRef(f"art-{codec.hash_of(codec.SEQUENCE, list(deltas))}")
+
+
+def raw_ref(data: bytes) -> ArtifactRef:
+    """Return the name of raw bytes."""
+    return ArtifactRef(f"art-{codec.digest(codec.RAW, data).hex()}")
 
 
 def entry_of(message: ChatMessage, **varying: Any) -> tuple[Entry, dict[Hash, bytes]]:
