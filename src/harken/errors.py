@@ -9,6 +9,13 @@
     │   ├── LogReadOnly             an older dialect: it can be read, not continued
     │   ├── LogLocked               another process writes it (its pid)
     │   └── LogWriteError           the disk refused a write or a sync
+    ├── StoreError                  something about one store
+    │   ├── NotAStore               the file is something else
+    │   ├── StoreTooNew             written by a newer format
+    │   ├── StoreLocked             others have been writing for longer than one waits
+    │   ├── StoreWriteError         the disk refused: nothing of the batch was written
+    │   ├── ObjectMissing           something names what is not there
+    │   └── ObjectDamaged           the bytes are not what their name says
     ├── EventRefused                an event that would break an invariant of the log
     ├── UnknownName                 a name or id that does not exist here (and what does)
     │   └── AmbiguousName           the beginning of several names (and which)
@@ -112,6 +119,62 @@ class LogWriteError(LogError):
             f"make room or mend the disk, then resume the session",
         )
         self.reason = reason
+
+
+class StoreError(HarkenError):
+    """Something about one store. `store` is its path, or what else names it."""
+
+    def __init__(self, store: str | Path, text: str) -> None:
+        super().__init__(f"{store}: {text}")
+        self.store = str(store)
+
+
+class NotAStore(StoreError):
+    """The path holds something else than a store; it was not touched."""
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a format that this version does not know."""
+
+    def __init__(self, store: str | Path, *, found: int, known: int) -> None:
+        super().__init__(
+            store, f"has format version {found}, this Harken reads up to {known}: upgrade Harken"
+        )
+        self.found, self.known = found, known
+
+
+class StoreLocked(StoreError):
+    """Others have been writing the store for longer than one waits; nothing was written."""
+
+    def __init__(self, store: str | Path) -> None:
+        super().__init__(store, "is being written by another process for too long; try again")
+
+
+class StoreWriteError(StoreError):
+    """The disk refused; nothing of the batch was written, all that was acknowledged is safe."""
+
+    def __init__(self, store: str | Path, *, reason: str) -> None:
+        super().__init__(
+            store, f"could not be written ({reason}); make room or mend the disk, then try again"
+        )
+        self.reason = reason
+
+
+class ObjectMissing(StoreError):
+    """Something is named that is not there. `needed_by`: what names it, where that is known."""
+
+    def __init__(self, store: str | Path, name: str, *, needed_by: str = "") -> None:
+        what = f", which {needed_by} names," if needed_by else ""
+        super().__init__(store, f"{name}{what} is not there")
+        self.name, self.needed_by = name, needed_by
+
+
+class ObjectDamaged(StoreError):
+    """What the store has is not what its name says; nothing was changed."""
+
+    def __init__(self, store: str | Path, name: str, *, reason: str) -> None:
+        super().__init__(store, f"{name} is damaged: {reason}; nothing was changed")
+        self.name, self.reason = name, reason
 
 
 class EventRefused(HarkenError, ValueError):

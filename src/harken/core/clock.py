@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 Clock: TypeAlias = Callable[[], int]
@@ -25,6 +26,21 @@ def rfc3339(time_us: int) -> str:
     return f"{_second(seconds)}.{rest:06d}Z"
 
 
+def microseconds(text: str) -> int:
+    """Return the microseconds since 1970 that a time of RFC 3339 names, whatever its offset.
+
+    Raises ValueError for what is no such time, one without an offset included.
+
+    >>> microseconds("1970-01-01T01:00:00.000001+01:00")
+    1
+    """
+    time_ = datetime.fromisoformat(text)
+    if time_.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset from UTC: write ...Z")
+    return (time_ - _1970) // timedelta(microseconds=1)
+
+
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _last: tuple[int, str] = (-1, "")
 
 

@@ -11,7 +11,7 @@ Source: docs/formats/store.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NewType, TypeAlias
+from typing import Any, Literal, NewType, TypeAlias, TypeVar
 
 import msgspec
 
@@ -68,8 +68,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def id(self) -> CommitId:
         """Its name."""
-        fields = {name: getattr(self, name) for name in self.__struct_fields__}
-        return CommitId(f"ctx-{codec.hash_of(codec.COMMIT, fields)}")
+        return CommitId(f"ctx-{codec.digest(codec.COMMIT, commit_bytes(self)).hex()}")
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,14 +80,61 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: tuple[str, ...] = ()
 
 
-def delta_ref(entries: Sequence[Entry]) -> ArtifactRef:
-    """Return the name of a delta: of its canonical bytes, a JSON array of its entries."""
-    return ArtifactRef(f"art-{codec.hash_of(codec.DELTA, list(entries))}")
+def check_notes(notes: Notes) -> None:
+    """Raise ValueError (msgspec.ValidationError) where a member has the wrong type."""
+    msgspec.convert(msgspec.to_builtins(notes), Notes)
 
 
-def sequence_ref(deltas: Sequence[ArtifactRef]) -> ArtifactRef:
-    """Return the name of a sequence: of its canonical bytes, a JSON array of names."""
-    return ArtifactRef(f"art-{codec.hash_of(codec.SEQUENCE, list(deltas))}")
+def commit_bytes(commit: Commit) -> bytes:
+    """Return the canonical bytes that a commit's name covers.
+
+    A member that has its default is left out, so that a later version may add members and every
+    commit keeps its name. The defaults are compared by value and by type (`0` is not `False`):
+    msgspec compares them by identity, so that equal commits might get different bytes.
+    """
+    members = {name: getattr(commit, name) for name in commit.__struct_fields__}
+    return codec.canonical(
+        {
+            name: value
+            for name, value in members.items()
+            if type(value) is not type(default := _DEFAULTS.get(name)) or value != default
+        }
+    )
+
+
+def commit_from(body: bytes) -> Commit:
+    """Read a commit from its canonical bytes. Raises ValueError where they are not just that."""
+    commit = _typed(body, _commit_decoder, Commit)
+    if commit_bytes(commit) != body:
+        raise ValueError("these are not the canonical bytes of a commit")
+    return commit
+
+
+def delta_of(entries: Sequence[Entry]) -> tuple[ArtifactRef, bytes]:
+    """Return the name of a delta and its canonical bytes: the array of its entries, oldest first.
+
+    As in a commit, members that have their default are left out.
+    """
+    body = codec.canonical(list(entries))
+    if b'"shape":"text"' in body:  # a "text" that is not the very object that msgspec knows
+        body = codec.canonical([_plain_shape(entry) for entry in entries])
+    return ArtifactRef(f"art-{codec.digest(codec.DELTA, body).hex()}"), body
+
+
+def delta_from(body: bytes) -> list[Entry]:
+    """Read a delta from its canonical bytes. Raises ValueError where they are none."""
+    return _typed(body, _delta_decoder, list[Entry])
+
+
+def sequence_of(names: Sequence[ArtifactRef]) -> tuple[ArtifactRef, bytes]:
+    """Return the name of a sequence and its canonical bytes: the array of its artifacts' names."""
+    body = codec.canonical(list(names))
+    return ArtifactRef(f"art-{codec.digest(codec.SEQUENCE, body).hex()}"), body
+
+
+def sequence_from(body: bytes) -> list[ArtifactRef]:
+    """Read a sequence from its canonical bytes. Raises ValueError where they are none."""
+    return _typed(body, _sequence_decoder, list[ArtifactRef])
 
 
 def raw_ref(data: bytes) -> ArtifactRef:
@@ -120,3 +166,29 @@ def message_of(entry: Entry, objects: Mapping[Hash, bytes]) -> Message:
     shape = codec.decode(objects[entry.message])
     parts = [codec.decode(objects[hash_]) for hash_ in shape["parts"]]
     return join(PureMessage(shape["role"], parts), entry.occurrence)
+
+
+T = TypeVar("T")
+_DEFAULTS: dict[str, object] = {
+    field.name: field.default
+    for field in msgspec.structs.fields(Commit)
+    if field.default is not msgspec.NODEFAULT
+}
+_commit_decoder = msgspec.json.Decoder(Commit)
+_delta_decoder = msgspec.json.Decoder(list[Entry])
+_sequence_decoder = msgspec.json.Decoder(list[ArtifactRef])
+
+
+def _typed(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates, or a wrong shape
+        return msgspec.convert(codec.decode(body), kind)
+
+
+def _plain_shape(entry: Entry) -> Entry:
+    """Return an equal entry whose shape, where it is the default, is the default object."""
+    if entry.occurrence.shape != "text":
+        return entry
+    occurrence = msgspec.structs.replace(entry.occurrence, shape=Occurrence().shape)
+    return msgspec.structs.replace(entry, occurrence=occurrence)

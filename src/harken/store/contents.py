@@ -1,0 +1,180 @@
+"""What a batch holds, checked: every name is that of its bytes, and what each thing needs is known.
+
+One idea: a store keeps bytes under names, and this is the only place that turns a batch into them.
+So all stores refuse the same batches, and a thing stands after all that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import msgspec
+
+from harken.core import codec, commits
+from harken.core.clock import microseconds, rfc3339
+from harken.core.commits import Commit, CommitId, Hash, Notes
+from harken.errors import ObjectDamaged
+from harken.store.base import Batch
+
+BATCH = "the batch"
+
+
+class Kind(IntEnum):
+    """What a thing is. The numbers stand in files."""
+
+    PART = 1
+    MESSAGE = 2
+    DELTA = 3
+    SEQUENCE = 4
+    RAW = 5
+    COMMIT = 6
+
+
+DOMAINS = {
+    Kind.PART: codec.PART,
+    Kind.MESSAGE: codec.MESSAGE,
+    Kind.DELTA: codec.DELTA,
+    Kind.SEQUENCE: codec.SEQUENCE,
+    Kind.RAW: codec.RAW,
+    Kind.COMMIT: codec.COMMIT,
+}
+PREFIXES = {Kind.DELTA: "art-", Kind.SEQUENCE: "art-", Kind.RAW: "art-", Kind.COMMIT: "ctx-"}
+
+
+class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message as it is kept: its role, and its parts by name."""
+
+    parts: list[Hash]
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Bytes, what they are, and the full names of what they need: those must be there too."""
+
+    kind: Kind
+    name: str
+    body: bytes
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommit:
+    """A commit of a batch, its time taken apart."""
+
+    id: CommitId
+    commit: Commit
+    notes: Notes
+    time_us: int
+
+
+@dataclass(slots=True)
+class Contents:
+    """All that a batch holds."""
+
+    things: dict[str, Thing] = field(default_factory=dict)
+    """By name. What needs others stands after those of them that the batch has."""
+    commits: list[NewCommit] = field(default_factory=list)
+    """In the order of the batch, each once."""
+
+
+def name_of(kind: Kind, body: bytes) -> str:
+    """Return the full name of canonical bytes."""
+    return PREFIXES.get(kind, "") + codec.digest(DOMAINS[kind], body).hex()
+
+
+def contents_of(batch: Batch) -> Contents:
+    """Check a batch by itself and return it as bytes.
+
+    Raises ObjectDamaged where a name is not that of its content or the content is not canonical;
+    ValueError for a commit or notes with a member that is none.
+    """
+    loose = {thing.name: thing for thing in _things(batch)}
+    found = Contents()
+    for commit, notes in batch.commits:
+        thing = _commit(commit, notes)
+        if thing.name not in loose:
+            loose[thing.name] = thing
+            id_ = CommitId(thing.name)
+            found.commits.append(NewCommit(id_, commit, notes, microseconds(commit.created_at)))
+        _place(thing.name, loose, found.things)
+    for name in loose:
+        _place(name, loose, found.things)
+    return found
+
+
+def _place(name: str, loose: dict[str, Thing], placed: dict[str, Thing]) -> None:
+    """Put a thing behind what it needs: commits and their messages come to stand together."""
+    if name in placed or name not in loose:
+        return
+    thing = loose[name]
+    # A parent is not drawn forward: it stands before its children already, and a chain is deep.
+    for needed in thing.needs if thing.kind is not Kind.COMMIT else thing.needs[:1]:
+        _place(needed, loose, placed)
+    placed[name] = thing
+
+
+def _things(batch: Batch) -> Iterator[Thing]:
+    for name, body in batch.objects.items():
+        yield _object(name, bytes(body))
+    for ref, entries in batch.deltas.items():
+        found, body = commits.delta_of(entries)
+        _same(found, ref)
+        _readable(ref, body)
+        yield Thing(Kind.DELTA, ref, body, tuple(dict.fromkeys(entry.message for entry in entries)))
+    for ref, refs in batch.sequences.items():
+        found, body = commits.sequence_of(refs)
+        _same(found, ref)
+        yield Thing(Kind.SEQUENCE, ref, body, tuple(dict.fromkeys(refs)))
+    for ref, data in batch.raw.items():
+        _same(name_of(Kind.RAW, data), ref)
+        yield Thing(Kind.RAW, ref, bytes(data))
+
+
+def _object(name: Hash, body: bytes) -> Thing:
+    if name_of(Kind.PART, body) == name:
+        return Thing(Kind.PART, name, body)
+    _same(name_of(Kind.MESSAGE, body), name)
+    return Thing(Kind.MESSAGE, name, body, parts_of(name, body))
+
+
+def parts_of(name: str, body: bytes) -> tuple[str, ...]:
+    """Return the names of a message's parts, each once. Raises ObjectDamaged for no message."""
+    try:
+        shape = _shapes.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        shape = None
+    if shape is None or codec.canonical(shape) != body:
+        raise ObjectDamaged(BATCH, name, reason="it is neither a part nor a canonical message")
+    return tuple(dict.fromkeys(shape.parts))
+
+
+def _readable(name: str, body: bytes) -> None:
+    """Raise where a delta would not come back: its members have the wrong types."""
+    try:
+        _, again = commits.delta_of(commits.delta_from(body))
+    except ValueError as error:
+        raise ObjectDamaged(BATCH, name, reason=f"it is no list of entries: {error}") from None
+    if again != body:
+        raise ObjectDamaged(BATCH, name, reason="it is not in canonical form")
+
+
+def _commit(commit: Commit, notes: Notes) -> Thing:
+    body = commits.commit_bytes(commit)
+    if commits.commit_from(body) != commit:
+        raise ValueError(f"{commit} does not come back as it is")
+    if rfc3339(microseconds(commit.created_at)) != commit.created_at:
+        raise ValueError(f"{commit.created_at!r} is not in UTC with microseconds")
+    commits.check_notes(notes)
+    needs = (commit.artifact,) if commit.parent is None else (commit.artifact, commit.parent)
+    return Thing(Kind.COMMIT, name_of(Kind.COMMIT, body), body, needs)
+
+
+def _same(found: str, name: str) -> None:
+    if found != name:
+        raise ObjectDamaged(BATCH, name, reason=f"its content has the name {found}")
+
+
+_shapes = msgspec.json.Decoder(Shape)
