@@ -1,0 +1,1 @@
+"""Commits at work: checkpoint, materialize, compact, compare; every caller goes through here."""

@@ -1,0 +1,206 @@
+"""`checkpoint`: what an agent understood becomes a commit. All runtimes go through here.
+
+One idea: a commit follows from its draft alone, never from a clock or from what the store holds.
+So a checkpoint that is tried again is the same commit, and one round trip writes it: messages,
+delta and commit together, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+from harken.context.messages import messages_of
+from harken.core import commits as core
+from harken.core.clock import microseconds, rfc3339
+from harken.core.commits import ArtifactRef, Commit, CommitId, CommitType, Entry, Hash, Notes
+from harken.core.messages import ChatMessage, text_of
+from harken.store.base import Batch, Store
+
+SUMMARY_CHARACTERS = 200
+"""How long a derived summary is at most."""
+_BYTES_PER_TOKEN = 4
+"""A rough mean over languages and code; providers count exactly, each in its own way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a commit comes from. Of all this nothing changes what is materialized."""
+
+    template: str = ""
+    """What kind of agent it was."""
+    principal: str = ""
+    machine: str = ""
+    session_id: str = ""
+    ticket_id: str = ""
+    thread_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A commit that is not made yet. Its content is `messages`, or an `artifact` that is stored."""
+
+    messages: Sequence[ChatMessage] = ()
+    """What is new since the parent, oldest first; their `time`, where they have one, is kept."""
+    artifact: ArtifactRef | None = None
+    parent: CommitId | None = None
+    type: CommitType = "delta"
+    trigger: core.Checkpoint = "explicit"
+    format: str = "events-v1"
+    origin: Origin = field(default_factory=Origin)
+    summary: str = ""
+    """Where it is empty, one is derived, and marked so."""
+    labels: tuple[str, ...] = ()
+    message_count: int | None = None
+    """None: counted."""
+    token_count: int | None = None
+    """None: estimated."""
+    created_at: str | None = None
+    """RFC 3339 with a time zone; None: that of the last message."""
+
+
+def checkpoint(store: Store, draft: Draft) -> CommitId:
+    """Write a commit and all that it needs, at once; on return it can be read.
+
+    Raises ValueError for a draft that is none, ObjectMissing where the artifact or the parent is
+    not there, StoreError.
+    """
+    (made,) = checkpoint_all(store, [draft])
+    return made
+
+
+def checkpoint_all(store: Store, drafts: Sequence[Draft]) -> list[CommitId]:
+    """Write several commits, all or nothing; each is the parent of the next.
+
+    The parent of the first is its own; the others leave theirs out. As `checkpoint`.
+    """
+    contents = [_content(store, draft) for draft in drafts]
+    commits: list[tuple[Commit, Notes]] = []
+    for draft, content in zip(drafts, contents, strict=True):
+        parent = commits[-1][0].id if commits else draft.parent
+        commits.append((_commit(draft, parent, content), _notes(draft, content.messages)))
+    store.write(
+        Batch(
+            objects={name: body for content in contents for name, body in content.objects.items()},
+            deltas={one.artifact: one.entries for one in contents if one.is_new},
+            commits=commits,
+        )
+    )
+    return [commit.id for commit, _ in commits]
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a commit names."""
+
+    artifact: ArtifactRef
+    entries: Sequence[Entry] = ()
+    messages: Sequence[ChatMessage] = ()
+    objects: Mapping[Hash, bytes] = field(default_factory=dict)
+    is_new: bool = False
+
+
+def _content(store: Store, draft: Draft) -> _Content:
+    if draft.artifact is None:
+        entries, objects = entries_of(draft.messages)
+        return _Content(core.delta_of(entries)[0], entries, draft.messages, objects, is_new=True)
+    if draft.messages:
+        raise ValueError("a draft has messages or an artifact, never both")
+    stored = store.deltas([draft.artifact]).get(draft.artifact)
+    if stored is None:  # raw bytes, or nothing, which the store refuses when it shall write
+        return _Content(draft.artifact)
+    return _Content(draft.artifact, stored, messages_of(store, stored))
+
+
+def entries_of(messages: Sequence[ChatMessage]) -> tuple[list[Entry], dict[Hash, bytes]]:
+    """Take messages apart; return their entries and all objects that these need."""
+    entries: list[Entry] = []
+    objects: dict[Hash, bytes] = {}
+    for message in messages:
+        entry, needed = core.entry_of(message, time=getattr(message, "time", None) or None)
+        entries.append(entry)
+        objects |= needed
+    return entries, objects
+
+
+def tokens_in(messages: Sequence[ChatMessage]) -> int:
+    """Estimate how many tokens messages take: a count that is the same on every machine."""
+    texts = [text_of(message.content) for message in messages]
+    for message in messages:
+        for call in message.tool_calls or ():
+            texts += [call.function.name, call.function.arguments]
+    size_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    return -(-size_bytes // _BYTES_PER_TOKEN)
+
+
+def derived_summary(messages: Sequence[ChatMessage]) -> str:
+    """Return one line about messages: the last answer, else the last call, else the last text."""
+    if not messages:
+        return "nothing new"
+    for message in reversed(messages):
+        if message.role == "assistant" and text_of(message.content).strip():
+            return _line(text_of(message.content))
+    for message in reversed(messages):
+        if message.tool_calls:
+            return _line("called " + ", ".join(call.function.name for call in message.tool_calls))
+    last = messages[-1]
+    return _line(f"{last.role}: {text_of(last.content)}")
+
+
+def normal_time(time: str) -> str:
+    """Return a time as commits have it: RFC 3339, UTC, microseconds. Times sort as text.
+
+    Raises ValueError where it is none, or has no time zone.
+
+    >>> normal_time("2026-01-31T13:00:00+01:00")
+    '2026-01-31T12:00:00.000000Z'
+    """
+    try:
+        return rfc3339(microseconds(time))
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{time!r} is no time such as 2026-01-31T12:00:00Z: {error}") from None
+
+
+def _commit(draft: Draft, parent: CommitId | None, content: _Content) -> Commit:
+    for value, known in ((draft.type, CommitType), (draft.trigger, core.Checkpoint)):
+        if value not in get_args(known):
+            raise ValueError(f"{value!r} is none of {', '.join(get_args(known))}")
+    count = len(content.entries) if draft.message_count is None else draft.message_count
+    tokens = tokens_in(content.messages) if draft.token_count is None else draft.token_count
+    if count < 0 or tokens < 0:
+        raise ValueError(f"a commit has neither {count} messages nor {tokens} tokens")
+    time = draft.created_at or next((e.time for e in reversed(content.entries) if e.time), None)
+    if time is None:
+        raise ValueError("none of the messages has a time: say created_at")
+    origin = draft.origin
+    return Commit(
+        parent=parent,
+        type=draft.type,
+        artifact=content.artifact,
+        format=draft.format,
+        template=origin.template,
+        principal=origin.principal,
+        machine=origin.machine,
+        session_id=origin.session_id,
+        checkpoint=draft.trigger,
+        ticket_id=origin.ticket_id,
+        thread_id=origin.thread_id,
+        message_count=count,
+        token_count=tokens,
+        created_at=normal_time(time),
+    )
+
+
+def _notes(draft: Draft, messages: Sequence[ChatMessage]) -> Notes:
+    if draft.summary.strip():
+        return Notes(summary=draft.summary, labels=draft.labels)
+    summary = derived_summary(messages)
+    if draft.artifact is not None and not messages:
+        summary = f"{draft.message_count or 0} messages as {draft.format}"
+    return Notes(summary=summary, derived=True, labels=draft.labels)
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SUMMARY_CHARACTERS else line[: SUMMARY_CHARACTERS - 1] + "…"

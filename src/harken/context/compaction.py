@@ -1,0 +1,85 @@
+"""Commits that stand for all before them: a compaction sums it up, a snapshot repeats it.
+
+The history stays: walking to the root passes over both and gives the original conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from harken.context.checkpoint import Draft, checkpoint_all
+from harken.context.history import show
+from harken.context.materialize import materialize, picked
+from harken.context.messages import entries_in
+from harken.core.commits import Commit, CommitId, Notes, delta_of
+from harken.core.messages import ChatMessage, Message
+from harken.store.base import Batch, Store
+
+
+def compact(store: Store, pending: Draft, context: str | Sequence[ChatMessage]) -> CommitId:
+    """Commit what is pending, if there is something, then what stands for all before it.
+
+    `pending` is the draft of a delta, or has no messages: then its parent is compacted as it is,
+    also a second time, also by somebody else. `context` is what the agent reads from now on; a
+    text is a summary, which follows the system prompt that the conversation began with. Both
+    commits are written, or neither. Raises UnknownName, ValueError, ObjectMissing, StoreError.
+    """
+    parent = pending.parent
+    time = pending.created_at
+    if parent is None and not pending.messages:
+        raise ValueError("there is nothing to compact: neither a commit nor pending messages")
+    if parent is not None and not pending.messages and time is None:
+        time = show(store, parent).commit.created_at
+    summary = pending.summary
+    if isinstance(context, str):
+        if not context.strip():
+            raise ValueError("a summary says something")
+        summary = summary or context
+        before = [*materialize(store, parent).messages, *pending.messages]
+        system = takewhile(lambda message: message.role == "system", before)
+        context = [*system, Message("user", context)]
+    times = [getattr(message, "time", None) for message in pending.messages]
+    summed = replace(
+        pending,
+        messages=context,
+        type="compaction",
+        trigger="compaction",
+        summary=summary,
+        created_at=time or next((one for one in reversed(times) if one), None),
+        message_count=None,
+        token_count=None,
+    )
+    delta = replace(pending, type="delta", trigger="compaction", summary="", labels=())
+    return checkpoint_all(store, [delta, summed] if pending.messages else [summed])[-1]
+
+
+def snapshot(store: Store, ctx: CommitId) -> CommitId:
+    """Commit the whole conversation of a commit as one object, on top of it.
+
+    Default walks end there and read nothing before. The same commit gives the same snapshot.
+    Raises UnknownName, ObjectMissing, StoreError.
+    """
+    stored = show(store, ctx)
+    commits = picked(store, ctx)
+    entries = entries_in(store, [one.commit.artifact for one in commits])
+    old = stored.commit
+    commit = Commit(
+        parent=ctx,
+        type="snapshot",
+        artifact=delta_of(entries)[0],
+        format=old.format,
+        template=old.template,
+        principal=old.principal,
+        machine=old.machine,
+        session_id=old.session_id,
+        ticket_id=old.ticket_id,
+        thread_id=old.thread_id,
+        message_count=len(entries),
+        token_count=sum(one.commit.token_count for one in commits),
+        created_at=old.created_at,
+    )
+    notes = Notes(summary=stored.notes.summary, derived=True)
+    store.write(Batch(deltas={commit.artifact: entries}, commits=[(commit, notes)]))
+    return commit.id

@@ -1,0 +1,110 @@
+"""Looking at commits: one, those before it, a principal's last, and where two went apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harken.context.checkpoint import normal_time
+from harken.context.materialize import picked, walk
+from harken.context.messages import read
+from harken.core.commits import CommitId, Notes
+from harken.core.messages import Message
+from harken.errors import UnknownName
+from harken.store.base import Store, Stored
+
+
+def show(store: Store, ctx: CommitId) -> Stored:
+    """Return all fields of a commit, also where its artifact is not there any more.
+
+    Raises UnknownName.
+    """
+    found = store.commits([ctx]).get(ctx)
+    if found is None:
+        raise UnknownName("commit", ctx, store.named("ctx-", 13))
+    return found
+
+
+def history(store: Store, ctx: CommitId, depth: int | None = None) -> list[Stored]:
+    """Return a commit and those before it, newest first, at most `depth`.
+
+    It goes on where a subagent was spawned, into the history of its parent. Raises UnknownName.
+    """
+    if depth is not None and depth < 1:
+        raise ValueError(f"a history has a depth of 1 or more, not {depth}")
+    return store.chain(ctx, depth)
+
+
+def resolve(store: Store, principal: str, time: str) -> CommitId | None:
+    """Return a principal's last commit at or before a time; None where it has none.
+
+    Raises ValueError where `time` is no RFC 3339 time with a zone.
+    """
+    return store.latest(principal, normal_time(time))
+
+
+def update_metadata(
+    store: Store,
+    ctx: CommitId,
+    *,
+    summary: str | None = None,
+    labels: Iterable[str] | None = None,
+) -> Notes:
+    """Replace the summary or the labels of a commit; return both as they are now.
+
+    Nothing else of a commit can change. Raises UnknownName, ValueError for an empty summary: a
+    commit always has one.
+    """
+    if summary is not None and not summary.strip():
+        raise ValueError("a commit always has a summary: say something")
+    before = show(store, ctx).notes
+    notes = Notes(
+        summary=before.summary if summary is None else summary,
+        derived=before.derived and summary is None,
+        labels=before.labels if labels is None else tuple(labels),
+    )
+    store.annotate(ctx, notes)
+    return notes
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two commits went apart, and what each saw since."""
+
+    ancestor: CommitId | None
+    """The last commit that both were built on; None: they have nothing in common."""
+    ours: list[Message]
+    theirs: list[Message]
+
+
+def diff(store: Store, ours: CommitId, theirs: CommitId) -> Difference:
+    """Compare two commits, neither of which matters more. Raises UnknownName, ObjectMissing.
+
+    What each saw since is in full: compactions and snapshots on the way are passed over.
+    """
+    ancestor = common_ancestor(store, ours, theirs)
+    return Difference(ancestor, *(_since(store, ancestor, ctx) for ctx in (ours, theirs)))
+
+
+def common_ancestor(store: Store, one: CommitId, other: CommitId) -> CommitId | None:
+    """Return the last commit in both histories, a commit being in its own; None: there is none."""
+    walks = [walk(store, one), walk(store, other)]
+    seen: list[set[CommitId]] = [set(), set()]
+    going = [0, 1]
+    while going:
+        for side in list(going):
+            stored = next(walks[side], None)
+            if stored is None:
+                going.remove(side)
+            elif stored.id in seen[1 - side]:
+                return stored.id
+            else:
+                seen[side].add(stored.id)
+    return None
+
+
+def _since(store: Store, ancestor: CommitId | None, ctx: CommitId) -> list[Message]:
+    """Return what a commit saw after one before it, or all that it saw."""
+    before = None if ancestor is None else {one.id for one in walk(store, ancestor)}
+    commits = picked(store, ctx, "root")
+    return read(store, [one.commit.artifact for one in commits if one.id not in (before or ())])

@@ -1,0 +1,41 @@
+"""Names of commits, as people see and give them: `ctx-` and twelve or more hex digits."""
+
+from __future__ import annotations
+
+import re
+
+from harken.core.commits import SHOWN, CommitId
+from harken.errors import AmbiguousName, UnknownName
+from harken.store.base import Store
+
+PREFIX = "ctx-"
+_GIVEN = re.compile(r"ctx-[0-9a-f]{1,64}")
+
+
+def find(store: Store, given: str) -> CommitId:
+    """Return the commit with this name, or the only one whose name begins so.
+
+    Raises UnknownName (also for names of other things: `art-`, `tkt-`) and AmbiguousName, which
+    lists the candidates.
+    """
+    there = store.named(given) if _GIVEN.fullmatch(given) else []
+    if len(there) > 1:
+        raise AmbiguousName("commit", given, (name_of(store, CommitId(one)) for one in there))
+    if not there:
+        raise UnknownName("commit", given, (one[: len(PREFIX) + SHOWN] for one in _some(store)))
+    return CommitId(there[0])
+
+
+def name_of(store: Store, commit: CommitId) -> str:
+    """Return a commit's name as people see it: twelve digits, more where others begin so too."""
+    shown = len(PREFIX) + SHOWN
+    others = store.named(commit[:shown])
+    while shown < len(commit) and any(
+        one != commit and one.startswith(commit[:shown]) for one in others
+    ):
+        shown += 1
+    return commit[:shown]
+
+
+def _some(store: Store) -> list[str]:
+    return [*store.named(PREFIX, 13)]

@@ -1,0 +1,11 @@
+"""The store of each test."""
+
+import pytest
+
+from tests.unit.context.watched import WatchedStore
+
+
+@pytest.fixture
+def store() -> WatchedStore:
+    """An empty store."""
+    return WatchedStore()

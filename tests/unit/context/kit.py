@@ -1,0 +1,30 @@
+"""What tests of commits share: short ways to commit, and to read back as texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.materialize import materialize
+from harken.core.commits import CommitId
+from harken.core.messages import Message, text_of
+from harken.store.base import Store
+
+NOON = "2026-01-31T12:00:00.000000Z"
+
+
+def said(*texts: str) -> list[Message]:
+    """Return messages of user and assistant in turn."""
+    return [Message("assistant" if at % 2 else "user", text) for at, text in enumerate(texts)]
+
+
+def commit(store: Store, parent: CommitId | None = None, *texts: str, **more: Any) -> CommitId:
+    """Commit a delta of these texts."""
+    more.setdefault("created_at", NOON)
+    more.setdefault("origin", Origin(principal="ann"))
+    return checkpoint(store, Draft(parent=parent, messages=said(*texts), **more))
+
+
+def texts(store: Store, ctx: CommitId | None, stop: str = "compaction") -> list[str]:
+    """Return the texts that a commit materializes to."""
+    return [text_of(message.content) for message in materialize(store, ctx, stop).messages]

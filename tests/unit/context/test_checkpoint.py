@@ -1,0 +1,213 @@
+"""A commit is made of its draft alone, at once, and read back as it was."""
+
+import pytest
+
+from harken.context.checkpoint import (
+    Draft,
+    Origin,
+    checkpoint,
+    checkpoint_all,
+    derived_summary,
+    normal_time,
+    tokens_in,
+)
+from harken.context.history import show
+from harken.context.materialize import materialize
+from harken.core.commits import ArtifactRef, CommitId, raw_ref
+from harken.core.events import TranscriptEntry
+from harken.core.messages import FunctionCall, Message, TextPart, ToolCall
+from harken.errors import ObjectMissing
+from harken.store.base import Batch
+from tests.unit.context.kit import NOON, commit, said, texts
+from tests.unit.context.watched import WatchedStore
+
+
+@pytest.mark.req("S2-02", "S2-10")
+def test_a_commit_has_all_the_fields_that_it_was_given(store: WatchedStore) -> None:
+    origin = Origin(
+        template="reviewer",
+        principal="ann",
+        machine="m1",
+        session_id="s1",
+        ticket_id="tkt-1",
+        thread_id="!thread",
+    )
+    root = commit(store)
+    draft = Draft(
+        parent=root,
+        type="compaction",
+        trigger="compaction",
+        messages=said("summary"),
+        format="events-v1",
+        origin=origin,
+        summary="so far",
+        labels=("keep",),
+        message_count=1,
+        token_count=7,
+        created_at=NOON,
+    )
+    stored = show(store, checkpoint(store, draft))
+    made = stored.commit
+    assert (made.parent, made.type, made.checkpoint) == (root, "compaction", "compaction")
+    assert (made.template, made.principal, made.machine) == ("reviewer", "ann", "m1")
+    assert (made.session_id, made.ticket_id, made.thread_id) == ("s1", "tkt-1", "!thread")
+    assert (made.format, made.message_count, made.token_count) == ("events-v1", 1, 7)
+    assert (made.created_at, stored.notes.summary, stored.notes.labels) == (
+        NOON,
+        "so far",
+        ("keep",),
+    )
+    assert not stored.notes.derived
+    assert made.artifact in store.deltas([made.artifact])
+
+
+@pytest.mark.req("S2-04")
+def test_a_checkpoint_that_is_tried_again_is_the_same_commit(store: WatchedStore) -> None:
+    first = commit(store, None, "hi", "hello")
+    assert commit(store, None, "hi", "hello") == first
+    assert len(store.made) == 1
+    assert first.startswith("ctx-")
+
+
+@pytest.mark.req("S2-04")
+def test_every_immutable_field_changes_the_name(store: WatchedStore) -> None:
+    root = commit(store)
+    names = {
+        commit(store, None, "hi"),
+        commit(store, root, "hi"),
+        commit(store, None, "ho"),
+        commit(store, None, "hi", type="snapshot"),
+        commit(store, None, "hi", trigger="import"),
+        commit(store, None, "hi", format="other-v1"),
+        commit(store, None, "hi", token_count=99),
+        commit(store, None, "hi", message_count=99),
+        commit(store, None, "hi", created_at="2026-01-31T12:00:00.000001Z"),
+        commit(store, None, "hi", origin=Origin(principal="ann", template="t")),
+        commit(store, None, "hi", origin=Origin(principal="bob")),
+        commit(store, None, "hi", origin=Origin(principal="ann", machine="m")),
+        commit(store, None, "hi", origin=Origin(principal="ann", session_id="s")),
+        commit(store, None, "hi", origin=Origin(principal="ann", ticket_id="t")),
+        commit(store, None, "hi", origin=Origin(principal="ann", thread_id="t")),
+    }
+    assert len(names) == 15
+    assert commit(store, None, "hi", summary="x", labels=("y",)) in names
+
+
+@pytest.mark.req("S2-03")
+@pytest.mark.parametrize("what", [{"type": "merge"}, {"trigger": "whim"}])
+def test_other_types_and_triggers_are_refused(store: WatchedStore, what: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"'merge'|'whim'"):
+        commit(store, None, "hi", **what)
+    assert not store.made
+
+
+@pytest.mark.req("S2-07")
+def test_without_a_summary_the_last_answer_is_one_and_marked(store: WatchedStore) -> None:
+    notes = show(store, commit(store, None, "why?", "Because\n  it broke.", "ok")).notes
+    assert (notes.summary, notes.derived) == ("Because it broke.", True)
+
+
+@pytest.mark.req("S2-07")
+def test_a_summary_is_derived_from_whatever_there_is() -> None:
+    call = ToolCall("c1", FunctionCall("read_file", "{}"))
+    assert derived_summary([]) == "nothing new"
+    assert derived_summary([Message("assistant", None, [call])]) == "called read_file"
+    assert derived_summary([Message("user", "hi")]) == "user: hi"
+    long = derived_summary([Message("assistant", "x" * 999)])
+    assert (len(long), long[-1]) == (200, "…")
+
+
+@pytest.mark.req("S2-11")
+def test_an_unknown_parent_is_an_error_and_nothing_is_written(store: WatchedStore) -> None:
+    with pytest.raises(ObjectMissing):
+        commit(store, CommitId("ctx-" + "0" * 64), "hi")
+    assert not store.made
+    assert not store.named("")
+
+
+@pytest.mark.req("S2-11")
+def test_a_missing_object_is_an_error(store: WatchedStore) -> None:
+    with pytest.raises(ObjectMissing):
+        checkpoint(store, Draft(artifact=ArtifactRef("art-" + "0" * 64), created_at=NOON))
+
+
+@pytest.mark.req("S2-10")
+def test_a_stored_delta_can_be_committed_again(store: WatchedStore) -> None:
+    first = show(store, commit(store, None, "hi", "hello"))
+    again = show(store, checkpoint(store, Draft(artifact=first.commit.artifact, created_at=NOON)))
+    assert texts(store, again.id) == ["hi", "hello"]
+    assert (again.commit.message_count, again.notes.summary) == (2, "hello")
+    assert again.commit.token_count == first.commit.token_count
+
+
+@pytest.mark.req("S2-10", "S2-30")
+def test_raw_bytes_can_be_committed(store: WatchedStore) -> None:
+    ref = raw_ref(b"{}\n")
+    store.write(Batch(raw={ref: b"{}\n"}))
+    draft = Draft(artifact=ref, format="claude-code-v1", message_count=1, created_at=NOON)
+    stored = show(store, checkpoint(store, draft))
+    assert stored.commit.message_count == 1
+    assert stored.notes.summary == "1 messages as claude-code-v1"
+    with pytest.raises(ObjectMissing):
+        materialize(store, stored.id)
+
+
+def test_a_draft_has_messages_or_an_artifact(store: WatchedStore) -> None:
+    draft = Draft(artifact=ArtifactRef("art-1"), messages=said("hi"), created_at=NOON)
+    with pytest.raises(ValueError, match="never both"):
+        checkpoint(store, draft)
+
+
+def test_the_time_of_a_commit_is_that_of_the_last_message(store: WatchedStore) -> None:
+    entries = [
+        TranscriptEntry(role="user", content="a", time="2026-01-31T12:00:01.000000Z"),
+        TranscriptEntry(role="user", content="b", time="2026-01-31T12:00:02.000000Z"),
+    ]
+    made = show(store, checkpoint(store, Draft(messages=entries))).commit
+    assert made.created_at == "2026-01-31T12:00:02.000000Z"
+    with pytest.raises(ValueError, match="created_at"):
+        checkpoint(store, Draft(messages=said("timeless")))
+
+
+@pytest.mark.parametrize("odd", ["", "yesterday", "2026-01-31", "2026-01-31T12:00:00", "\0"])
+def test_what_is_no_time_is_refused(odd: str) -> None:
+    with pytest.raises(ValueError, match="no time such as"):
+        normal_time(odd)
+
+
+@pytest.mark.parametrize("counts", [{"message_count": -1}, {"token_count": -1}])
+def test_counts_are_not_negative(store: WatchedStore, counts: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="neither"):
+        commit(store, None, "hi", **counts)
+
+
+def test_tokens_are_estimated_from_texts_and_calls() -> None:
+    call = ToolCall("c1", FunctionCall("f", "{}"))
+    assert tokens_in([Message("user", "12345678")]) == 2
+    assert tokens_in([Message("assistant", [TextPart("1")], [call])]) == 1
+    assert tokens_in([Message("user", "\ud800")]) == 1
+
+
+@pytest.mark.req("S2-11")
+def test_several_commits_are_written_together_each_the_parent_of_the_next(
+    store: WatchedStore,
+) -> None:
+    one, two = checkpoint_all(
+        store,
+        [
+            Draft(messages=said("a"), created_at=NOON),
+            Draft(messages=said("b"), created_at=NOON),
+        ],
+    )
+    assert show(store, two).commit.parent == one
+    assert texts(store, two) == ["a", "b"]
+
+
+@pytest.mark.req("D-05")
+def test_a_checkpoint_writes_what_is_new_alone(store: WatchedStore) -> None:
+    tip = commit(store, None, *(f"message {at}" for at in range(100)))
+    store.asked.clear()
+    commit(store, tip, "one more")
+    assert store.asked["objects written"] == 2
+    assert store.asked["entries written"] == 1
+    assert store.asked["commits walked"] == store.asked["objects read"] == 0

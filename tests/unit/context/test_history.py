@@ -1,0 +1,188 @@
+"""Names, histories, metadata, and where two commits went apart."""
+
+import pytest
+
+from harken.context.checkpoint import Draft, Origin
+from harken.context.compaction import compact, snapshot
+from harken.context.history import diff, history, resolve, show, update_metadata
+from harken.context.names import find, name_of
+from harken.core.commits import CommitId, Notes
+from harken.core.messages import Message, text_of
+from harken.errors import AmbiguousName, ObjectMissing, UnknownName
+from tests.unit.context.kit import NOON, commit, said, texts
+from tests.unit.context.watched import WatchedStore
+
+
+@pytest.mark.req("S2-05")
+def test_a_commit_is_found_by_its_name_or_any_beginning_that_is_its_alone(
+    store: WatchedStore,
+) -> None:
+    ctx = commit(store, None, "a")
+    shown = name_of(store, ctx)
+    assert len(shown) == len("ctx-") + 12
+    assert find(store, ctx) == find(store, shown) == find(store, ctx[:5]) == ctx
+
+
+@pytest.mark.req("S2-05")
+def test_an_ambiguous_beginning_lists_the_candidates(store: WatchedStore) -> None:
+    made = [commit(store, None, str(at)) for at in range(17)]  # two begin with the same digit
+    digits = [ctx[4] for ctx in made]
+    twice = next(digit for digit in digits if digits.count(digit) > 1)
+    with pytest.raises(AmbiguousName) as raised:
+        find(store, f"ctx-{twice}")
+    candidates = {name_of(store, ctx) for ctx in made if ctx[4] == twice}
+    assert set(raised.value.known) == candidates
+    assert all(name in str(raised.value) for name in candidates)
+
+
+@pytest.mark.req("S2-05")
+def test_more_digits_are_shown_where_twelve_fit_several(store: WatchedStore) -> None:
+    ctx = commit(store, None, "a")
+    twin = CommitId(ctx[:20] + ("0" if ctx[20] != "0" else "1") * 48)
+    store.twins.append(twin)
+    assert name_of(store, ctx) == ctx[:21]
+    assert find(store, name_of(store, ctx)) == ctx
+
+
+@pytest.mark.req("S2-04", "S2-05")
+@pytest.mark.parametrize("given", ["", "ctx-", "art-", "tkt-1", "ctx-xyz", "CTX-1", "ctx-1\n", "%"])
+def test_names_of_other_things_are_no_commits(store: WatchedStore, given: str) -> None:
+    ctx = commit(store, None, "a")
+    with pytest.raises(UnknownName, match=ctx[:16]):
+        find(store, given)
+    with pytest.raises(UnknownName):
+        find(store, store.artifact(ctx))
+
+
+@pytest.mark.req("S2-19")
+def test_a_commit_is_shown_though_its_artifact_is_gone(store: WatchedStore) -> None:
+    ctx = commit(store, None, "a")
+    store.lost.add(store.artifact(ctx))
+    assert show(store, ctx).commit.message_count == 1
+    with pytest.raises(UnknownName):
+        show(store, CommitId("ctx-0"))
+
+
+@pytest.mark.req("S2-20")
+def test_a_history_goes_from_a_commit_towards_the_root(store: WatchedStore) -> None:
+    one = commit(store, None, "a")
+    two = commit(store, one, "b")
+    assert [stored.id for stored in history(store, two)] == [two, one]
+    assert [stored.id for stored in history(store, two, 1)] == [two]
+    with pytest.raises(ValueError, match="1 or more"):
+        history(store, two, 0)
+
+
+@pytest.mark.req("S2-18")
+def test_a_principal_is_resolved_to_its_last_commit_at_that_time(store: WatchedStore) -> None:
+    one = commit(store, None, "a", created_at="2026-01-31T12:00:01Z")
+    two = commit(store, one, "b", created_at="2026-01-31T12:00:02Z")
+    commit(store, two, "c", created_at="2026-01-31T12:00:03Z", origin=Origin(principal="bob"))
+    assert resolve(store, "ann", "2026-01-31T12:00:01.5Z") == one
+    assert resolve(store, "ann", "2026-01-31T13:00:02+01:00") == two
+    assert resolve(store, "ann", "2030-01-01T00:00:00Z") == two
+    assert resolve(store, "ann", "2026-01-31T12:00:00Z") is None
+    assert resolve(store, "eve", "2030-01-01T00:00:00Z") is None
+    with pytest.raises(ValueError, match="no time"):
+        resolve(store, "ann", "now")
+
+
+@pytest.mark.req("S2-21", "S2-06")
+def test_summary_and_labels_can_change_and_nothing_else(store: WatchedStore) -> None:
+    ctx = commit(store, None, "a", "b")
+    before = show(store, ctx).commit
+    assert update_metadata(store, ctx, labels=["x"]) == Notes(
+        summary="b", derived=True, labels=("x",)
+    )
+    assert update_metadata(store, ctx, summary="new") == Notes(summary="new", labels=("x",))
+    assert show(store, ctx).notes == Notes(summary="new", labels=("x",))
+    assert show(store, ctx).commit == before
+    with pytest.raises(ValueError, match="always has a summary"):
+        update_metadata(store, ctx, summary=" ")
+    with pytest.raises(UnknownName):
+        update_metadata(store, CommitId("ctx-0"), summary="x")
+
+
+@pytest.mark.req("S2-08")
+def test_a_difference_is_what_each_saw_since_they_went_apart(store: WatchedStore) -> None:
+    base = commit(store, commit(store, None, "a"), "b")
+    ours = compact(store, Draft(parent=commit(store, base, "c"), created_at=NOON), "sum")
+    theirs = commit(store, base, "d", "e")
+    found = diff(store, ours, theirs)
+    assert found.ancestor == base
+    assert [text_of(m.content) for m in found.ours] == ["c"]
+    assert [text_of(m.content) for m in found.theirs] == ["d", "e"]
+    mirrored = diff(store, theirs, ours)
+    assert (mirrored.ours, mirrored.theirs) == (found.theirs, found.ours)
+
+
+def test_a_commit_differs_from_one_before_it_by_what_followed(store: WatchedStore) -> None:
+    base = commit(store, None, "a")
+    tip = commit(store, commit(store, base, "b"), "c")
+    for one, other, ours, theirs in ((base, tip, 0, 2), (tip, base, 2, 0), (tip, tip, 0, 0)):
+        found = diff(store, one, other)
+        assert (len(found.ours), len(found.theirs)) == (ours, theirs)
+        assert found.ancestor == (tip if one == other else base)
+
+
+def test_commits_with_nothing_in_common_differ_by_all_that_they_saw(store: WatchedStore) -> None:
+    found = diff(store, commit(store, None, "a"), commit(store, commit(store, None, "b"), "c"))
+    assert (found.ancestor, len(found.ours), len(found.theirs)) == (None, 1, 2)
+
+
+@pytest.mark.req("S2-25")
+def test_compacting_commits_what_is_pending_first(store: WatchedStore) -> None:
+    root = commit(store, None, "a")
+    ctx = compact(
+        store, Draft(parent=root, messages=said("b"), created_at=NOON), "it was a, then b"
+    )
+    compaction, delta, first = history(store, ctx)
+    assert (compaction.commit.type, delta.commit.type, first.id) == ("compaction", "delta", root)
+    assert compaction.commit.checkpoint == delta.commit.checkpoint == "compaction"
+    assert compaction.notes == Notes(summary="it was a, then b")
+    assert texts(store, ctx) == ["it was a, then b"]
+    assert texts(store, ctx, "root") == ["a", "b"]
+
+
+@pytest.mark.req("S2-25")
+def test_a_summary_follows_the_system_prompt(store: WatchedStore) -> None:
+    system = [Message("system", "be brief"), Message("user", "a")]
+    ctx = compact(store, Draft(messages=system, created_at=NOON), "sum")
+    assert texts(store, ctx) == ["be brief", "sum"]
+    own = compact(store, Draft(parent=ctx), [Message("user", "all mine")])
+    assert texts(store, own) == ["all mine"]
+
+
+@pytest.mark.req("S2-26")
+def test_an_old_chain_can_be_compacted_again_and_the_root_stays(store: WatchedStore) -> None:
+    old = compact(store, Draft(messages=said("a", "b"), created_at=NOON), "poor")
+    tip = commit(store, old, "c")
+    better = compact(store, Draft(parent=tip, origin=Origin(template="better")), "good")
+    assert texts(store, better) == ["good"]
+    assert texts(store, better, "root") == ["a", "b", "c"]
+    assert texts(store, tip) == ["poor", "c"]
+
+
+def test_nothing_cannot_be_compacted(store: WatchedStore) -> None:
+    with pytest.raises(ValueError, match="nothing to compact"):
+        compact(store, Draft(), "sum")
+    with pytest.raises(ValueError, match="says something"):
+        compact(store, Draft(messages=said("a"), created_at=NOON), " ")
+    with pytest.raises(UnknownName):
+        compact(store, Draft(parent=CommitId("ctx-0")), "sum")
+    assert not store.made
+
+
+@pytest.mark.req("S2-27")
+def test_a_snapshot_repeats_what_a_commit_stands_for(store: WatchedStore) -> None:
+    tip = commit(store, commit(store, None, "a", "b"), "c")
+    taken = snapshot(store, tip)
+    assert texts(store, taken) == ["a", "b", "c"]
+    assert texts(store, commit(store, taken, "d"), "root") == ["a", "b", "c", "d"]
+    assert snapshot(store, tip) == taken
+    assert show(store, taken).commit.token_count == sum(
+        stored.commit.token_count for stored in history(store, tip)
+    )
+    store.lost.add(store.artifact(tip))
+    with pytest.raises(ObjectMissing):
+        snapshot(store, tip)
