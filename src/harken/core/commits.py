@@ -82,7 +82,7 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def check_notes(notes: Notes) -> None:
     """Raise ValueError (msgspec.ValidationError) where a member has the wrong type."""
-    msgspec.convert(msgspec.to_builtins(notes), Notes)
+    msgspec.convert(msgspec.to_builtins(notes, builtin_types=(bytes,)), Notes)
 
 
 def commit_bytes(commit: Commit) -> bytes:

@@ -1,0 +1,42 @@
+"""Harken's own stores do what every store must do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from harken.store.base import Store
+from harken.store.memory import MemoryStore
+from harken.store.sqlite import SqliteStore
+from harken.testing.store import StoreSuite
+
+pytestmark = pytest.mark.req("S2-02", "S2-03", "S2-04", "S2-06", "S2-08", "S2-11", "S2-18")
+
+
+class TestMemoryStore(StoreSuite):
+    def store(self) -> Store:
+        return MemoryStore()
+
+
+class TestSqliteStore(StoreSuite):
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path: Path) -> Iterator[None]:
+        self._paths = (tmp_path / f"{n}.db" for n in count())
+        self._opened: list[SqliteStore] = []
+        yield
+        for store in self._opened:
+            store.close()
+
+    def store(self) -> Store:
+        return self._open(next(self._paths))
+
+    def again(self, store: Store) -> Store:
+        assert isinstance(store, SqliteStore)
+        return self._open(store.path)
+
+    def _open(self, path: Path) -> SqliteStore:
+        self._opened.append(SqliteStore(path))
+        return self._opened[-1]
