@@ -14,6 +14,7 @@ import msgspec
 
 from harken.agents.initial import INTERRUPTED, UNNAMED, groups, whole
 from harken.agents.runtime import Runtime
+from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import Cause, Relation, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, message_from
@@ -259,6 +260,16 @@ class Agent:
         """Give every call without a result one that says that it was cut off."""
         for call in list(self.state.open_calls.values()):
             self.close_call(call)
+
+    def checkpoint(self, trigger: Checkpoint = "explicit", summary: str = "") -> CommitId | None:
+        """Commit what it understands now; return its last commit, None: there is no store.
+
+        Raises StoreError; the session can go on, and nothing is lost.
+        """
+        checkpoints = self.runtime.checkpoints
+        if checkpoints is None:
+            return None
+        return checkpoints.take(self.session, self.agent_id, trigger, summary)
 
     def runs_again(self, call: OpenCall) -> bool:
         """Whether a call that was cut off may simply be run again."""

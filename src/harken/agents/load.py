@@ -7,6 +7,7 @@ a result gets one that says so, except where the tool may simply be run again.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -17,8 +18,8 @@ from harken.agents.budget import Budget, budget_of
 from harken.agents.model_call import log_interrupted, unanswered
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
-from harken.core.events import AgentConfigured
-from harken.core.messages import Message
+from harken.core.events import AgentConfigured, ContextLoaded, Segment, TranscriptEdited
+from harken.core.messages import Message, extend_context_hash
 from harken.errors import NotALog
 from harken.llm.base import Model
 from harken.session.session import Session, SessionOptions, entry_of
@@ -60,6 +61,33 @@ def load_session(
     return root, session
 
 
+def start_from(agent: Agent, ctx: str, *, stop: str = "compaction") -> None:
+    """Let an agent that has heard nothing yet begin with the conversation of a commit.
+
+    `ctx` is its full name, `stop` as in `materialize`. An agent with a system prompt of its own
+    keeps it in place of the one that the conversation begins with. Calls at the end that had no
+    result get one before the agent goes on. Raises ValueError for an agent that has begun,
+    UnknownName, ObjectMissing, and EventRefused where the session has no resolver.
+    """
+    session, own = agent.session, agent.state.transcript or []
+    if agent.state.ctx is not None or any(entry.role != "system" for entry in own):
+        raise ValueError(f"{agent.name} has begun already: start from a commit with a new agent")
+    event = ContextLoaded(agent_id=agent.agent_id, ctx=ctx, count=0, context_hash="", stop=stop)
+    resolver = session.options.resolver
+    messages = [] if resolver is None else resolver(event)
+    for message in messages:
+        event.context_hash = extend_context_hash(event.context_hash, message)
+    event.count = len(messages)
+    session.append(event)
+    if own:
+        systems = sum(1 for _ in takewhile(lambda message: message.role == "system", messages))
+        kept = [Segment(start=event.count, stop=event.count + len(own))]
+        kept.append(Segment(start=systems, stop=event.count))
+        edit = TranscriptEdited(agent_id=agent.agent_id, segments=kept, reason="context_loaded")
+        session.append(edit)
+    session.settle()
+
+
 def _restored(session: Session, runtime: Runtime) -> Agent:
     if session.state.root is None:
         raise NotALog(session.path, "has no agent")
@@ -76,6 +104,8 @@ def _restored(session: Session, runtime: Runtime) -> Agent:
     for state in session.agents.values():
         if not session.state.is_live(state.id):
             evict(session, state.id)  # as when it was ended: a long session holds what lives
+    if runtime.checkpoints is not None:
+        runtime.checkpoints.finish(session)  # what a crash left pending
     return root
 
 

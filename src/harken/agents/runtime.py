@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from harken.agents.checkpoints import Checkpointer
 from harken.agents.schemas import ACTIONS
 from harken.agents.templates import Templates
 from harken.core.chunks import Chunk
@@ -37,6 +38,8 @@ class Runtime:
     """With which the models of new agents are asked (`max_tokens`, ...); their births log it."""
     model_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The same for some models, by name; they count before those for all."""
+    checkpoints: Checkpointer | None = None
+    """Commits to a store what the agents understand; None: the log alone keeps it."""
 
     def __post_init__(self) -> None:
         """Refuse a tool with the name of an action. Raises ConfigError."""

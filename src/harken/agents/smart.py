@@ -180,12 +180,17 @@ class SmartAgent(Actor):
     async def _step(self) -> TranscriptEntry:
         """Ask the model once and run its calls; return what it said."""
         asked = await self._ask()
+        checkpoints = self.runtime.checkpoints
+        if checkpoints is not None:
+            checkpoints.turn(self.session, self.agent_id)
         calls = list(self.state.open_calls.values())
         half = calls.pop() if calls and asked.ends_in_half_a_call else None
         if calls:
             await self._act(calls)
         if half is not None:
             log_result(self, half, Result(HALF_A_CALL, is_error=True))
+        if checkpoints is not None and asked.answer.tool_calls:
+            checkpoints.after_results(self.session, self.agent_id)
         return asked.answer
 
     async def _ask(self) -> ModelCall:

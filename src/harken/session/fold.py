@@ -76,6 +76,8 @@ def _agent_created(state: SessionState, event: ev.AgentCreated) -> None:
     if number is not None and number >= state.next_agent:
         state.next_agent = number + 1
     parent = _parent_of(state, event)
+    if parent is not None:
+        agent.born_from = agent_of(state, parent).ctx
     _place(state, agent, event.relation or ("subagent" if parent else "primary"), parent)
     if state.root is None or (not parent and not state.agents[state.root].birth):
         state.root = agent_id
@@ -187,6 +189,7 @@ def _transcript_edited(state: SessionState, event: ev.TranscriptEdited) -> None:
             context.extend(before[start:stop])
             layout.extend(cut(described, start, stop))
     agent.context, agent.layout, agent.fresh, agent.request = context, layout, [], None
+    agent.edited = event
 
 
 def find_entries(
@@ -210,7 +213,7 @@ def _context_loaded(
     state: SessionState, event: ev.ContextLoaded, resolver: Resolver | None
 ) -> None:
     agent = agent_of(state, event.agent_id)
-    agent.ctx = event.ctx
+    agent.ctx, agent.committed = event.ctx, None
     if resolver is None:
         raise ValueError(f"{event.message_id} starts from {event.ctx}: no store to read it from")
     messages = resolver(event)
@@ -219,10 +222,33 @@ def _context_loaded(
     segment = ev.Segment(loaded=event.message_id, start=0, stop=event.count)
     agent.context = [*messages, *context_now(agent)]
     agent.layout, agent.fresh, agent.request = [segment, *agent.segments()], [], None
+    _reopen_calls(state, agent, event.message_id, messages)
+
+
+def _reopen_calls(
+    state: SessionState, agent: AgentState, id_: MessageId, messages: Sequence[ChatMessage]
+) -> None:
+    """Open the calls at the end of a loaded context that have no result: it began in a turn."""
+    answered: set[str | None] = set()
+    for message in reversed(messages):
+        if message.role != "tool":
+            break
+        answered.add(message.tool_call_id)
+    else:
+        return
+    made = message.tool_calls or []
+    for call in made:
+        if call.id not in answered:
+            reference = id_ if len(made) == 1 else f"{id_}.{call.id}"
+            name, arguments = call.function.name, call.function.arguments
+            agent.open_calls[call.id] = OpenCall(call.id, name, arguments, reference)
+            state.open_references.add(reference)
+            state.owners[id_] = agent.id
 
 
 def _context_committed(state: SessionState, event: ev.ContextCommitted) -> None:
-    agent_of(state, event.agent_id).ctx = event.ctx
+    agent = agent_of(state, event.agent_id)
+    agent.ctx, agent.committed, agent.edited = event.ctx, event.upto, None
 
 
 def _tools_defined(state: SessionState, event: ev.ToolsDefined) -> None:

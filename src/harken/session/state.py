@@ -11,7 +11,15 @@ from typing import Any
 
 import msgspec
 
-from harken.core.events import Json, LlmRequest, Place, Reference, Segment, TranscriptEntry
+from harken.core.events import (
+    Json,
+    LlmRequest,
+    Place,
+    Reference,
+    Segment,
+    TranscriptEdited,
+    TranscriptEntry,
+)
 from harken.core.ids import AgentId, MessageId, number_of
 from harken.core.messages import ChatMessage
 
@@ -74,7 +82,13 @@ class AgentState:
     """Calls without a result, by call id, in the order in which they were made."""
     spent: Spent = field(default_factory=Spent)
     ctx: str | None = None
-    """Its last commit."""
+    """Its last commit, or the one that it started from."""
+    born_from: str | None = None
+    """The last commit of its parent when it was born."""
+    committed: MessageId | None = None
+    """The last of its entries that `ctx` covers; None: none of this session."""
+    edited: TranscriptEdited | None = None
+    """The last edit that `ctx` does not know of: what the agent reads does not begin with it."""
 
     def segments(self) -> list[Segment]:
         """Return the current context as segments."""
@@ -152,7 +166,10 @@ class SessionState:
 def _describe(agent: AgentState) -> dict[str, Any]:
     plain = {
         name: getattr(agent, name)
-        for name in ("name", "language_model", "parent", "place", "saved", "ctx", "birth")
+        for name in (
+            *("name", "language_model", "parent", "place", "saved", "birth"),
+            *("ctx", "born_from", "committed", "edited"),
+        )
     }
     copied = {
         name: list(getattr(agent, name))

@@ -1,0 +1,108 @@
+"""What a log says of commits: how far the store has it, and what a loaded context left open."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from harken.core import events as ev
+from harken.core.ids import AgentId
+from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.session.session import Session
+from harken.session.state import AgentState
+from tests.session_kit import act, born, edit, folded, hash_of, hear, kept, new_session, result
+
+ROOT = AgentId("agent_001")
+CTX = "ctx-" + "1" * 64
+
+
+def acted(*ids: str) -> Message:
+    return Message("assistant", None, [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ids])
+
+
+def returned(id_: str) -> Message:
+    return Message("tool", "seen", tool_call_id=id_, name="look")
+
+
+def loading(folder: Path, messages: Sequence[Message]) -> Session:
+    """Begin a session whose agent starts from a commit with these messages."""
+    session = new_session(folder, resolver=lambda _: messages)
+    born(session)
+    event = ev.ContextLoaded(
+        agent_id=ROOT, ctx=CTX, count=len(messages), context_hash=hash_of(messages)
+    )
+    session.append(event)
+    return session
+
+
+def open_calls(session: Session) -> dict[str, str]:
+    return {id_: call.reference for id_, call in session.agent(ROOT).open_calls.items()}
+
+
+@pytest.mark.req("S2-22")
+@pytest.mark.parametrize(
+    ("messages", "open_"),
+    [
+        ([], {}),
+        ([Message("user", "hi")], {}),
+        ([acted("c1"), returned("c1")], {}),
+        ([acted("c1"), returned("c1"), Message("user", "hi")], {}),
+        ([acted("c1")], {"c1": "msg_002"}),
+        ([acted("c1", "c2")], {"c1": "msg_002.c1", "c2": "msg_002.c2"}),
+        ([acted("c1", "c2"), returned("c2")], {"c1": "msg_002.c1"}),
+        ([returned("c1")], {}),
+    ],
+)
+def test_calls_at_the_end_of_a_loaded_context_are_open(
+    tmp_path: Path, messages: list[Message], open_: dict[str, str]
+) -> None:
+    with loading(tmp_path, messages) as session:
+        assert open_calls(session) == open_
+        for id_ in open_:
+            result(session, ROOT, id_)
+        assert open_calls(session) == {}
+        assert not session.state.open_references
+        live = session.state.describe()
+    assert folded(session.path, session.options.resolver).describe() == live
+
+
+@pytest.mark.req("S2-24")
+def test_a_call_that_was_loaded_can_be_the_cause_of_a_birth(tmp_path: Path) -> None:
+    with loading(tmp_path, [acted("c1")]) as session:
+        child = born(session, cause="msg_002", relation="subagent")
+        assert session.agents[child].parent == ROOT
+        assert session.agents[child].born_from == CTX
+
+
+@pytest.mark.req("S2-28")
+def test_a_commit_covers_what_it_says_until_an_edit(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
+        born(session)
+        heard = hear(session, ROOT)
+        assert covered(session) == (None, None, None)
+        session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=heard))
+        assert covered(session) == (CTX, heard, None)
+        id_ = edit(session, ROOT, kept(0, 1))
+        assert covered(session) == (CTX, heard, id_)
+        session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=heard))
+        assert covered(session) == (CTX, heard, None)
+        live = session.state.describe()
+    assert folded(session.path).describe() == live
+
+
+def covered(session: Session) -> tuple[str | None, ...]:
+    state: AgentState = session.agent(ROOT)
+    return (state.ctx, state.committed, state.edited and state.edited.message_id)
+
+
+@pytest.mark.req("S2-24")
+def test_a_subagent_is_born_from_the_last_commit_of_its_parent(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
+        born(session)
+        call = act(session, ROOT, "c1")
+        early = born(session, cause=call)
+        session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX))
+        late = born(session, cause=call)
+        session.append(ev.ContextCommitted(agent_id=ROOT, ctx="ctx-" + "2" * 64))
+        assert session.agents[early].born_from is None
+        assert session.agents[late].born_from == CTX
