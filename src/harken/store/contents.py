@@ -151,6 +151,22 @@ def parts_of(name: str, body: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(shape.parts))
 
 
+def needs_of(kind: Kind, body: bytes) -> tuple[str, ...]:
+    """Return the full names of what canonical bytes name. Raises ValueError: they are not that."""
+    match kind:
+        case Kind.MESSAGE:
+            return tuple(dict.fromkeys(_shapes.decode(body).parts))
+        case Kind.DELTA:
+            return tuple(dict.fromkeys(entry.message for entry in commits.delta_from(body)))
+        case Kind.SEQUENCE:
+            return tuple(dict.fromkeys(commits.sequence_from(body)))
+        case Kind.COMMIT:
+            commit = commits.commit_from(body)
+            return (commit.artifact, *([] if commit.parent is None else [commit.parent]))
+        case _:
+            return ()
+
+
 def _readable(name: str, body: bytes) -> None:
     """Raise where a delta would not come back: its members have the wrong types."""
     try:

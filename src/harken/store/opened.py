@@ -37,11 +37,12 @@ class Opened:
 
     def keep(self, pack: int, things: Mapping[str, Body]) -> None:
         """Have the things of a pack at hand."""
+        size = sum([200 + len(body) for _, body in things.values()])
         if self._size > KEPT_BYTES:
             self._old, self._young, self._packs, self._size = self._young, {}, set(), 0
         self._young.update(things)
         self._packs.add(pack)
-        self._size += sum(len(body) for _, body in things.values()) + 200 * len(things)
+        self._size += size
 
     def open(self, connection: sqlite3.Connection, packs: Iterable[int]) -> None:
         """Have these packs at hand, as far as they are whole and there is room."""

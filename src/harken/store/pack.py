@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import msgspec
 from blake3 import blake3
 
-from harken.core import codec
 from harken.store.contents import DOMAINS, PREFIXES, Kind, Thing
 from harken.store.words import WORDS
 
@@ -108,23 +107,20 @@ def _named(inside: _Inside) -> dict[str, tuple[Kind, bytes]]:
     names = [name.hex().encode() for name in inside.outside]
     found: dict[str, tuple[Kind, bytes]] = {}
     for number, body in zip(inside.kinds, inside.bodies, strict=True):
-        kind = _KINDS[number]
-        if kind in _WITH_NAMES and _MARK in body:
-            body = _spelled(body, names)
-        name = codec.digest(DOMAINS[kind], body).hex()
+        kind, domain, prefix, has_names = _KINDS[number]
+        if has_names and _MARK in body:
+            first, *others = body.split(_MARK)
+            for piece in others:
+                first += names[int(piece[:_DIGITS], 16)] + piece[_DIGITS:]
+            body = first
+        name = blake3(domain + body).hexdigest()
         names.append(name.encode())
-        found[PREFIXES.get(kind, "") + name] = kind, body
+        found[prefix + name] = kind, body
     return found
 
 
-def _spelled(body: bytes, names: list[bytes]) -> bytes:
-    """Write each number as the name that it stands for."""
-    first, *others = body.split(_MARK)
-    spelled = [first]
-    for piece in others:
-        spelled += names[int(piece[:_DIGITS], 16)], piece[_DIGITS:]
-    return b"".join(spelled)
-
-
 _inside = msgspec.msgpack.Decoder(_Inside)
-_KINDS = {kind.value: kind for kind in Kind}
+_KINDS = {
+    kind.value: (kind, domain, PREFIXES.get(kind, ""), kind in _WITH_NAMES)
+    for kind, domain in DOMAINS.items()
+}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -60,10 +60,8 @@ class SqliteStore:
 
     def write(self, batch: Batch) -> None:
         contents = contents_of(batch)
-        if not self._new(contents):
-            return
         with self._database.writing() as connection:
-            new = self._new(contents)  # another writer may have been first
+            new = self._new(contents)
             packs = list(packs_of(new.values()))
             places: dict[str, int] = {}
             for packed in packs:
@@ -174,6 +172,17 @@ class SqliteStore:
     def close(self) -> None:
         self._database.close()
 
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Read the file as it is now, whatever is written meanwhile: for checks and copies."""
+        with speaking(self.path):
+            connection = self._database.reading()
+            connection.execute("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
+
     def _new(self, contents: Contents) -> dict[str, Thing]:
         """Return the things that are not there yet. Raises where something needed is missing."""
         new: dict[str, Thing] = {}
@@ -247,11 +256,12 @@ class SqliteStore:
 
     def _stored(self, name: CommitId, pack: int, notes: bytes) -> Stored:
         found = self._opened.find(self._database.reading(), name, [pack])
-        if found is None or _sum(name, notes[SUM_BYTES:]) != notes[:SUM_BYTES]:
-            what = "its entry leads elsewhere" if found is None else "its notes have another sum"
-            raise ObjectDamaged(self.path, name, reason=what)
-        read = msgspec.convert(codec.decode(notes[SUM_BYTES:]), Notes)
-        return Stored(name, values.commit_from(found[1]), read)
+        if found is None:
+            raise ObjectDamaged(self.path, name, reason="its row leads elsewhere")
+        try:
+            return Stored(name, values.commit_from(found[1]), notes_from(name, notes))
+        except ValueError as error:
+            raise ObjectDamaged(self.path, name, reason=str(error)) from None
 
     def _ids(self, where: str, given: Sequence[object]) -> list[CommitId]:
         rows = self._database.reading().execute(
@@ -330,6 +340,14 @@ def _key(name: str) -> bytes:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def notes_from(name: CommitId, data: bytes) -> Notes:
+    """Read a commit's notes as they are stored. Raises ValueError where they are damaged."""
+    body = data[SUM_BYTES:]
+    if _sum(name, body) != data[:SUM_BYTES]:
+        raise ValueError("its notes have another sum")
+    return msgspec.convert(codec.decode(body), Notes)
 
 
 def _sealed(name: CommitId, notes: Notes) -> bytes:

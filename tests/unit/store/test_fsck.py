@@ -1,0 +1,120 @@
+"""fsck hashes everything again, says what is wrong, and changes nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harken.core.commits import CommitId, Notes, raw_ref, sequence_of
+from harken.errors import HarkenError
+from harken.store.base import Batch
+from harken.store.checks import fsck
+from harken.store.memory import MemoryStore
+from harken.store.sqlite import SqliteStore
+from harken.testing.store import batch_of, commit_in
+
+YEARS_LATER = "2100-01-01T00:00:00Z"
+
+
+def filled(store: MemoryStore | SqliteStore, steps: int = 12) -> list[CommitId]:
+    names: list[CommitId] = []
+    for at in range(steps):
+        notes = Notes(summary=f"understood {at}", labels=("pinned",) if at % 5 == 0 else ())
+        parent = names[-1] if names else None
+        batch = batch_of(
+            f"step {at}", "always", parent=parent, second=at, notes=notes, principal="p"
+        )
+        store.write(batch)
+        names.append(commit_in(batch))
+    deltas = [stored.commit.artifact for stored in store.chain(names[-1])]
+    store.write(Batch(sequences={sequence_of(deltas)[0]: deltas}, raw={raw_ref(b"raw"): b"raw"}))
+    return names
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_whole_store_has_no_findings(tmp_path: Path, kind: str) -> None:
+    store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "s.db")
+    assert fsck(store) == []
+    filled(store)
+    assert fsck(store) == []
+    store.close()
+
+
+def everything(path: Path, names: list[CommitId]) -> object:
+    """Read a store in every way."""
+    store = SqliteStore(path)
+    try:
+        chain = store.chain(names[-1])
+        deltas = store.deltas([stored.commit.artifact for stored in chain])
+        messages = store.objects([entry.message for delta in deltas.values() for entry in delta])
+        assert len(deltas) == len(chain)
+        artifacts = store.named("art-", 100)
+        return (chain, deltas, messages, artifacts, store.named("ctx-", 100))
+    finally:
+        store.close()
+
+
+@pytest.mark.req("D-02")
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE pack SET data = CAST(substr(data, 1, 40) || x'00' || substr(data, 42) AS BLOB) WHERE id = 5",
+        "DELETE FROM pack WHERE id = 3",
+        "UPDATE pack SET data = (SELECT data FROM pack WHERE id = 2) WHERE id = 6",
+        "UPDATE history SET notes = CAST(substr(notes, 1, 12) || 'X' || substr(notes, 14) AS BLOB) WHERE id = 4",
+        "UPDATE history SET parent = 2 WHERE id = 7",
+        "UPDATE history SET parent = NULL WHERE id = 7",
+        "UPDATE history SET parent = 11 WHERE id = 7",
+        "UPDATE history SET time_us = time_us + 1 WHERE id = 7",
+        "UPDATE history SET principal = 99 WHERE id = 7",
+        "UPDATE history SET pack = 4 WHERE id = 7",
+        "DELETE FROM history WHERE id = 12",
+        "DELETE FROM label",
+        "UPDATE label SET history = 99 WHERE history = 1",
+        "DELETE FROM object WHERE pack = 5",
+        "DELETE FROM artifact WHERE pack = 5",
+        "INSERT INTO object VALUES (x'000000000000', 3)",
+        "UPDATE artifact SET pack = 77 WHERE pack = 5",
+    ],
+)
+def test_damage_is_found_and_left_as_it_is(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "s.db"
+    store = SqliteStore(path)
+    filled(store)
+    store.close()
+    connection = sqlite3.connect(path)
+    assert connection.execute(damage).rowcount > 0
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    store = SqliteStore(path)
+    assert fsck(store)
+    assert fsck(store)
+    store.close()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.req("D-02")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_flipped_bit_is_found_or_changes_nothing_that_is_read(tmp_path: Path, seed: int) -> None:
+    whole, path, dice = tmp_path / "whole.db", tmp_path / "s.db", Random(seed)
+    store = SqliteStore(whole)
+    names = filled(store)
+    store.close()
+    expected, data = everything(whole, names), bytearray(whole.read_bytes())
+    for _ in range(60):
+        at, bit = dice.randrange(len(data)), 1 << dice.randrange(8)
+        data[at] ^= bit
+        path.write_bytes(data)
+        data[at] ^= bit
+        try:
+            same, found = everything(path, names) == expected, False
+        except HarkenError:
+            same, found = False, True
+        if not (same or found):
+            opened = SqliteStore(path)
+            assert fsck(opened), f"bit {bit} of byte {at}: another answer, and no finding"
+            opened.close()
