@@ -31,7 +31,7 @@ class _Call:
     id: str
     """As the server gave it, empty where it did not."""
     name: str = ""
-    arguments: str = ""
+    arguments: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -162,7 +162,7 @@ class Decoder:
         arguments = function.get("input" if custom else "arguments")
         text = arguments if isinstance(arguments, str) else _as_json(arguments)
         if text:
-            call.arguments += text
+            call.arguments.append(text)
             yield CallDelta(call.index, text)
 
     def _meant(self, index: Any, id_: str, name: str) -> _Call | None:
@@ -173,7 +173,7 @@ class Decoder:
         if id_ and call.id:
             # older servers of vLLM give each piece an id of its own; a new call has a name, too
             return call if call.id == id_ or not name else None
-        if call.name and (index is None or as_object(call.arguments) is not None):
+        if call.name and (index is None or as_object("".join(call.arguments)) is not None):
             return None  # a name again, and the call is complete
         return call
 
