@@ -219,6 +219,8 @@ STOP = {"type": "message_stop"}
         {"type": "message_start", "message": {"model": 7}},
         {"choices": [{"delta": {"content": [{"text": 5}]}}]},
         {"choices": [{"delta": {"tool_calls": [{"id": 7}]}}]},
+        {"choices": [{"delta": {"reasoning_details": [7]}}]},
+        {"choices": [{"delta": {"reasoning_details": [{"type": 7}]}}]},
         {"choices": 7},
         [],
         7,
