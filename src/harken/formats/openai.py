@@ -26,7 +26,15 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
-from harken.formats.calls import CallIds, WireCall, as_object, clean, content_of, spoken
+from harken.formats.calls import (
+    CallIds,
+    ShortIds,
+    WireCall,
+    as_object,
+    clean,
+    content_of,
+    spoken,
+)
 from harken.formats.images import sendable
 from harken.formats.turns import Block, Conversation, Place, Turn
 
@@ -51,13 +59,16 @@ def body_of(
     tools: Iterable[Mapping[str, Any]] = (),
     *,
     model: str | None = None,
+    short_ids: bool = False,
 ) -> dict[str, Any]:
     """Return `messages` and `tools` of a request that the provider takes.
 
     messages: a context, oldest first. tools: `name`, `description`, `parameters` of each.
     model: whom the request goes to; thinking that its server wants back goes back to it alone.
+    short_ids: whether it takes no ids of calls but such of nine letters and digits.
     """
-    conversation = Conversation(partial(_write, model), CallIds(ID_LENGTH), NAME_LENGTH)
+    ids = ShortIds() if short_ids else CallIds(ID_LENGTH)
+    conversation = Conversation(partial(_write, model), ids, NAME_LENGTH)
     conversation.take(messages)
     conversation.close()
     written: list[Block] = [{"role": "system", "content": text} for text in conversation.system]

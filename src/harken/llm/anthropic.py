@@ -54,14 +54,15 @@ class AnthropicModel:
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         """Answer. Raises ModelError; ConfigError where the SDK is not installed."""
-        return self._service.answer(body_of(self.model, request), Decoder(model=self.model))
+        body = body_of(self.model, request, self._service.endpoint)
+        return self._service.answer(body, Decoder(model=self.model))
 
 
-def body_of(model: str, request: Request) -> dict[str, Any]:
+def body_of(model: str, request: Request, endpoint: Endpoint | None = None) -> dict[str, Any]:
     """Return the whole body of a request, with its cache breakpoints."""
     body: Mapping[str, Any] = messages.body_of(request.messages, request.tools, model=model)
     if "cache_control" not in request.parameters:
         body = messages.marked(body)
-    parameters = {"max_tokens": MAX_TOKENS, **request.parameters, "model": model}
-    sent = {name: value for name, value in parameters.items() if value is not None}
-    return {**sent, **body, "stream": True}
+    parameters = {"max_tokens": MAX_TOKENS, **request.parameters}
+    sent = (endpoint or Endpoint()).sent(parameters)
+    return {**sent, "model": model, **body, "stream": True}

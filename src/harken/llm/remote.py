@@ -57,6 +57,18 @@ class Endpoint:
     """How often it is asked again where it is busy or cannot be reached."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent with each request, beside what the SDK sends."""
+    omit: tuple[str, ...] = ()
+    """Parameters that the service refuses: they are never sent."""
+    short_ids: bool = False
+    """Whether the service takes no ids of calls but such of nine letters and digits."""
+
+    def sent(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of a request's parameters that are sent: not what is None, or refused."""
+        return {
+            name: value
+            for name, value in parameters.items()
+            if value is not None and name not in self.omit
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +115,7 @@ class Service:
         self.endpoint = endpoint
         self.failures = Failures(
             model=name,
-            host=_host(endpoint.base_url or vendor.base_url),
+            host=host_of(endpoint.base_url or vendor.base_url),
             key=endpoint.api_key,
             key_name=endpoint.key_name,
             timeout_s=endpoint.timeout_s,
@@ -323,7 +335,7 @@ def _is_here(url: str) -> bool:
         return False
 
 
-def _host(url: str) -> str:
+def host_of(url: str) -> str:
     """Return the host of a URL, without what stands before it of a user."""
     try:
         host = urlsplit(url).netloc
