@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.core.messages import (
+    FunctionCall,
+    Message,
+    OtherPart,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+)
 from harken.llm import anthropic, openai
 from harken.llm.providers import BUILT_IN
 from harken.llm.remote import Endpoint
@@ -61,3 +68,59 @@ def test_openai_gets_the_limit_by_its_new_name(url: str | None) -> None:
 def test_others_get_the_limit_as_it_is(url: str) -> None:
     sent = openai.body_of("m", request_of("Hi", parameters=LIMIT), Endpoint(base_url=url))
     assert (sent["max_tokens"], sent.get("max_completion_tokens")) == (9, None)
+
+
+MANUAL = {"type": "enabled", "budget_tokens": 2000}
+LOOK = ToolCall("c1", FunctionCall("look", "{}"))
+SEEN = Message("tool", "Jill", tool_call_id="c1")
+
+
+def acted(thinker: str | None, kind: str = "thinking") -> Message:
+    """Return a call, after what a model has thought."""
+    meta = {"signature": "s", "model": thinker}
+    data = '{"type":"redacted_thinking","data":"x"}'
+    part = (
+        ThinkingPart("Hm.", meta)
+        if kind == "thinking"
+        else OtherPart("redacted_thinking", data, meta)
+    )
+    return Message("assistant", [part] if thinker else [TextPart("I look.")], [LOOK])
+
+
+@pytest.mark.parametrize(
+    ("context", "thinks"),
+    [
+        pytest.param([], True, id="no calls"),
+        pytest.param([acted("m"), SEEN], True, id="its own"),
+        pytest.param([acted("m", "redacted"), SEEN], True, id="its own, redacted"),
+        pytest.param([acted("m"), SEEN, acted(None), SEEN], True, id="it thought at first"),
+        pytest.param([acted("m"), SEEN, acted("other"), SEEN], True, id="it thought before"),
+        pytest.param([acted("other"), SEEN], False, id="another's"),
+        pytest.param([acted("other"), SEEN, acted(None), SEEN], False, id="then its own calls"),
+        pytest.param(
+            [
+                acted("m"),
+                SEEN,
+                Message("assistant", "So."),
+                Message("user", "?"),
+                acted(None),
+                SEEN,
+            ],
+            False,
+            id="it thought in another turn",
+        ),
+        pytest.param([acted("other"), SEEN, Message("assistant", "So.")], True, id="all is said"),
+    ],
+)
+def test_thinking_with_a_budget_does_not_begin_among_the_calls_of_another_model(
+    context: list[Message], thinks: bool
+) -> None:
+    """The API would refuse this request, and every later one."""
+    asked = request_of("Who is it?", *context, parameters={"thinking": MANUAL})
+    assert anthropic.body_of("m", asked).get("thinking") == (MANUAL if thinks else None)
+
+
+@pytest.mark.parametrize("thinking", [{"type": "adaptive"}, {"type": "disabled"}, "odd"])
+def test_thinking_without_a_budget_may_begin_anywhere(thinking: Any) -> None:
+    asked = request_of("Who is it?", acted("other"), SEEN, parameters={"thinking": thinking})
+    assert anthropic.body_of("m", asked)["thinking"] == thinking
