@@ -138,6 +138,20 @@ def test_a_provider_that_exists_can_be_moved_by_its_user(load: Load) -> None:
     assert load(mine + 'key_env = ""').providers["anthropic"].key_env is None
 
 
+def test_what_a_server_refuses_can_be_said_and_taken_back(load: Load) -> None:
+    mine = '[providers.work]\nbase_url = "http://127.0.0.1:9/v1"\n'
+    says = 'omit = ["stream_options", "seed"]\nshort_ids = true\n'
+    plain, odd = (load(text).providers["work"] for text in (mine, mine + says))
+    assert (plain.omit, plain.short_ids) == ((), False)
+    assert (odd.omit, odd.short_ids) == (("stream_options", "seed"), True)
+    mine = mine.replace("work", "mistral")
+    kept, cleared = (
+        load(text).providers["mistral"] for text in (mine, mine + "omit = []\nshort_ids = false\n")
+    )
+    assert (kept.omit, kept.short_ids) == (("stream_options",), True)
+    assert (cleared.omit, cleared.short_ids) == ((), False)
+
+
 def test_prices_of_the_file_count_before_those_of_the_package(load: Load) -> None:
     settings = load(
         '[prices."ollama/*"]\ninput = 0\noutput = 0\n'

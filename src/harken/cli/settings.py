@@ -175,8 +175,14 @@ def _providers(
     for name, table in tables.items():
         before = known.get(name, Provider(name=name, base_url=table.base_url))
         key_env = before.key_env if table.key_env is None else table.key_env or None
-        protocol = table.protocol or before.protocol
-        found[name] = replace(before, base_url=table.base_url, protocol=protocol, key_env=key_env)
+        found[name] = replace(
+            before,
+            base_url=table.base_url,
+            protocol=table.protocol or before.protocol,
+            key_env=key_env,
+            omit=before.omit if table.omit is None else tuple(table.omit),
+            short_ids=before.short_ids if table.short_ids is None else table.short_ids,
+        )
     return found
 
 

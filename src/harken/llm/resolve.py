@@ -62,7 +62,11 @@ def _of_provider(name: str, model: str, provider: Provider, cost: Cost) -> Model
 
     _check_key(provider)
     endpoint = Endpoint(
-        base_url=provider.base_url, api_key=provider.api_key, key_name=provider.key_env
+        base_url=provider.base_url,
+        api_key=provider.api_key,
+        key_name=provider.key_env,
+        omit=provider.omit,
+        short_ids=provider.short_ids,
     )
     if provider.protocol == "anthropic":
         from harken.llm.anthropic import AnthropicModel  # noqa: PLC0415 - as above

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
@@ -25,6 +26,8 @@ from harken.world.user import User
 
 Function: TypeAlias = Callable[..., Any]
 _PARTS = (TextPart, ImagePart, OtherPart)
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""The names that all providers take: another one fails every request with that tool in it."""
 
 SubjectKind: TypeAlias = Literal["text", "path", "command"]
 """How permission rules match what a call is about: as it is, as a path, as a shell command."""
@@ -48,7 +51,10 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something a model may call. Made from a function by `tool`."""
+    """Something a model may call. Made from a function by `tool`.
+
+    Raises TypeError for a name that not all providers take.
+    """
 
     name: str
     description: str
@@ -72,6 +78,11 @@ class Tool:
     preview: Callable[..., Awaitable[str]] | None = None
     """Takes what the function takes and says what it would do: a diff, a plan. May fail; the agent
     reads why, whatever it may not read."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            expected = "of at most 64 of a-z, A-Z, 0-9, _ and -"
+            raise TypeError(f"{self.name!r} is no name {expected}: pass one to tool(name=...)")
 
     def guarded(
         self,
