@@ -213,7 +213,7 @@ class Screen:
         """Draw while somebody is busy: times go on."""
         self._ticking = self.turns.running
         if self._ticking:
-            self.pace.ask()
+            self.pace.beat()
             asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _status(self) -> Line:
