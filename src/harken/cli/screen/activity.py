@@ -15,8 +15,8 @@ from harken.core.messages import FunctionCall
 from harken.world.tool import Tool
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-MOST = 6
-"""How many agents are shown."""
+FEWEST = 6
+"""How many agents are shown at least, where so many are busy; more where there is room."""
 _CHARACTERS_A_TOKEN = 4
 
 
@@ -99,10 +99,15 @@ class Activity:
         self.agents.clear()
 
     def lines(
-        self, names: Mapping[AgentId, str], now: float, *, asking: Collection[str] = ()
+        self,
+        names: Mapping[AgentId, str],
+        now: float,
+        *,
+        asking: Collection[str] = (),
+        most: int = FEWEST,
     ) -> list[Line]:
         """Return a line for each busy agent; those named in `asking` wait for the user."""
-        shown = list(self.agents.items())[:MOST]
+        shown = list(self.agents.items())[: max(most, FEWEST)]
         called = [shorten(clean(names.get(agent, agent)), 20) for agent, _ in shown]
         waiting = [names.get(agent, agent) in asking for agent, _ in shown]
         width = max(map(len, called), default=0)

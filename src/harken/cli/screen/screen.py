@@ -203,7 +203,9 @@ class Screen:
         gap: list[Line] = [[]] if has_gaps else []
         names = {id_: state.name or id_ for id_, state in self.session.agents.items()}
         asking = {question.asked.agent for question in self.questions.waiting}
-        below = self.activity.lines(names, now, asking=asking) if self.turns.running else []
+        below: list[Line] = []
+        if self.turns.running:
+            below += self.activity.lines(names, now, asking=asking, most=height // 2)
         below += self.turns.queued.lines(width)
         tail = self.stream.tail(width, max(height - len(below) - 3 * len(gap), 1))
         lines = [*([] if self.stream.joined else gap), *tail] if tail else []
