@@ -182,3 +182,10 @@ def test_a_question_counts_when_the_user_has_stopped_typing() -> None:
         assert armed[0] - began > 0.4
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("preview", ["safe " * 1000 + "; rm", "one\ntwo\n" + "x" * 10_000])
+def test_a_long_line_says_that_it_is_not_all_there(preview: str) -> None:
+    text = shown(wanted(preview=preview))
+    assert "… 1 more line, v shows all\n" in text
+    assert len(text.splitlines()) <= 12

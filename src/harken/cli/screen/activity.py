@@ -15,8 +15,8 @@ from harken.core.messages import FunctionCall
 from harken.world.tool import Tool
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-MOST = 6
-"""How many agents are shown."""
+FEWEST = 6
+"""How many agents are shown at least, where so many are busy; more where there is room."""
 _CHARACTERS_A_TOKEN = 4
 
 
@@ -99,10 +99,15 @@ class Activity:
         self.agents.clear()
 
     def lines(
-        self, name: Callable[[AgentId], str], now: float, *, asking: Collection[str] = ()
+        self,
+        name: Callable[[AgentId], str],
+        now: float,
+        *,
+        asking: Collection[str] = (),
+        most: int = FEWEST,
     ) -> list[Line]:
         """Return a line for each busy agent, under its `name`; those `asking` wait for the user."""
-        shown = list(self.agents.items())[:MOST]
+        shown = list(self.agents.items())[: max(most, FEWEST)]
         called = [shorten(clean(name(agent)), 20) for agent, _ in shown]
         waiting = [name(agent) in asking for agent, _ in shown]
         width = max(map(len, called), default=0)

@@ -79,6 +79,10 @@ def _bind_everywhere(keys: KeyBindings, hands: Hands) -> None:
     def _(event: KeyPressEvent) -> None:
         hands.suspend()
 
+    @keys.add(Keys.Vt100MouseEvent)
+    def _(event: KeyPressEvent) -> None:
+        """Nothing: no mouse was asked for, so this was pasted, and may be no event at all."""
+
 
 def _bind_questions(keys: KeyBindings, hands: Hands) -> None:
     inputs = hands.inputs

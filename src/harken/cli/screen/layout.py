@@ -102,6 +102,7 @@ class Inputs:
         self.keys_window = Window(
             FormattedTextControl(self._choices, focusable=True, show_cursor=False),
             dont_extend_height=True,
+            wrap_lines=True,
             height=Dimension(min=1),
         )
         self.answer_window = Window(

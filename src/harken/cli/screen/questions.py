@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from harken.cli.screen.diff import diff_lines, is_diff
 from harken.cli.screen.styled import Line, clean, wrap
+from harken.views.written import count
 from harken.world.user import Asked, Leave, Wanted
 
 Stage: TypeAlias = Literal["choose", "rule", "reason", "words"]
@@ -124,15 +125,23 @@ def ask_lines(question: Question, width: int, height: int, *, others: int = 0) -
         return rows
     name = f"{clean(asked.agent)} wants to use {clean(asked.tool)}"
     rows = wrap([("bold yellow", name), ("dim", more)], width)
-    preview = preview_lines(asked)
-    room = max(height - len(rows) - 3, 2)
-    indented = [[("", "  "), *line] for line in preview[:room]]
-    shown = [row for line in indented for row in wrap(line, width, "    ")][:room]
-    left = len(preview) - len(shown)
+    shown, left = _beginning(preview_lines(asked), width, max(height - len(rows) - 3, 2))
     rows += shown
-    if left > 0:
-        rows.append([("dim", f"  … {left} more lines, v shows all")])
+    if left:
+        rows.append([("yellow", f"  … {count(left, 'more line')}, v shows all")])
     return rows
+
+
+def _beginning(preview: list[Line], width: int, room: int) -> tuple[list[Line], int]:
+    """Return the first rows of a preview, and how many of its lines are not whole in them."""
+    most = room * width
+    rows: list[Line] = []
+    for at, line in enumerate(preview):
+        begun = [(style, text[:most]) for style, text in line]
+        rows += wrap([("", "  "), *begun], width, "    ")
+        if len(rows) > room or begun != line:
+            return rows[:room], len(preview) - at
+    return rows, 0
 
 
 def preview_lines(wanted: Wanted) -> list[Line]:

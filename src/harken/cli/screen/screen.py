@@ -198,7 +198,9 @@ class Screen:
         has_gaps = height >= ROOMY and self.stage.printer.last is not None
         gap: list[Line] = [[]] if has_gaps else []
         asking = {question.asked.agent for question in self.questions.waiting}
-        below = self.activity.lines(self._name, now, asking=asking) if self.turns.running else []
+        below: list[Line] = []
+        if self.turns.running:
+            below += self.activity.lines(self._name, now, asking=asking, most=height // 2)
         below += self.turns.queued.lines(width)
         tail = self.stream.tail(width, max(height - len(below) - 3 * len(gap), 1))
         lines = [*([] if self.stream.joined else gap), *tail] if tail else []

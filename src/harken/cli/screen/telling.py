@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harken.cli.screen.blocks import Blocks
-from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded
+from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded, shortened
 from harken.cli.screen.piece import INDENT, Piece, Prose, Rows, note
 from harken.cli.screen.styled import PROMPT, Line, Span, clean
 from harken.core.events import (
@@ -32,6 +32,9 @@ from harken.views.words import words
 from harken.views.written import count
 from harken.world.tool import Tool
 
+PROMPT_LINES = 30
+"""Lines of a prompt that are shown."""
+LONGEST_PROMPT_LINE = 4000
 _COLOURS = ("magenta", "blue", "green", "yellow", "cyan")
 _AT_ONCE = frozenset({"task", "discuss"})
 """Calls that are told when they begin: others are told with their results."""
@@ -171,11 +174,12 @@ class Teller:
     def _overheard(self, agent: AgentState, entry: TranscriptEntry) -> Rows:
         """Tell the beginning of what a subagent said."""
         lines = clean(words(entry.content)).splitlines()
-        shown = lines if len(lines) <= FOLDED + 1 else lines[:FOLDED]
+        begun = lines if len(lines) <= FOLDED + 1 else lines[:FOLDED]
+        shown, cut = shortened(begun)
         who = self._who(agent, ":")
         rows: list[Line] = [[*who, ("", line)] for line in shown[:1]]
         rows += [[("", INDENT + line)] for line in shown[1:]]
-        if left := len(lines) - len(shown):
+        if left := len(lines) - len(begun) + cut:
             rows.append(_more(left, entry.message_id))
         return Rows("action", rows, self.depth(agent.id), hanging=2)
 
@@ -233,14 +237,19 @@ def _of_user(entry: TranscriptEntry) -> Iterator[Piece]:
 def _heard(entry: TranscriptEntry) -> Iterator[Piece]:
     """Tell what the primary agent heard: a prompt; not what a note or a hook says otherwise."""
     if entry.cause is None and entry.substance is None:
-        yield prompt(text_of(entry.content))
+        yield _prompt(text_of(entry.content), entry.message_id)
 
 
-def prompt(text: str) -> Rows:
-    """Return what the user said."""
-    first, *rest = clean(text).split("\n")
-    lines: list[Line] = [[("bold cyan", PROMPT), ("bold", first)]]
-    return Rows("prompt", [*lines, *([("bold", INDENT + line)] for line in rest)], hanging=2)
+def _prompt(text: str, message_id: MessageId) -> Rows:
+    """Tell the beginning of what the user said: who pasted a whole file knows it."""
+    said = text.split("\n")
+    begun = said if len(said) <= PROMPT_LINES + 1 else said[:PROMPT_LINES]
+    (first, *rest), cut = shortened(begun, LONGEST_PROMPT_LINE)
+    lines: list[Line] = [[("bold cyan", PROMPT), ("bold", clean(first))]]
+    lines += ([("bold", INDENT + clean(line))] for line in rest)
+    if left := len(said) - len(begun) + cut:
+        lines.append(_more(left, message_id))
+    return Rows("prompt", lines, hanging=2)
 
 
 def prose(text: str) -> Iterator[Prose]:
