@@ -81,7 +81,7 @@ class Wish:
 
     def holds(self, rule: Rule) -> Literal["yes", "no", "unknown"]:
         """Whether it is what a rule denies or asks; where the tool does not say, it is."""
-        if not rule.concerns(self.tool.name, self.agents):
+        if not any(rule.concerns(name, self.agents) for name in self.tool.held_as):
             return "no"
         if rule.pattern is None or not self.subjects:
             return "yes"
