@@ -44,6 +44,9 @@ class Caller:
     """How a cause names the call: `msg_003`, or `msg_003.call_abc`."""
     user: User | None = None
     """Whom a tool may ask; None where there is nobody. What is asked and answered is logged."""
+    keeps: Callable[[str], bool] | None = None
+    """Says of a path whether a rule keeps it from this call, though the call as such may run: a
+    tool that finds paths leaves it out. None: no rule does."""
 
 
 @dataclass(frozen=True, slots=True)
