@@ -164,6 +164,20 @@ def test_keys_come_from_the_environment_and_are_not_shown(load: Load) -> None:
     assert settings.providers["free"].local
 
 
+def test_the_keys_of_all_providers_are_known_by_name_whatever_a_file_says(load: Load) -> None:
+    mine = """
+        [providers.work]
+        base_url = "https://llm.example.org/v1"
+        key_env = "WORK_KEY"
+        [providers.anthropic]
+        base_url = "http://127.0.0.1:9"
+        key_env = ""
+    """
+    built_in = {one.key_env for one in BUILT_IN.values() if one.key_env}
+    assert load(mine).key_variables == {"WORK_KEY", *built_in}
+    assert "ANTHROPIC_API_KEY" in built_in
+
+
 def test_a_provider_that_exists_can_be_moved_by_its_user(load: Load) -> None:
     mine = '[providers.anthropic]\nbase_url = "http://127.0.0.1:9"\n'
     moved = load(mine).providers["anthropic"]

@@ -17,7 +17,7 @@ import msgspec
 
 from harken.agents.templates import Templates
 from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
-from harken.cli.home import Home
+from harken.cli.home import Home, here
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
@@ -60,6 +60,15 @@ class Settings:
     """What the user should be told, a line each: a project that is ignored, or that widens what
     agents may do."""
 
+    @property
+    def key_variables(self) -> frozenset[str]:
+        """The environment variables that hold keys: also of built-in providers that a file changed.
+
+        A person who lets `anthropic` be a server without a key may have one all the same.
+        """
+        known = (*self.providers.values(), *BUILT_IN.values())
+        return frozenset(one.key_env for one in known if one.key_env)
+
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return what gives models by name, with these providers, keys and prices."""
         return one_per_name(base=base, providers=self.providers, prices=self.prices)
@@ -86,7 +95,7 @@ def load_settings(
     not read; `notes` says so, and what the configuration of one that is trusted widens.
     """
     environ = environment() if environ is None else environ
-    project = Trust(home).project(folder or Path())
+    project = Trust(home).project(folder or here())
     mine = home.folder / CONFIG
     found = _with_file(Settings(providers=BUILT_IN), read_config(mine), mine)
     folders = [home.folder / AGENTS]
