@@ -89,7 +89,7 @@ class Searches:
         pattern without / is looked for in every folder. Hidden files and what git ignores are
         left out, unless path or pattern names them.
         """
-        place = self._place(path, pattern)
+        place = self._place(path, pattern, caller)
         if place.file is not None:
             left = _without_kept(place, [place.file], caller)
             return left.said(
@@ -119,7 +119,7 @@ class Searches:
         if not 0 < limit <= GATHERED or context_lines < 0:
             raise Failed(f"limit must be from 1 to {GATHERED}, context_lines from 0")
         _check_pattern(pattern)
-        place = self._place(path, glob)
+        place = self._place(path, glob, caller)
         if place.file is not None:
             left = _without_kept(place, [place.file], caller)
             if not left.names:  # not even of what kind it is, nor whether anything fits
@@ -137,11 +137,11 @@ class Searches:
         text: str = await in_thread(partial(self._shown, place, found, limit, caller))
         return text
 
-    def _place(self, path: str, pattern: str | None) -> _Place:
+    def _place(self, path: str, pattern: str | None, caller: Caller | None) -> _Place:
         """Return where to look. Raises Failed where nothing is there."""
         folder = self.root.resolve(path)
         if pattern is None:
-            return self._existing(folder, None)
+            return self._existing(folder, None, caller)
         if not pattern:
             raise Failed("the pattern is empty")
         if not folder.is_dir():
@@ -155,13 +155,14 @@ class Searches:
             glob.matcher()
         except ValueError as error:
             raise Failed(str(error)) from None
-        return self._existing(folder, glob if glob.rest else None)
+        return self._existing(folder, glob if glob.rest else None, caller)
 
-    def _existing(self, path: Path, glob: Glob | None) -> _Place:
+    def _existing(self, path: Path, glob: Glob | None, caller: Caller | None) -> _Place:
         with self.root.failing(path):
-            path.lstat()
-        if path.is_dir():
-            return _Place(path, glob=glob)
+            if not _is_kept(path, caller):  # else not even what has a similar name is said
+                path.lstat()
+            if path.is_dir():
+                return _Place(path, glob=glob)
         if glob is not None:
             raise Failed(f"{self.root.shown(path)} is no folder: no pattern fits below it")
         return _Place(path.parent, path.name)
@@ -265,10 +266,14 @@ def _fitting(place: _Place, names: Iterable[str]) -> list[str]:
 
 def _without_kept(place: _Place, names: Sequence[str], caller: Caller | None) -> _Left:
     """Leave out files that rules keep from a caller."""
-    if caller is None or (keeps := caller.keeps) is None:
+    if caller is None or caller.keeps is None:
         return _Left(names, 0)
-    free = [name for name in names if not keeps(f"{place.folder}/{name}")]
+    free = [name for name in names if not caller.keeps(f"{place.folder}/{name}")]
     return _Left(free, len(names) - len(free))
+
+
+def _is_kept(path: Path, caller: Caller | None) -> bool:
+    return caller is not None and caller.keeps is not None and caller.keeps(str(path))
 
 
 def _changed_ns(path: str) -> int:

@@ -70,6 +70,14 @@ def test_glob_names_no_file_that_rules_keep_from_it(tmp_path: Path, engine: Engi
     assert glob("glob", pattern="secret/b") == f"[no files]\n\n{LEFT_OUT}"
 
 
+def test_of_names_that_are_kept_not_even_similar_ones_are_told(
+    tmp_path: Path, engine: Engine
+) -> None:
+    glob = Looking(fill(tmp_path, {"secret/key": "x"}), engine, deny=["glob(secret/**)"])
+    for name in ("key", "keys"):
+        assert glob("glob", pattern=f"secret/{name}") == f"[no files]\n\n{LEFT_OUT}"
+
+
 def test_the_name_of_a_file_that_may_not_be_read_is_no_secret(
     tmp_path: Path, engine: Engine
 ) -> None:
