@@ -121,7 +121,7 @@ class Permissions:
         caller: Caller,
         folder: Path | None = None,
     ) -> None:
-        """Return if the call may run. Raises Failed, with the reason, where it may not.
+        """Let a call pass that may run. Raises Failed, with the reason, where it may not.
 
         `arguments` are as the tool takes them; relative paths start at `folder`. Questions are
         put one at a time. Raises what the tool's preview raises: what cannot be done is not asked.
