@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -47,6 +47,9 @@ class Caller:
     """How a cause names the call: `msg_003`, or `msg_003.call_abc`."""
     user: User | None = None
     """Whom a tool may ask; None where there is nobody. What is asked and answered is logged."""
+    keeps: Callable[[str], bool] | None = None
+    """Says of a path whether a rule keeps it from this call, though the call as such may run: a
+    tool that finds paths leaves it out. None: no rule does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,10 @@ class Tool:
     """The argument that says what a call is about; permission rules match it."""
     subject_kind: SubjectKind = "text"
     edits_files: bool = False
-    """All that it changes is files below the world's folder."""
+    """All that it changes is files below the world's folder. Rules that deny or ask `edit` or
+    `write` hold for it, too."""
+    shows_files: bool = False
+    """It shows what is in files. Rules that deny or ask `read` hold for it, too."""
     preview: Callable[..., Awaitable[str]] | None = None
     """Takes what the function takes and says what it would do: a diff, a plan. May fail; the agent
     reads why, whatever it may not read."""
@@ -90,6 +96,7 @@ class Tool:
         by: str | None = None,
         kind: SubjectKind | None = None,
         edits_files: bool = False,
+        shows_files: bool = False,
         preview: Callable[..., Awaitable[str]] | None = None,
     ) -> Tool:
         """Return the tool with what permission rules match (`by`), and what a user is shown.
@@ -103,8 +110,18 @@ class Tool:
             subject=by,
             subject_kind=kind or ("path" if is_path else "text"),
             edits_files=edits_files,
+            shows_files=shows_files,
             preview=preview,
         )
+
+    @property
+    def held_as(self) -> Sequence[str]:
+        """The tools whose rules that deny or ask hold for it: itself, and those that do the same.
+
+        Who says that `edit` may not change a file does not mean that `write` may.
+        """
+        editing = ("edit", "write") if self.edits_files else ()
+        return (self.name, *editing, *(("read",) if self.shows_files else ()))
 
     @property
     def schema(self) -> dict[str, Any]:
