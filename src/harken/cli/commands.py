@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias
 import click
 
 from harken.agents.runtime import Runtime
-from harken.cli.tally import by_agent, tally, tokens_text, used_text
+from harken.cli.tally import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
 from harken.cli.terminal import one_line
 from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
@@ -31,7 +31,6 @@ from harken.views.words import words
 from harken.views.written import count, written
 from harken.world.permissions.permissions import Mode
 
-_CHARACTERS_A_TOKEN = 4
 MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")
 
 
@@ -153,12 +152,12 @@ def _context(talk: Talk, _: str) -> None:
         rows[message.role] = number + 1, characters + len(written(message))
     lines = [f"{count(len(messages), 'message')} in the context:"]
     lines += [
-        f"  {role:<10} {number:>5}   ~{tokens_text(characters // _CHARACTERS_A_TOKEN)} tokens"
+        f"  {role:<10} {number:>5}   ~{tokens_text(characters // CHARACTERS_A_TOKEN)} tokens"
         for role, (number, characters) in rows.items()
     ]
     if asked:
         view = viewer.context(asked[-1].message_id)
-        schemas = len(str(view.tools or "")) // _CHARACTERS_A_TOKEN
+        schemas = len(str(view.tools or "")) // CHARACTERS_A_TOKEN
         lines.append(f"  {'tools':<10} {len(view.tools or ()):>5}   ~{tokens_text(schemas)} tokens")
         lines += _really_used(viewer, asked[-1], view)
     talk.say("\n".join(lines))

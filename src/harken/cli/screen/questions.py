@@ -17,7 +17,7 @@ from harken.cli.screen.styled import Line, clean, wrap
 from harken.views.written import count
 from harken.world.user import Asked, Leave, Wanted
 
-Stage: TypeAlias = Literal["choose", "rule", "reason", "words"]
+Step: TypeAlias = Literal["choose", "rule", "reason", "words"]
 """What is expected: a key of the choices, the number of a rule, a reason, an answer in words."""
 
 
@@ -27,27 +27,27 @@ class Question:
 
     asked: Asked | Wanted
     answer: asyncio.Future[Any]
-    stage: Stage
+    step: Step
 
     @property
     def wants_text(self) -> bool:
         """Whether the answer is typed as a line, rather than one key."""
-        return self.stage in ("reason", "words")
+        return self.step in ("reason", "words")
 
     def press(self, key: str) -> None:
         """Take a key; what is no choice changes nothing."""
         if not isinstance(self.asked, Wanted) or self.wants_text:
             return
-        if self.stage == "rule":
+        if self.step == "rule":
             self._press_in_rules(key, self.asked)
         elif key == "y":
             self.settle(Leave(allowed=True))
         elif key == "n":
             self.settle(Leave(allowed=False))
         elif key == "e":
-            self.stage = "reason"
+            self.step = "reason"
         elif key == "a" and self.asked.rules:
-            self.stage = "rule"
+            self.step = "rule"
 
     def _press_in_rules(self, key: str, wanted: Wanted) -> None:
         if key.isascii() and key.isdigit() and 0 < int(key) <= len(wanted.rules):
@@ -55,9 +55,9 @@ class Question:
 
     def back(self) -> bool:
         """Go back to the choices; return whether there was a way back."""
-        was_deeper = self.stage in ("rule", "reason")
+        was_deeper = self.step in ("rule", "reason")
         if was_deeper:
-            self.stage = "choose"
+            self.step = "choose"
         return was_deeper
 
     def enter(self, text: str) -> bool:
@@ -101,8 +101,8 @@ class Questions:
         leave: Leave = await self._put(wanted, "choose")
         return leave
 
-    async def _put(self, asked: Asked | Wanted, stage: Stage) -> Any:
-        question = Question(asked, asyncio.get_running_loop().create_future(), stage)
+    async def _put(self, asked: Asked | Wanted, step: Step) -> Any:
+        question = Question(asked, asyncio.get_running_loop().create_future(), step)
         self.waiting.append(question)
         self.changed()
         try:
@@ -156,9 +156,9 @@ def choices(question: Question) -> list[Line]:
     if isinstance(asked, Asked):
         how = "a number, or your own words" if asked.options else "your answer"
         return [[("dim", f"{how}, then Enter · Esc stops the turn")]]
-    if question.stage == "reason":
+    if question.step == "reason":
         return [[("dim", "why not, or what instead? Enter sends it · Esc goes back")]]
-    if question.stage == "rule":
+    if question.step == "rule":
         rules = [[("cyan", f"  {n} "), ("", clean(rule))] for n, rule in enumerate(asked.rules, 1)]
         return [[("dim", "allow from now on, without asking:")], *rules, [("dim", "Esc goes back")]]
     keys = [("y", "yes"), ("a", "always…"), ("n", "no"), ("e", "no, and say why")]
