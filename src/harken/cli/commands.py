@@ -20,9 +20,10 @@ import click
 from harken.agents.runtime import Runtime
 from harken.cli.tally import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
 from harken.cli.terminal import one_line
-from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry
+from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import ThinkingPart
+from harken.core.partial import thinking_in
 from harken.errors import HarkenError
 from harken.session.session import Session
 from harken.views.context import ContextView
@@ -254,12 +255,18 @@ def _show(talk: Talk, rest: str) -> None:
 @slash("thinking", "the last thought, whole")
 def _thinking(talk: Talk, _: str) -> None:
     primary = talk.session.state.primary or talk.session.state.root
-    for entry in reversed(talk.session.agent(primary or "").transcript or ()):
-        for part in reversed(entry.content if isinstance(entry.content, list) else []):
-            if isinstance(part, ThinkingPart) and part.text.strip():
-                talk.say(part.text)
-                return
-    talk.say("nothing was thought aloud yet")
+    events = reversed(SessionViewer(talk.session.path).events.events)
+    thoughts = (_thought(event) for event in events if event.agent_id == primary)
+    talk.say(next(filter(str.strip, thoughts), "nothing was thought aloud yet"))
+
+
+def _thought(event: Event) -> str:
+    """Return the last thought of an answer, also of one that did not end; else nothing."""
+    if isinstance(event, LlmResponse):
+        return thinking_in(event.partial)
+    parts = event.content if isinstance(event, TranscriptEntry) else None
+    thoughts = [part.text for part in parts or () if isinstance(part, ThinkingPart)]
+    return next(filter(str.strip, reversed(thoughts)), "")
 
 
 @slash("permission", "what agents may do without asking", "[ask|edits|all|plan]")
