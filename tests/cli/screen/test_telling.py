@@ -99,7 +99,6 @@ def test_a_subagent_is_born_speaks_acts_and_ends_below_the_call_that_made_it(
     assert heard.lines == [
         "› go",
         "● task(Ann: Tea?)",
-        "  + Ann",
         "  Ann: Let me see.",
         "  ● Ann look()",
         "    tea",
@@ -112,6 +111,16 @@ def test_a_subagent_is_born_speaks_acts_and_ends_below_the_call_that_made_it(
         "● terminate(Ann)",
         "  Terminated subagent: Ann",
     ]
+    assert heard.again() == [*heard.lines, "Done."]
+
+
+def test_a_birth_is_told_where_the_line_above_does_not_say_it(tmp_path: Path) -> None:
+    both = calls(call("task", name="Ann", prompt="Tea?"), call("task", name="Bob", prompt="Milk?"))
+    one = stage(tmp_path, play(main=[both, "Done."], Ann=["Tea."], Bob=["Milk."]))
+    heard = Heard(one)
+    one.ask("go")
+    assert heard.lines[1:4] == ["● task(Ann: Tea?)", "● task(Bob: Milk?)", "  + Ann"]
+    assert "  + Bob" in heard.lines
     assert heard.again() == [*heard.lines, "Done."]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from harken.cli.screen.calls import call_text
 from harken.cli.screen.styled import Line, clean, shorten
-from harken.cli.tally import tokens_text
+from harken.cli.tally import CHARACTERS_A_TOKEN, tokens_text
 from harken.core.chunks import CallDelta, Chunk, TextDelta, ThinkingDelta
 from harken.core.events import AgentMoved, Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import USER, AgentId
@@ -17,7 +17,6 @@ from harken.world.tool import Tool
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FEWEST = 6
 """How many agents are shown at least, where so many are busy; more where there is room."""
-_CHARACTERS_A_TOKEN = 4
 
 
 @dataclass(slots=True)
@@ -136,5 +135,5 @@ def _state(doing: Doing, now: float) -> str:
     elapsed = max(now - doing.since, 0)
     notes = [f"{elapsed:.0f}s"] if elapsed >= 1 else []
     if doing.characters:
-        notes.append(f"~{tokens_text(doing.characters // _CHARACTERS_A_TOKEN)} tokens")
+        notes.append(f"~{tokens_text(doing.characters // CHARACTERS_A_TOKEN)} tokens")
     return f"{shorten(what, 60)} {' · '.join(notes)}".rstrip()

@@ -92,8 +92,15 @@ def _bind_questions(keys: KeyBindings, hands: Hands) -> None:
     def _(event: KeyPressEvent) -> None:
         hands.press(event.data)
 
-    @keys.add("c-d", filter=choosing)
+    @keys.add(Keys.BracketedPaste, filter=choosing)
+    def _(event: KeyPressEvent) -> None:
+        hands.draft(event.data)
+
     @keys.add("enter", filter=choosing)
+    def _(event: KeyPressEvent) -> None:
+        hands.confirm()
+
+    @keys.add("c-d", filter=choosing)
     def _(event: KeyPressEvent) -> None:
         """Nothing: an answer is never given by a key that means something else."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from harken.agents.actions import lenient
 from harken.cli.screen.blocks import Blocks
 from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded, shortened
 from harken.cli.screen.piece import INDENT, Piece, Prose, Rows, note
@@ -62,15 +63,22 @@ class Teller:
     """Answers that the user got in other words, for a session that is shown again."""
     last_folded: TranscriptEntry | None = None
     """The last result that was not shown whole."""
+    _announced: str = ""
+    """Whose birth the line that was told last has announced."""
     _calls: dict[tuple[AgentId, str], FunctionCall] = field(default_factory=dict)
 
     def tell(self, event: Event, *, streamed: bool = False) -> Iterator[Piece]:
         """Yield what is printed of an event; `streamed`: its text was shown while it came."""
+        for piece in self._told(event, streamed=streamed):
+            self._announced = ""
+            yield piece
+
+    def _told(self, event: Event, *, streamed: bool) -> Iterator[Piece]:
         match event:
             case TranscriptEntry():
                 yield from self._entry(event, streamed=streamed)
             case AgentCreated() if event.relation == "subagent" or self._is_new_hook(event):
-                yield self._birth(event)
+                yield from self._birth(event)
             case AgentMoved(place="gone"):
                 yield self._noted(event.agent_id, f"- {self.name(event.agent_id)} ended")
             case ActionRewritten():
@@ -133,16 +141,18 @@ class Teller:
         names = [self.state.agents[one].name for one in above.hooks] if above else []
         return event.relation == "hook" and event.name not in names
 
-    def _birth(self, event: AgentCreated) -> Rows:
+    def _birth(self, event: AgentCreated) -> Iterator[Piece]:
         agent = self.state.agents.get(event.agent_id or AgentId(""))
         name = self.name(event.agent_id)
         above = self.state.agents.get(agent.parent) if agent and agent.parent else None
         if event.relation == "hook":
             watched = agent.parent if agent else None
-            return self._noted(watched, f"+ hook {name} watches {self.name(watched)}")
+            yield self._noted(watched, f"+ hook {name} watches {self.name(watched)}")
+            return
         has_own = event.language_model and above and event.language_model != above.language_model
         model = f" ({clean(event.language_model or '')})" if has_own else ""
-        return self._noted(event.agent_id, f"+ {name}{model}")
+        if model or name != self._announced:
+            yield self._noted(event.agent_id, f"+ {name}{model}")
 
     def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
         said = read_words(entry)
@@ -163,6 +173,7 @@ class Teller:
             self._calls[agent.id, call.id] = call.function
             if call.function.name in _AT_ONCE:
                 yield Rows("action", [self._call_line(agent, call.function)], self.depth(agent.id))
+                self._announced = _announced(call.function)
 
     def _answer(self, entry: TranscriptEntry) -> Iterator[Piece]:
         for part in entry.content if isinstance(entry.content, list) else ():
@@ -225,6 +236,12 @@ class Teller:
         elif reason is not None and reason not in _USUAL_ENDS:
             text = _ODD_ENDS.get(reason, f"the answer ended: {clean(reason)}")
             yield self._noted(response.agent_id, text, "yellow")
+
+
+def _announced(call: FunctionCall) -> str:
+    """Return the name of the subagent that a call is to make, nothing where it names none."""
+    name = lenient(call.arguments).get("name") if call.name == "task" else None
+    return clean(name) if isinstance(name, str) else ""
 
 
 def _of_user(entry: TranscriptEntry) -> Iterator[Piece]:

@@ -112,6 +112,8 @@ class Permissions:
     rules: Rules = field(default_factory=Rules)
     on_rule: Callable[[Rule], None] | None = None
     """Told of each rule that the user accepted from now on, to keep it for later runs."""
+    unasked: int = field(default=0, init=False)
+    """How many calls were refused because nobody could be asked."""
     _asking: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = field(default=None, init=False)
 
     async def check(
@@ -194,10 +196,12 @@ class Permissions:
             rules=[str(rule) for rule in rules],
         )
         if caller.user is None:
+            self.unasked += 1
             raise Failed(_nobody(wish, rules))
         try:
             leave = await caller.user.permit(wanted)
         except NobodyThere as error:
+            self.unasked += 1
             raise Failed(f"{_nobody(wish, rules)} ({error})") from None
         if not leave.allowed:
             reason = f": {leave.reason}" if leave.reason else "; no reason was given"
