@@ -21,7 +21,7 @@ from harken.world.files.root import Root
 from harken.world.files.tools import Files
 from harken.world.local import local_world
 from harken.world.shell.shell import Shell
-from harken.world.tool import Caller
+from harken.world.tool import Caller, Tool
 
 LOUD = "yes 'The quick brown fox jumps over the lazy dog.' | head -c 100000000"
 LINE = b"The quick brown fox jumps over the lazy dog and says what it has seen, or not.\n"
@@ -34,9 +34,9 @@ EXTRA_RUNS = 3 * RUNS
 """For what takes milliseconds."""
 
 
-async def run_command(folder: Path, command: str) -> str:
-    """Run a command as `bash` does."""
-    return str(await Shell(folder, folder / "outputs").tool.run({"command": command}))
+def bash_of(folder: Path) -> Tool:
+    """Return the tool `bash`."""
+    return Shell(folder, folder / "outputs").tool
 
 
 async def read_lines(file: Path, first: int) -> str:
@@ -49,7 +49,8 @@ async def read_lines(file: Path, first: int) -> str:
 def child(kind: str, *arguments: str) -> None:
     """Do one of these things once, in this process."""
     if kind == "bash":
-        assert "left out" in asyncio.run(run_command(Path(arguments[0]), LOUD))
+        text = asyncio.run(bash_of(Path(arguments[0])).run({"command": LOUD}))
+        assert "left out" in str(text)
     elif kind == "read":
         assert "go on with" in asyncio.run(read_lines(Path(arguments[0]), int(arguments[1])))
 
@@ -90,8 +91,10 @@ def shell_rows(folder: Path) -> list[Row]:
 
         return wall_s(work)
 
+    bash = bash_of(folder)
+
     def ours(command: str) -> float:
-        seconds = timed(partial(run_command, folder, command))()
+        seconds = timed(partial(bash.run, {"command": command}))()
         for kept in (folder / "outputs").iterdir():
             kept.unlink()
         return seconds

@@ -311,3 +311,11 @@ def test_an_output_that_takes_nothing_is_told(demo: Cli) -> None:
     ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert "No space left" in one_line(ran.stderr)
+
+
+@pytest.mark.parametrize("command", [("chat", "-p", "hello"), ("models",), ("trust",)])
+def test_a_working_folder_that_is_gone_is_told(cli: Cli, command: tuple[str, ...]) -> None:
+    Path.cwd().rmdir()
+    assert cli.refused(*command).startswith(
+        "the working folder is not there any more, it was deleted or moved: go to one that exists"
+    )

@@ -142,7 +142,10 @@ def test_the_chat_reads_prompts_answers_each_and_logs_all(tmp_path: Path, script
 def test_a_failed_model_call_is_told_and_the_chat_goes_on(tmp_path: Path, script: str) -> None:
     ran = start(tmp_path, "chat", "--model", script, "--json", stdin="what?\nhello\n")
     assert ran.returncode == 1  # a script that pipes its lines in learns that one failed
-    assert json.loads(ran.stdout)["text"] == "Hi there."
+    failed, answered = map(json.loads, ran.stdout.splitlines())
+    assert (failed["session"], failed["why"]) == (answered["session"], "failed")
+    assert "no rule for answer 1 of main to 'what?'" in failed["error"]
+    assert answered["text"] == "Hi there."
     assert b"no rule for answer 1 of main to 'what?'" in ran.stderr
     assert b"an empty line lets it go on" in ran.stderr
 
@@ -159,6 +162,30 @@ def test_a_failed_model_call_is_exit_code_1_and_the_session_goes_on_after_it(
     path.write_text(path.read_text() + "  - {pattern: what, answer: That.}\n")
     assert cli.ok("chat", "--continue", "-p", "").out == "That.\n"
     assert said(cli.sessions()[0]) == [("user", "what?"), ("assistant", "That.")]
+
+
+def test_json_says_why_there_is_no_answer(cli: Cli, script: str) -> None:
+    ran = cli("chat", "--model", script, "-p", "what?", "--json")
+    assert ran.code == 1
+    assert ran.json["session"] == cli.sessions()[0].stem
+    assert ran.json["why"] == "failed"
+    assert ran.json["error"] in ran.err
+
+
+def test_actions_that_were_refused_as_nobody_could_be_asked_are_counted(
+    cli: Cli, tmp_path: Path
+) -> None:
+    script = tmp_path / "acting.yaml"
+    script.write_text(
+        "rules:\n"
+        "  - {pattern: write, calls: [{write: {path: a, content: x}}, {bash: {command: 'true > b'}}]}\n"
+        "  - {pattern: '.*', answer: Done.}\n"
+    )
+    ran = cli.ok("chat", "--model", f"scripted:{script}", "-p", "write")
+    assert ran.out == "Done.\n"
+    assert ran.err.splitlines()[1:] == [
+        "2 actions were refused: nobody could be asked; see --permission"
+    ]
 
 
 def test_something_must_be_said(cli: Cli, script: str) -> None:

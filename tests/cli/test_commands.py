@@ -9,10 +9,11 @@ import pytest
 
 from harken.agents.runtime import Runtime
 from harken.cli.commands import COMMANDS, is_command, run_command
-from harken.core.chunks import Chunk, Finish, TextDelta
+from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.core.events import Segment, TranscriptEdited, Usage
 from harken.core.ids import AgentId
 from harken.core.messages import Message, TextPart, ThinkingPart
+from harken.errors import ModelError
 from harken.world.permissions.permissions import Permissions
 from harken.world.world import World
 from tests.agent_kit import Stage, call, calls, play, stage
@@ -139,6 +140,20 @@ def test_a_message_is_shown_in_full(one: Stage, talk: Talking) -> None:
 
 def test_the_last_thought_is_shown(talk: Talking) -> None:
     assert talk("/thinking") == "hm, tea"
+
+
+def test_the_last_thought_may_be_of_an_answer_that_did_not_end(tmp_path: Path) -> None:
+    whole: list[Chunk] = [
+        ThinkingDelta("hm, tea"),
+        TextDelta("Tea."),
+        Finish(stop_reason="end_turn"),
+    ]
+    cut: list[Chunk] = [ThinkingDelta("or "), ThinkingDelta("coffee"), TextDelta("Cof")]
+    one = stage(tmp_path, play(main=[whole, cut]))
+    one.ask("What?")
+    with pytest.raises(ModelError):
+        one.ask("Sure?")
+    assert Talking(one)("/thinking") == "or coffee"
 
 
 def test_the_permission_mode_is_told_and_changed(tmp_path: Path) -> None:

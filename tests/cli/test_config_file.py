@@ -73,6 +73,12 @@ BAD = {
     "[providers.work]\nprotocol = 'grpc'\nbase_url = 'http://x'": (
         ", line 2: providers.work.protocol: is one of anthropic, openai"
     ),
+    "[providers.work]\nbase_url = 'http://x'\nshort_ids = 1": (
+        ", line 3: providers.work.short_ids: is true or false"
+    ),
+    "[providers.work]\nbase_url = 'http://x'\nomit = 'seed'": (
+        ', line 3: providers.work.omit: is a list of texts: write ["...", "..."]'
+    ),
     "[providers.'a/b']\nbase_url = 'http://x'": (
         ', line 1: providers."a/b": a provider\'s name is of a-z, 0-9, - and _'
     ),

@@ -202,7 +202,8 @@ def test_what_is_written_can_be_read_and_so_can_every_example_in_it(model: str |
     assert config.permission == "ask"
     assert config.providers["work"].key_env == "WORK_API_KEY"
     assert config.prices["work/large"].output == 4.0
-    assert config.parameters == {"max_tokens": 16000}
+    [table] = config.models.values()
+    assert table.parameters == {"max_tokens": 16000}
     assert config.tools.allow_folders == ["~/notes"]
 
 

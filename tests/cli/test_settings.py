@@ -111,6 +111,40 @@ def test_tables_are_merged_and_rules_are_added_up(load: Load) -> None:
     assert load(mine, theirs, permission="all").permission == "all"
 
 
+@pytest.mark.usefixtures("trusted")
+def test_what_a_trusted_project_widens_is_said_on_one_line(load: Load) -> None:
+    theirs = """
+        model = "lab/small"
+        permission = "all"
+        [permissions]
+        allow = ["bash", "write"]
+        [providers.lab]
+        base_url = "http://127.0.0.1:9/v1"
+    """
+    start = "This project's .harken/config.toml: "
+    lab = "provider lab at http://127.0.0.1:9/v1."
+    assert load("", theirs).notes == (
+        f"{start}permission = all, 2 allow rules, model = lab/small, {lab}",
+    )
+    assert load('permission = "all"', theirs, model="ollama/x").notes == (
+        f"{start}2 allow rules, {lab}",
+    )
+    assert load("", 'permission = "all"', permission="edits").notes == ()
+    assert load("", 'model = "a\\nb/c"').notes == (f"{start}model = a b/c.",)
+
+
+@pytest.mark.usefixtures("trusted")
+def test_a_project_that_widens_nothing_is_not_spoken_of(load: Load) -> None:
+    theirs = 'permission = "plan"\n[permissions]\ndeny = ["bash"]\nask = ["write"]'
+    assert load("", theirs).notes == ()
+    assert load('permission = "all"', 'permission = "edits"').notes == ()
+
+
+def test_a_project_that_is_not_trusted_widens_nothing(load: Load) -> None:
+    [note] = load("", 'permission = "all"').notes
+    assert "is ignored until you trust it" in note
+
+
 def test_keys_come_from_the_environment_and_are_not_shown(load: Load) -> None:
     mine = """
         [providers.work]
@@ -130,12 +164,40 @@ def test_keys_come_from_the_environment_and_are_not_shown(load: Load) -> None:
     assert settings.providers["free"].local
 
 
+def test_the_keys_of_all_providers_are_known_by_name_whatever_a_file_says(load: Load) -> None:
+    mine = """
+        [providers.work]
+        base_url = "https://llm.example.org/v1"
+        key_env = "WORK_KEY"
+        [providers.anthropic]
+        base_url = "http://127.0.0.1:9"
+        key_env = ""
+    """
+    built_in = {one.key_env for one in BUILT_IN.values() if one.key_env}
+    assert load(mine).key_variables == {"WORK_KEY", *built_in}
+    assert "ANTHROPIC_API_KEY" in built_in
+
+
 def test_a_provider_that_exists_can_be_moved_by_its_user(load: Load) -> None:
     mine = '[providers.anthropic]\nbase_url = "http://127.0.0.1:9"\n'
     moved = load(mine).providers["anthropic"]
     assert (moved.base_url, moved.protocol) == ("http://127.0.0.1:9", "anthropic")
     assert moved.key_env == "ANTHROPIC_API_KEY"
     assert load(mine + 'key_env = ""').providers["anthropic"].key_env is None
+
+
+def test_what_a_server_refuses_can_be_said_and_taken_back(load: Load) -> None:
+    mine = '[providers.work]\nbase_url = "http://127.0.0.1:9/v1"\n'
+    says = 'omit = ["stream_options", "seed"]\nshort_ids = true\n'
+    plain, odd = (load(text).providers["work"] for text in (mine, mine + says))
+    assert (plain.omit, plain.short_ids) == ((), False)
+    assert (odd.omit, odd.short_ids) == (("stream_options", "seed"), True)
+    mine = mine.replace("work", "mistral")
+    kept, cleared = (
+        load(text).providers["mistral"] for text in (mine, mine + "omit = []\nshort_ids = false\n")
+    )
+    assert (kept.omit, kept.short_ids) == (("stream_options",), True)
+    assert (cleared.omit, cleared.short_ids) == ((), False)
 
 
 def test_prices_of_the_file_count_before_those_of_the_package(load: Load) -> None:

@@ -220,3 +220,13 @@ def test_trusting_shows_what_a_project_lets_agents_do(cli: Cli) -> None:
     ]
     file.write_text("permission = 5")
     assert "permission: is one of ask" in cli.ok("trust").out
+
+
+def test_a_chat_opens_with_what_a_trusted_project_says_now(cli: Cli, script: str) -> None:
+    config = Path(".harken") / "config.toml"
+    config.parent.mkdir()
+    cli.ok("trust")
+    assert "This project's" not in cli.ok("chat", "--model", script, "-p", "hello").err
+    config.write_text('permission = "all"\n')
+    opened = cli.ok("chat", "--model", script, "-p", "hello").err
+    assert "\nThis project's .harken/config.toml: permission = all.\n" in opened

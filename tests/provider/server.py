@@ -142,6 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     owner: Provider
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else later answers on a kept connection wait 40 ms for an ack
 
     def setup(self) -> None:
         super().setup()

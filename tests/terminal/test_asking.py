@@ -37,6 +37,8 @@ def test_a_rule_can_be_chosen_that_allows_it_from_now_on(
     terminal.type("a")
     terminal.wait("1 brew(green tea)")
     terminal.type("1")
+    terminal.wait("› 1 brew(green tea)", "Enter allows it")
+    terminal.type(ENTER)
     terminal.wait("allowed from now on: brew(green tea)", "● brew(green tea)", "I heard")
     assert "ALLOW from now on: brew(green tea)" in log()
     terminal.say("brew")
@@ -110,3 +112,32 @@ def test_who_types_ahead_does_not_answer_by_accident(chat: Chat) -> None:
     assert "cup" not in terminal.text
     terminal.type("y")
     terminal.wait("cup 3", "› " + "yay" * 20)
+
+
+def test_a_sentence_that_begins_with_no_choice_becomes_the_draft(
+    chat: Chat, log: Callable[[], str]
+) -> None:
+    terminal = chat(asks=True)
+    terminal.say("brew")
+    terminal.wait("y yes")
+    for letters in ("dr", "a", "ft line 1, you say" + ENTER):
+        terminal.type(letters)
+    terminal.wait("draft line 1, you say", "y yes")
+    terminal.type("a")
+    terminal.wait("1 brew(green tea)")
+    terminal.type("\x1b[200~y\x1b[201~")
+    terminal.wait("› y", "y yes")
+    assert "ALLOW" not in log()
+    assert "cup 3" not in terminal.text
+
+
+def test_what_cannot_be_seen_is_not_allowed_blindly(chat: Chat, log: Callable[[], str]) -> None:
+    terminal = chat(asks=True, columns=60, rows=3)
+    terminal.say("brew")
+    terminal.wait("y yes")
+    assert "brew green tea" not in terminal.visible
+    terminal.type("y")
+    terminal.wait(lambda: "brew green tea" in terminal.text)
+    assert "ALLOW" not in log()
+    terminal.type("y")
+    terminal.wait(lambda: "cup 3" in terminal.text)

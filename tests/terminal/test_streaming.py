@@ -86,15 +86,14 @@ def test_subagents_are_seen_to_be_born_and_what_they_say_is_folded(chat: Chat) -
     shown = terminal.wait("I heard", "2 agents")
     lines = [line for line in shown.splitlines() if line.strip()]
     at = lines.index("I will ask her.")
-    assert lines[at + 1 : at + 7] == [
+    assert lines[at + 1 : at + 6] == [
         "● task(Ann: Tea or coffee?)",
-        "  + Ann",
         "  Ann: Tea.",
         "    Hot.",
         "    With milk.",
         "    In a cup.",
     ]
-    more = re.fullmatch(r"    … 2 more lines \((/show \d+)\)", lines[at + 7])
+    more = re.fullmatch(r"    … 2 more lines \((/show \d+)\)", lines[at + 6])
     assert more is not None
     terminal.say(more[1])
     terminal.wait("On a tray.")

@@ -51,6 +51,12 @@ def test_a_turn_that_is_stopped_gives_back_what_waits(chat: Chat) -> None:
     terminal.wait("stopped", "› tea please")
 
 
+def test_what_looks_like_a_mouse_is_nothing(chat: Chat) -> None:
+    terminal = chat()
+    terminal.type("tea \x1b[<0;9Mplease" + ENTER)
+    assert "Error" not in terminal.wait("I heard <tea please>.")
+
+
 def test_a_prompt_may_have_several_lines(chat: Chat, log: Callable[[], str]) -> None:
     terminal = chat()
     terminal.type("one" + ALT_ENTER + "two\nthree\\" + ENTER + PASTE.format("four\rfive"))

@@ -25,14 +25,18 @@ class ChangedFiles(Hook):
     def begin(self) -> None:
         """Nothing was reported yet."""
         self._reported: dict[str, str | None] = {}
+        self._looked: tuple[Question, dict[str, str | None]] | None = None
 
     def concerns(self, question: Question) -> bool:
         """Whether there is anything new to say, or to forget."""
-        return self._changed() != self._reported
+        self._looked = (question, self._changed())
+        return self._looked[1] != self._reported
 
     def judge(self, question: Question) -> Verdict:
         """Return what the agent should hear of its files now."""
-        changed, reported = self._changed(), self._reported.items()
+        looked, self._looked = self._looked, None  # once: a question in between makes it old
+        changed = looked[1] if looked is not None and looked[0] is question else self._changed()
+        reported = self._reported.items()
         news = [item for item in changed.items() if item not in reported]
         self._reported = changed
         return Comment(words(news)) if news else Ok()

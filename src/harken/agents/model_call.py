@@ -25,6 +25,7 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
+from harken.core.partial import partial_of
 from harken.errors import LogError, ModelError
 from harken.formats.calls import as_object
 from harken.llm.base import Model, Request
@@ -119,28 +120,35 @@ class ModelCall:
     def _log_failure(self, error: ModelError) -> None:
         finish = self._ended("error")
         response = self._response(finish, None)
-        response.error, response.partial = str(error), self.draft.text or None
+        response.error = str(error)
+        response.partial = partial_of(self.draft.thinking, self.draft.text)
         self.session.append(response)
 
     def _log_cancelled(self) -> None:
         """Log a cancelled call; text that had arrived is what the agent said, and a note says so.
 
         Half a thinking has no signature and half a call no end: no provider would take them back.
+        So thinking stands in the response alone, for people.
         The text has the call as its cause, which no whole answer has: so it is never taken for
         one, wherever a crash cuts these lines.
         """
         finish, text = self._ended("cancelled"), self.draft.text
         if not text.strip():
-            self.session.append(self._response(finish, None))
+            self.session.append(self._cut_off(finish, None))
             return
         said = self.session.next_id()
         self.session.append_all(
             [
                 entry_of(self.agent_id, Message("assistant", text), cause=self.request_id),
-                self._response(finish, said),
+                self._cut_off(finish, said),
                 entry_of(self.agent_id, Message("user", CUT_OFF), cause=said),
             ]
         )
+
+    def _cut_off(self, finish: Finish, said: MessageId | None) -> LlmResponse:
+        response = self._response(finish, said)
+        response.partial = partial_of(self.draft.thinking, "")
+        return response
 
     def _ended(self, reason: str) -> Finish:
         """Return how a call ended that gave no answer, with the usage where it is known."""

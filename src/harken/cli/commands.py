@@ -18,11 +18,12 @@ from typing import Any, Protocol, TypeAlias
 import click
 
 from harken.agents.runtime import Runtime
-from harken.cli.tally import by_agent, tally, tokens_text, used_text
+from harken.cli.tally import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
 from harken.cli.terminal import one_line
-from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry
+from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import ThinkingPart
+from harken.core.partial import thinking_in
 from harken.errors import HarkenError
 from harken.session.session import Session
 from harken.views.context import ContextView
@@ -31,7 +32,6 @@ from harken.views.words import words
 from harken.views.written import count, written
 from harken.world.permissions.permissions import Mode
 
-_CHARACTERS_A_TOKEN = 4
 MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")
 
 
@@ -153,12 +153,12 @@ def _context(talk: Talk, _: str) -> None:
         rows[message.role] = number + 1, characters + len(written(message))
     lines = [f"{count(len(messages), 'message')} in the context:"]
     lines += [
-        f"  {role:<10} {number:>5}   ~{tokens_text(characters // _CHARACTERS_A_TOKEN)} tokens"
+        f"  {role:<10} {number:>5}   ~{tokens_text(characters // CHARACTERS_A_TOKEN)} tokens"
         for role, (number, characters) in rows.items()
     ]
     if asked:
         view = viewer.context(asked[-1].message_id)
-        schemas = len(str(view.tools or "")) // _CHARACTERS_A_TOKEN
+        schemas = len(str(view.tools or "")) // CHARACTERS_A_TOKEN
         lines.append(f"  {'tools':<10} {len(view.tools or ()):>5}   ~{tokens_text(schemas)} tokens")
         lines += _really_used(viewer, asked[-1], view)
     talk.say("\n".join(lines))
@@ -255,12 +255,18 @@ def _show(talk: Talk, rest: str) -> None:
 @slash("thinking", "the last thought, whole")
 def _thinking(talk: Talk, _: str) -> None:
     primary = talk.session.state.primary or talk.session.state.root
-    for entry in reversed(talk.session.agent(primary or "").transcript or ()):
-        for part in reversed(entry.content if isinstance(entry.content, list) else []):
-            if isinstance(part, ThinkingPart) and part.text.strip():
-                talk.say(part.text)
-                return
-    talk.say("nothing was thought aloud yet")
+    events = reversed(SessionViewer(talk.session.path).events.events)
+    thoughts = (_thought(event) for event in events if event.agent_id == primary)
+    talk.say(next(filter(str.strip, thoughts), "nothing was thought aloud yet"))
+
+
+def _thought(event: Event) -> str:
+    """Return the last thought of an answer, also of one that did not end; else nothing."""
+    if isinstance(event, LlmResponse):
+        return thinking_in(event.partial)
+    parts = event.content if isinstance(event, TranscriptEntry) else None
+    thoughts = [part.text for part in parts or () if isinstance(part, ThinkingPart)]
+    return next(filter(str.strip, reversed(thoughts)), "")
 
 
 @slash("permission", "what agents may do without asking", "[ask|edits|all|plan]")

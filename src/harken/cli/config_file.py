@@ -45,6 +45,10 @@ class ProviderTable(msgspec.Struct, frozen=True, kw_only=True):
     protocol: Protocol | None = None
     key_env: str | None = None
     """Empty: no key."""
+    omit: list[str] | None = None
+    """Parameters of a request that the server refuses."""
+    short_ids: bool | None = None
+    """Whether the server takes no ids of calls but such of nine letters and digits."""
 
 
 class PermissionsTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,7 +228,11 @@ def _expected(kind: Any) -> str:
         return "one of " + ", ".join(get_args(kind))
     if get_origin(kind) is list:
         return 'a list of texts: write ["...", "..."]'
-    return {str: "a text: put it in quotes", date: "a day such as 2026-01-31"}.get(kind, "a table")
+    return {
+        str: "a text: put it in quotes",
+        bool: "true or false",
+        date: "a day such as 2026-01-31",
+    }.get(kind, "a table")
 
 
 def _check(config: ConfigFile) -> None:

@@ -99,6 +99,17 @@ class Home:
         return by_id[fitting[0]]
 
 
+def here() -> Path:
+    """Return the folder where Harken runs. Raises ConfigError where it is gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ConfigError(
+            "the working folder is not there any more, it was deleted or moved: go to one that "
+            'exists (or, where it was made anew, `cd "$PWD"`)'
+        ) from None
+
+
 def home_option(command: Command) -> Command:
     """Give a command `--home`, and pass it the `Home` as `home`.
 

@@ -44,8 +44,9 @@ REST = """
 # allow = ["bash(git status*)"]
 # deny = ["bash(rm *)"]
 
-# With what models are asked; also for one model: [models."openai/gpt-6.2-sol".parameters]
-# [parameters]
+# With what one model is asked. [parameters] would say it for all of them, but what
+# one takes is often refused by another.
+# [models."anthropic/claude-opus-5-5".parameters]
 # max_tokens = 16000
 
 # A server that speaks as OpenAI's or Anthropic's does. `key_env` is the name of

@@ -19,7 +19,7 @@ from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.smart import SmartAgent
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
-from harken.cli.home import Home
+from harken.cli.home import Home, here
 from harken.cli.init import choose
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
@@ -130,12 +130,12 @@ def open_world(
     permissions = Permissions(mode=settings.permission, rules=rules)
     if tools is None:
         tools = local_tools(
-            Path.cwd(),
+            here(),
             allowed=[*wish.allowed, *settings.allow_folders],
             outputs=outputs,
-            hide=[one.key_env for one in settings.providers.values() if one.key_env],
+            hide=settings.key_variables,
         )
-    return World(tools, folder=Path.cwd(), user=user, permissions=permissions)
+    return World(tools, folder=here(), user=user, permissions=permissions)
 
 
 def found_model(settings: Settings) -> str:
@@ -153,7 +153,7 @@ def prompt_for(home: Home, model: str | None) -> str:
     """Return the system prompt of a new chat; a recorded session is replayed with its own."""
     kind, _, file = (model or "").partition(":")
     recorded = recorded_prompt(home.find(file)) if kind == "replay" else None
-    return recorded or system_prompt(Path.cwd(), datetime.now().astimezone().date())
+    return recorded or system_prompt(here(), datetime.now().astimezone().date())
 
 
 def recorded_prompt(log: Path) -> str | None:

@@ -21,6 +21,7 @@ from harken.core.events import Event
 from harken.core.ids import AgentId
 from harken.core.text import LoggedString
 from harken.errors import ModelError
+from harken.views.written import count
 
 
 def somebody_types() -> bool:
@@ -62,7 +63,13 @@ class PlainChat:
         """Say one thing and print the answer. Raises ModelError."""
         if not prompt.strip() and not self.opened.primary.cut_off:
             raise click.UsageError("-p needs something to say: no turn was cut off")
-        self.ask(prompt if prompt.strip() else None)
+        try:
+            self.ask(prompt if prompt.strip() else None)
+        except ModelError as error:
+            self.print_failure(error)
+            raise
+        finally:
+            self.tell_refusals()
 
     def talk(self) -> None:
         """Say what is typed, until the end of the input."""
@@ -92,11 +99,26 @@ class PlainChat:
             self.ask(line)
         except ModelError as error:
             self.failed = True
+            self.print_failure(error)
             self.explain(f"harken: {error}")
         except KeyboardInterrupt:
             if not sys.stdin.isatty():
                 raise
             self.explain("Interrupted")
+
+    def print_failure(self, error: ModelError) -> None:
+        """Print what `--json` says instead of an answer, for programs; people are told else."""
+        if self.as_json:
+            row = {"session": self.session.state.session_id, "error": str(error), "why": error.why}
+            say_json(row, indent=None)
+
+    def tell_refusals(self) -> None:
+        """Say how many actions were refused because nobody could be asked."""
+        permissions = self.runtime.world.permissions
+        if permissions is not None and (refused := permissions.unasked):
+            were = "was" if refused == 1 else "were"
+            how = "nobody could be asked; see --permission"
+            tell(f"{count(refused, 'action')} {were} refused: {how}")
 
     def explain(self, text: str) -> None:
         """Say why a turn ended without an answer, and how it can go on."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from datetime import date
 from pathlib import Path
+
+from harken.cli.trust import upwards
+from harken.world.files.root import shown, size_text
 
 PROJECT = "AGENTS.md"
 """What a project tells agents; https://agents.md says what is usually in it."""
@@ -31,25 +35,33 @@ How you work here:
 
 def system_prompt(folder: Path, today: date) -> str:
     """Return the prompt for a new chat in a folder, with what the project tells agents."""
-    text = TEXT.format(folder=folder, system=platform.system(), today=today.isoformat())
+    text = TEXT.format(folder=shown(str(folder)), system=platform.system(), today=today.isoformat())
     project = project_instructions(folder)
     return f"{text}\n\nFrom {PROJECT} of this project:\n\n{project}" if project else text
 
 
-def project_instructions(folder: Path) -> str:
-    """Return what the `AGENTS.md` of a folder says; nothing where there is none to read.
+def project_instructions(folder: Path, user_home: Path | None = None) -> str:
+    """Return what the nearest `AGENTS.md` says, from a folder upwards; nothing where none can be.
 
-    A link out of the project is not followed: a cloned repository could have files of the person
-    sent to a provider.
+    It is looked for where `.harken/` is (`user_home`: see `upwards`). A link out of the project is
+    not followed: a cloned repository could have files of the person sent to a provider.
     """
-    file = folder / PROJECT
     try:
-        if not file.is_file() or not file.resolve().is_relative_to(_project(folder.resolve())):
+        end = (user_home or Path("~").expanduser()).resolve()
+        folders = (folder.resolve(), *upwards(folder.resolve(), end))
+        found = next((one for one in folders if os.path.lexists(one / PROJECT)), None)
+        if found is None:
+            return ""
+        file = found / PROJECT
+        if not file.is_file() or not file.resolve().is_relative_to(_project(found)):
             return ""
         with file.open("rb") as opened:
-            return opened.read(LONGEST).decode("utf-8", "replace").strip()
+            data = opened.read(LONGEST + 1)
     except OSError:
         return ""
+    text = data[:LONGEST].decode("utf-8", "replace").strip()
+    cut = f"\n\n[{PROJECT} is longer; it was cut here, after {size_text(LONGEST)}]"
+    return text + cut if len(data) > LONGEST else text
 
 
 def _project(folder: Path) -> Path:

@@ -17,8 +17,8 @@ import msgspec
 
 from harken.agents.templates import Templates
 from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
-from harken.cli.home import Home
-from harken.cli.trust import Project, Trust
+from harken.cli.home import Home, here
+from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
 from harken.llm.prices import Price, Prices
@@ -28,6 +28,10 @@ from harken.world.permissions.permissions import Mode
 
 AGENTS = "agents"
 MODEL = "HARKEN_MODEL"
+_COMMAND_LINE = "the command line"
+_THE_USERS = (MODEL, _COMMAND_LINE)
+"""Where a user says for one run which model it is, whatever files say."""
+_WIDTH: Mapping[Mode, int] = {"plan": 0, "ask": 1, "edits": 2, "all": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,17 @@ class Settings:
     templates: Templates = field(default_factory=Templates)
     project: Project | None = None
     notes: tuple[str, ...] = ()
-    """What the user should be told, a line each: a project that is ignored."""
+    """What the user should be told, a line each: a project that is ignored, or that widens what
+    agents may do."""
+
+    @property
+    def key_variables(self) -> frozenset[str]:
+        """The environment variables that hold keys: also of built-in providers that a file changed.
+
+        A person who lets `anthropic` be a server without a key may have one all the same.
+        """
+        known = (*self.providers.values(), *BUILT_IN.values())
+        return frozenset(one.key_env for one in known if one.key_env)
 
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return what gives models by name, with these providers, keys and prices."""
@@ -78,27 +92,31 @@ def load_settings(
     """Return what holds for a run in `folder`; `model` and `permission` are the command line's.
 
     Raises ConfigError, on one line, for a file that is wrong. A project that is not trusted is
-    not read; `notes` says so.
+    not read; `notes` says so, and what the configuration of one that is trusted widens.
     """
     environ = environment() if environ is None else environ
-    project = Trust(home).project(folder or Path())
+    project = Trust(home).project(folder or here())
     mine = home.folder / CONFIG
     found = _with_file(Settings(providers=BUILT_IN), read_config(mine), mine)
     folders = [home.folder / AGENTS]
+    config, before = ConfigFile(), found
     if project is not None and project.trusted:
         theirs, agents = project.folder / CONFIG, project.folder / AGENTS
         _check_inside(theirs)
         _check_inside(agents)
-        found = _with_file(found, _of_project(theirs, found.providers), theirs)
+        config = _of_project(theirs, found.providers)
+        found = _with_file(found, config, theirs)
         folders.insert(0, agents)
     if environ.get(MODEL, "").strip():
         found = replace(found, model=environ[MODEL].strip(), model_from=MODEL)
     if model is not None:
-        found = replace(found, model=model, model_from="the command line")
-    note = project.note(home) if project is not None else ""
+        found = replace(found, model=model, model_from=_COMMAND_LINE)
+    found = replace(found, permission=permission or found.permission)
+    note = widening(config, before.permission, found)
+    if project is not None:
+        note = project.note(home) or note
     return replace(
         found,
-        permission=permission or found.permission,
         providers=with_keys(found.providers, environ),
         templates=Templates(folders),
         project=project,
@@ -135,6 +153,28 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
     for reason in refused:
         raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
     return config
+
+
+def widening(config: ConfigFile, permission: Mode, found: Settings) -> str:
+    """Say on one line what a project's configuration widens; empty where it widens nothing.
+
+    permission: what holds without it. found: what holds now. A folder is trusted once, and what it
+    says may change later.
+
+    >>> config = ConfigFile(permission="all", model="lab/small")
+    >>> widening(config, "ask", Settings(permission="all", model="lab/small"))
+    "This project's .harken/config.toml: permission = all, model = lab/small."
+    """
+    said: list[str] = []
+    if config.permission == found.permission and _WIDTH[found.permission] > _WIDTH[permission]:
+        said.append(f"permission = {config.permission}")
+    if rules := len(config.permissions.allow):
+        said.append(f"{rules} allow rule{'' if rules == 1 else 's'}")
+    if config.model is not None and found.model_from not in _THE_USERS:
+        said.append(f"model = {config.model}")
+    said += [f"provider {name} at {one.base_url}" for name, one in config.providers.items()]
+    text = f"This project's {FOLDER}/{CONFIG}: {', '.join(said)}." if said else ""
+    return " ".join(text.split())
 
 
 def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
@@ -175,8 +215,14 @@ def _providers(
     for name, table in tables.items():
         before = known.get(name, Provider(name=name, base_url=table.base_url))
         key_env = before.key_env if table.key_env is None else table.key_env or None
-        protocol = table.protocol or before.protocol
-        found[name] = replace(before, base_url=table.base_url, protocol=protocol, key_env=key_env)
+        found[name] = replace(
+            before,
+            base_url=table.base_url,
+            protocol=table.protocol or before.protocol,
+            key_env=key_env,
+            omit=before.omit if table.omit is None else tuple(table.omit),
+            short_ids=before.short_ids if table.short_ids is None else table.short_ids,
+        )
     return found
 
 

@@ -14,6 +14,8 @@ from harken.core.events import Event, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.views.written import count
 
+CHARACTERS_A_TOKEN = 4
+"""A rough measure where no provider has counted."""
 _NEVER_SENT = frozenset({"error", "cancelled", "interrupted"})
 
 

@@ -20,7 +20,7 @@ import click
 import msgspec
 
 from harken.cli.config_file import CONFIG, read_config
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home, here, home_option, json_option
 from harken.cli.terminal import program, say, say_json
 from harken.errors import ConfigError
 
@@ -103,21 +103,11 @@ class Trust:
         repository; without one, to the user's home, which is no project, or to a folder of
         somebody else.
         """
-        for folder in self._upwards(start.resolve()):
+        for folder in upwards(start.resolve(), self._user_home):
             if os.path.lexists(folder / FOLDER) and not self._is_home(folder / FOLDER):
                 obstacle = _obstacle(folder / FOLDER)
                 return Project(folder, not obstacle and self.is_trusted(folder), obstacle)
         return None
-
-    def _upwards(self, start: Path) -> Iterator[Path]:
-        for folder in (start, *start.parents):
-            if folder != start and not _is_mine(folder):
-                return
-            if folder == self._user_home:
-                return
-            yield folder
-            if os.path.lexists(folder / ".git"):
-                return
 
     def _is_home(self, folder: Path) -> bool:
         return folder.resolve() == self.home.folder.resolve()
@@ -145,6 +135,22 @@ def project_state(folder: Path, home: Home) -> ProjectState:
     if project is None:
         return "none"
     return "trusted" if project.trusted else "untrusted"
+
+
+def upwards(start: Path, user_home: Path) -> Iterator[Path]:
+    """Yield the folders of the project that somebody at `start`, a real path, may be in.
+
+    From there to the root of the git repository; without one, up to the user's home, or to a
+    folder of somebody else, without these.
+    """
+    for folder in (start, *start.parents):
+        if folder != start and not _is_mine(folder):
+            return
+        if folder == user_home:
+            return
+        yield folder
+        if os.path.lexists(folder / ".git"):
+            return
 
 
 def _is_mine(path: Path) -> bool:
@@ -183,7 +189,7 @@ def command(folder: Path | None, remove: bool, listed: bool, as_json: bool, home
     FOLDER is the project, or a folder in it; by default the one where you are.
     """
     trust = Trust(home)
-    start = folder or Path()
+    start = folder or here()
     if listed:
         show_list(trust, as_json=as_json)
     elif remove:

@@ -112,6 +112,11 @@ class Draft:
         """The text so far."""
         return "".join(part.text for part in self._parts if isinstance(part, TextDelta))
 
+    @property
+    def thinking(self) -> str:
+        """The thinking so far."""
+        return "".join(part.text for part in self._parts if isinstance(part, ThinkingDelta))
+
     def message(self, *, with_calls: bool = True) -> Message:
         """Return the assistant message so far, without calls where they may be unfinished."""
         calls = [_joined(self._calls[index]) for index in sorted(self._calls)]

@@ -225,7 +225,7 @@ class LlmResponse(EventBase, tag="llm_response", kw_only=True):
     latency_s: float | None = None
     error: str | None = None
     partial: str | None = None
-    """What had arrived of a cancelled or failed answer and is in no entry."""
+    """What had arrived of a cancelled or failed answer and is in no entry; see `core.partial`."""
 
 
 class ActionRewritten(EventBase, tag="action_rewritten", kw_only=True):

@@ -98,6 +98,27 @@ def marked(body: Mapping[str, Any]) -> dict[str, Any]:
     return {**marked, "messages": messages}
 
 
+def lacks_thinking(body: Mapping[str, Any]) -> bool:
+    """Whether a body of `body_of` goes on with calls before which its model has thought nothing.
+
+    Where thinking has a budget, the API demands that such a turn begins with thinking. It is the
+    case where another model has made the calls, whose thinking is left out.
+    """
+    if not _has(body["messages"][-1], "tool_result"):
+        return False
+    for message in reversed(body["messages"]):
+        if message["role"] == "user":
+            if not _has(message, "tool_result"):
+                break
+        elif message["content"][0]["type"] in ("thinking", "redacted_thinking"):
+            return False
+    return True
+
+
+def _has(message: Block, kind: str) -> bool:
+    return any(block["type"] == kind for block in message["content"])
+
+
 def _with_mark(blocks: Sequence[Block]) -> list[Block]:
     return [*blocks[:-1], {**blocks[-1], "cache_control": _MARK}]
 

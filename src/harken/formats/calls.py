@@ -7,12 +7,13 @@ and from the calls before it alone.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -48,6 +49,14 @@ class WireCall:
     """What varies with the call; nothing of it is sent unless the format knows what it is."""
 
 
+class Ids(Protocol):
+    """Gives each call of a conversation an id of its own."""
+
+    def new(self, raw: str) -> str:
+        """Return the id of the next call; the same calls in the same order get the same ids."""
+        ...
+
+
 @dataclass(slots=True)
 class CallIds:
     """Gives each call of a conversation an id of its own, of at most `length` characters.
@@ -70,6 +79,29 @@ class CallIds:
         return wanted
 
 
+@dataclass(slots=True)
+class ShortIds:
+    """Gives each call an id of nine letters and digits, as Mistral and its templates demand.
+
+    One that is such an id, and new, stays as it is.
+
+    >>> ids = ShortIds()
+    >>> ids.new("D681PevKs"), ids.new("call_0"), ids.new("call_0")
+    ('D681PevKs', 'a49649a15', '2ec0689e5')
+    """
+
+    _taken: set[str] = field(default_factory=set)
+
+    def new(self, raw: str) -> str:
+        """Return the id of the next call; the same calls in the same order get the same ids."""
+        wanted, count = raw, 0
+        while not re.fullmatch("[a-zA-Z0-9]{9}", wanted) or wanted in self._taken:
+            count += 1
+            wanted = hashlib.sha256(clean(f"{count} {raw}").encode()).hexdigest()[:9]
+        self._taken.add(wanted)
+        return wanted
+
+
 def well_formed(text: str, length: int) -> str:
     """Return a name or id with the letters that all providers take, cut to `length`.
 
@@ -79,7 +111,7 @@ def well_formed(text: str, length: int) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", text)[:length]
 
 
-def wire_call(call: ToolCall, ids: CallIds, name_length: int) -> WireCall:
+def wire_call(call: ToolCall, ids: Ids, name_length: int) -> WireCall:
     """Return a call as it can be sent; arguments that are no JSON object stand below `input`."""
     text = call.function.arguments
     arguments = as_object(text)

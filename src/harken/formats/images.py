@@ -1,7 +1,8 @@
 """Images on the wire: the ones that providers take, and a note in place of all others.
 
 A request with an image that a provider cannot read is refused, and so is every later request of
-the same conversation. So an image is looked at before it is sent: its bytes say what it is.
+the same conversation. So an image is looked at before it is sent: its bytes say what it is, how
+large, and whether it is whole.
 """
 
 from __future__ import annotations
@@ -10,16 +11,11 @@ import binascii
 import re
 
 from harken.core.messages import ImagePart, TextPart
+from harken.formats.image_header import LARGEST_SIDE, image_of
 
 MAX_BASE64 = 5 * 1024 * 1024
 """How long the base64 text of one image may be: what Anthropic takes, the least of all."""
 _DATA_URL = re.compile(r"data:(?P<type>[^;,]*);base64,", re.IGNORECASE)
-_KINDS = (
-    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
-    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
-    (re.compile(rb"GIF8[79]a"), "image/gif"),
-    (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
-)
 
 
 def sendable(image: ImagePart) -> ImagePart | TextPart:
@@ -47,10 +43,13 @@ def _inline(data: str, said: str | None) -> ImagePart | TextPart:
         content = binascii.a2b_base64(data, strict_mode=True)
     except ValueError:
         return _note(said)
-    for begins, kind in _KINDS:
-        if begins.match(content):
-            return ImagePart(kind, data)
-    return _note(said)
+    image = image_of(content)
+    if image is None or image.is_damaged:
+        return _note(said)
+    if max(image.width, image.height) > LARGEST_SIDE:
+        size = f"{image.width} x {image.height} pixels"
+        return TextPart(f"[an image of {size}, too large to be shown]")
+    return ImagePart(image.media_type, data)
 
 
 def _note(said: str | None) -> TextPart:

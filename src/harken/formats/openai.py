@@ -26,7 +26,15 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
-from harken.formats.calls import CallIds, WireCall, as_object, clean, content_of, spoken
+from harken.formats.calls import (
+    CallIds,
+    ShortIds,
+    WireCall,
+    as_object,
+    clean,
+    content_of,
+    spoken,
+)
 from harken.formats.images import sendable
 from harken.formats.turns import Block, Conversation, Place, Turn
 
@@ -37,6 +45,9 @@ thinking, the model that it goes back to."""
 EXTRA = "extra_content"
 """The member of a call in which Google signs it and wants it back; in the `meta` of such a call,
 what it holds, by the model that it goes back to."""
+DETAILS = "reasoning_details"
+"""The member in which OpenRouter gives what a model thought, signed or encrypted, and wants it
+back; in the `meta` of the last part of such an answer, the list, by the model that gets it."""
 ERROR = "[error]: "
 """Before a result that is an error and does not say so: the protocol has no member for that."""
 _NATIVE = frozenset({"input_audio", "file"})
@@ -48,13 +59,16 @@ def body_of(
     tools: Iterable[Mapping[str, Any]] = (),
     *,
     model: str | None = None,
+    short_ids: bool = False,
 ) -> dict[str, Any]:
     """Return `messages` and `tools` of a request that the provider takes.
 
     messages: a context, oldest first. tools: `name`, `description`, `parameters` of each.
     model: whom the request goes to; thinking that its server wants back goes back to it alone.
+    short_ids: whether it takes no ids of calls but such of nine letters and digits.
     """
-    conversation = Conversation(partial(_write, model), CallIds(ID_LENGTH), NAME_LENGTH)
+    ids = ShortIds() if short_ids else CallIds(ID_LENGTH)
+    conversation = Conversation(partial(_write, model), ids, NAME_LENGTH)
     conversation.take(messages)
     conversation.close()
     written: list[Block] = [{"role": "system", "content": text} for text in conversation.system]
@@ -83,14 +97,24 @@ def _write(model: str | None, item: Part | WireCall, place: Place) -> Block | No
         case WireCall():
             return _call(model, item)
         case TextPart():
-            return {"type": "text", "text": item.text}
+            details = _details(model, item) if place == "assistant" else {}
+            return {"type": "text", "text": item.text, **details}
         case ThinkingPart():
             wanted = model is not None and (item.meta or {}).get(REASONING) == model
-            return {"type": REASONING, "text": clean(item.text)} if wanted else None
+            block = {"type": REASONING, "text": clean(item.text)} if wanted else {}
+            details = _details(model, item)
+            return {"type": DETAILS, **block, **details} if block or details else None
         case ImagePart():
             return _image(sendable(item)) if place != "assistant" else None
         case OtherPart():
             return _other(item, place)
+
+
+def _details(model: str | None, part: TextPart | ThinkingPart) -> Block:
+    """Return what a part holds of `reasoning_details` for this model; `_said` takes it out."""
+    known = (part.meta or {}).get(DETAILS)
+    details = _dicts(known.get(model)) if isinstance(known, dict) else []
+    return {DETAILS: details} if details else {}
 
 
 def _call(model: str | None, call: WireCall) -> Block:
@@ -136,7 +160,8 @@ def _said(turn: Turn, *, has_reasoned: bool) -> Block:
         message["tool_calls"] = calls
         if has_reasoned:
             message[REASONING] = _texts(turn.blocks, REASONING)
-    return message
+    details = [detail for block in turn.blocks for detail in block.get(DETAILS, ())]
+    return {**message, DETAILS: details} if details else message
 
 
 def _heard(turn: Turn) -> Iterator[Block]:

@@ -17,8 +17,10 @@ from harken.core import codec
 from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
 from harken.core.events import Usage
 from harken.formats.calls import MAX_COUNT, Places, as_object
-from harken.formats.openai import EXTRA, REASONING
+from harken.formats.openai import DETAILS, EXTRA, REASONING
 
+_JOINED = {"reasoning.text": "text", "reasoning.summary": "summary"}
+"""The kinds of thinking that OpenRouter streams in pieces, and the member that goes on."""
 DONE = "[DONE]"
 """What stands in the place of the last event."""
 
@@ -31,7 +33,7 @@ class _Call:
     id: str
     """As the server gave it, empty where it did not."""
     name: str = ""
-    arguments: str = ""
+    arguments: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -50,6 +52,10 @@ class Decoder:
     """The call that a server's `index` means now."""
     _thinking: str = ""
     """The member in which thinking is under way."""
+    _details: list[dict[str, Any]] = field(default_factory=list)
+    """What came in `reasoning_details`."""
+    _text_last: bool = False
+    """Whether the last part is a text that is not blank."""
     _usage: Mapping[str, Any] | None = None
     _usage_alone: bool = False
     _finish_reason: str | None = None
@@ -62,7 +68,7 @@ class Decoder:
         """
         if event == DONE:
             self.ended = True
-            yield from self._thought()
+            yield from self._end()
             return
         try:
             if isinstance(event.get("model"), str) and event["model"]:
@@ -96,6 +102,8 @@ class Decoder:
 
     def _choice(self, choice: Mapping[str, Any]) -> Iterator[Chunk]:
         delta = choice.get("delta") or {}
+        for detail in delta.get(DETAILS) or ():
+            self._detail(dict(detail))
         for name in (REASONING, "reasoning"):
             if delta.get(name):
                 yield from self._think(name, _text(delta[name]))
@@ -111,7 +119,7 @@ class Decoder:
             yield from self._piece({"function": delta["function_call"]})
         reason = choice.get("finish_reason")
         if reason:
-            yield from self._thought()
+            yield from self._end()
             self._finish_reason = _text(reason)
 
     def _say(self, content: Any) -> Iterator[Chunk]:
@@ -124,12 +132,14 @@ class Decoder:
             elif block.get("text"):
                 yield from self._thought()
                 yield from self._places.part()
-                yield TextDelta(_text(block["text"]))
+                text = _text(block["text"])
+                self._text_last = self._text_last or bool(text.strip())
+                yield TextDelta(text)
 
     def _think(self, name: str, text: str) -> Iterator[Chunk]:
         if text:
             yield from self._places.part()
-            self._thinking = name
+            self._thinking, self._text_last = name, False
             yield ThinkingDelta(text)
 
     def _thought(self) -> Iterator[Chunk]:
@@ -137,6 +147,29 @@ class Decoder:
         name, self._thinking = self._thinking, ""
         if name == REASONING and self.model is not None:
             yield ThinkingDelta("", {REASONING: self.model})
+
+    def _detail(self, detail: dict[str, Any]) -> None:
+        """Take a piece of `reasoning_details`: it goes on with the last, or is a new one.
+
+        What is encrypted comes whole, also where several have one `index`.
+        """
+        last = self._details[-1] if self._details else {}
+        name = _JOINED.get(_text(detail["type"]))
+        same = all(last.get(key) == detail.get(key) for key in ("type", "index"))
+        if name is None or not same or _differ(last.get("id"), detail.get("id")):
+            self._details.append(detail)
+            return
+        text = (last.get(name) or "") + _text(detail.get(name) or "")
+        last.update({key: value for key, value in detail.items() if value is not None})
+        last[name] = text
+
+    def _end(self) -> Iterator[Chunk]:
+        """End what is under way; what the server wants back stands at the last part."""
+        yield from self._thought()
+        details, self._details = self._details, []
+        if details and self.model is not None:
+            meta = {DETAILS: {self.model: details}}
+            yield TextDelta("", meta) if self._text_last else ThinkingDelta("", meta)
 
     def _piece(self, piece: Mapping[str, Any]) -> Iterator[Chunk]:
         """Yield the next piece of a call, whichever it belongs to."""
@@ -162,7 +195,7 @@ class Decoder:
         arguments = function.get("input" if custom else "arguments")
         text = arguments if isinstance(arguments, str) else _as_json(arguments)
         if text:
-            call.arguments += text
+            call.arguments.append(text)
             yield CallDelta(call.index, text)
 
     def _meant(self, index: Any, id_: str, name: str) -> _Call | None:
@@ -173,7 +206,7 @@ class Decoder:
         if id_ and call.id:
             # older servers of vLLM give each piece an id of its own; a new call has a name, too
             return call if call.id == id_ or not name else None
-        if call.name and (index is None or as_object(call.arguments) is not None):
+        if call.name and (index is None or as_object("".join(call.arguments)) is not None):
             return None  # a name again, and the call is complete
         return call
 
@@ -209,6 +242,10 @@ def _count(value: object) -> int | None:
 def _amount(value: object) -> float | None:
     is_amount = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e6
     return float(value) if is_amount else None  # type: ignore[arg-type]
+
+
+def _differ(one: object, other: object) -> bool:
+    return one is not None and other is not None and one != other
 
 
 def _as_json(arguments: Any) -> str:

@@ -27,7 +27,7 @@ from harken.core.messages import (
     ToolCall,
     text_of,
 )
-from harken.formats.calls import CallIds, WireCall, clean, wire_call
+from harken.formats.calls import Ids, WireCall, clean, wire_call
 
 Block: TypeAlias = dict[str, Any]
 Place: TypeAlias = Literal["user", "assistant", "result"]
@@ -68,7 +68,7 @@ class Conversation:
     """A context in turns: `take` all messages, then `close`."""
 
     write: Write
-    ids: CallIds
+    ids: Ids
     name_length: int
     """How long the name of a tool may be."""
     system: list[str] = field(default_factory=list)

@@ -30,7 +30,8 @@ class AnthropicModel:
 
     Parameters of a request are sent as they are (`max_tokens`, `thinking`, `output_config`, ...),
     also ones that the SDK does not know; one that is None is left out. The prefix is cached in
-    steps unless a parameter `cache_control` says otherwise.
+    steps unless a parameter `cache_control` says otherwise. Thinking with `budget_tokens` begins
+    after the calls that another model has made: the API takes none in their midst.
     """
 
     def __init__(
@@ -54,14 +55,21 @@ class AnthropicModel:
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         """Answer. Raises ModelError; ConfigError where the SDK is not installed."""
-        return self._service.answer(body_of(self.model, request), Decoder(model=self.model))
+        body = body_of(self.model, request, self._service.endpoint)
+        return self._service.answer(body, Decoder(model=self.model))
 
 
-def body_of(model: str, request: Request) -> dict[str, Any]:
+def body_of(model: str, request: Request, endpoint: Endpoint | None = None) -> dict[str, Any]:
     """Return the whole body of a request, with its cache breakpoints."""
     body: Mapping[str, Any] = messages.body_of(request.messages, request.tools, model=model)
     if "cache_control" not in request.parameters:
         body = messages.marked(body)
-    parameters = {"max_tokens": MAX_TOKENS, **request.parameters, "model": model}
-    sent = {name: value for name, value in parameters.items() if value is not None}
-    return {**sent, **body, "stream": True}
+    parameters = {"max_tokens": MAX_TOKENS, **request.parameters}
+    if _is_manual(parameters.get("thinking")) and messages.lacks_thinking(body):
+        del parameters["thinking"]
+    sent = (endpoint or Endpoint()).sent(parameters)
+    return {**sent, "model": model, **body, "stream": True}
+
+
+def _is_manual(thinking: object) -> bool:
+    return isinstance(thinking, Mapping) and "budget_tokens" in thinking

@@ -8,10 +8,11 @@ and never holds a key.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from harken.core import codec
 from harken.errors import Failure, ModelError
 
 _QUOTED = 240
@@ -43,6 +44,8 @@ _KINDS: dict[str, Failure] = {
     "invalid_request_error": "refused",
 }
 """What providers call a failure in an event of a stream."""
+_REQUEST = re.compile(r"[\w.:-]{4,64}", re.ASCII)
+_TOO_SHORT = frozenset({"max_tokens", "length"})
 _REFUSALS = frozenset({"refusal", "content_filter"})
 _STATUSES: dict[int, Failure] = {
     401: "auth",
@@ -73,6 +76,13 @@ class Failures:
     key: str | None = field(default=None, repr=False)
     key_name: str | None = None
     timeout_s: float = 600
+    request: str = ""
+    """What the provider calls the request, so that it can be found there; empty: unknown."""
+
+    def about(self, headers: Mapping[str, str]) -> Failures:
+        """Return those that name the request of an answer with these headers."""
+        known = (headers.get(name) or "" for name in ("request-id", "x-request-id"))
+        return replace(self, request=next(filter(self._is_id, known), ""))
 
     def of(self, error: Exception) -> ModelError:
         """Return what an SDK or its HTTP library raised as a ModelError."""
@@ -80,7 +90,8 @@ class Failures:
         status = getattr(error, "status_code", None)
         if isinstance(status, int):
             said = getattr(error, "body", None) or str(error)
-            return self._error(_why(status, said), said, status)
+            headers = getattr(getattr(error, "response", None), "headers", {})
+            return self.about(headers).told(said, status)
         cause = error.__cause__ or error
         if type(cause).__name__ == "ConnectTimeout":
             return self._error("network", "no connection in time")
@@ -92,11 +103,25 @@ class Failures:
             return self._error("malformed", str(error))
         return self._error("failed", f"{type(error).__name__}: {error}")
 
-    def told(self, said: Any) -> ModelError:
-        """Return the failure that an event of a stream told of."""
+    def told(self, said: Any, status: int | None = None) -> ModelError:
+        """Return the failure that a service told of, in an event where there is no status."""
         code = said.get("code") if isinstance(said, dict) else None
-        status = code if isinstance(code, int) and 400 <= code < 600 else None
+        if status is None and isinstance(code, int) and 400 <= code < 600:
+            status = code
         return self._error(_why(status, said), said, status)
+
+    def unstreamed(self, body: bytes, media_type: str) -> ModelError:
+        """Return the failure of an answer that is no stream: it may hold an error all the same."""
+        reason = f"no stream of events, but {media_type or 'nothing'}"
+        try:
+            said = codec.decode(body)
+        except ValueError:
+            return self.malformed(b"", reason)
+        if isinstance(said, dict) and said.get("error"):
+            return self.told(said["error"])
+        if isinstance(said, dict) and said.get("object") == "error":
+            return self.told(said)
+        return self.malformed(body, reason)
 
     def malformed(self, data: bytes, reason: str) -> ModelError:
         """Return the failure of an answer that cannot be read, with its first bytes."""
@@ -110,14 +135,22 @@ class Failures:
     def no_answer(self, stop_reason: str) -> ModelError:
         """Return the failure of an answer that came to its end and is none."""
         why: Failure = "refused" if stop_reason in _REFUSALS else "failed"
-        return self._error(why, f"an answer that says nothing, or broke off ({stop_reason})")
+        more = "allow it more tokens (max_tokens), then go on" if stop_reason in _TOO_SHORT else ""
+        said = f"an answer that says nothing, or broke off ({stop_reason})"
+        return self._error(why, said, advice=more)
 
-    def _error(self, why: Failure, said: Any, status: int | None = None) -> ModelError:
-        code = f" ({status})" if status is not None else ""
+    def _error(
+        self, why: Failure, said: Any, status: int | None = None, *, advice: str = ""
+    ) -> ModelError:
+        facts = [str(status)] if status is not None else []
+        facts += [f"request {self.request}"] if self.request else []
+        code = f" ({', '.join(facts)})" if facts else ""
         text = f"{self.model}: {self.host} {self._what(why)}{code}"
         quoted = self.quoted(_words(said))
         return ModelError(
-            f"{text}{f': {quoted}' if quoted else ''}; {self._advice(why)}", why=why, status=status
+            f"{text}{f': {quoted}' if quoted else ''}; {advice or self._advice(why)}",
+            why=why,
+            status=status,
         )
 
     def _what(self, why: Failure) -> str:
@@ -165,9 +198,14 @@ class Failures:
 
     def _unless_of_key(self, match: re.Match[str]) -> str:
         """Return a word, unless it shares eight letters in a row with the key."""
-        word, key = match[0], self.key or ""
-        shares = any(word[at : at + _KEY] in key for at in range(len(word) - _KEY + 1))
-        return "[key]" if shares else word
+        return "[key]" if self._shares(match[0]) else match[0]
+
+    def _shares(self, word: str) -> bool:
+        key = self.key or ""
+        return any(word[at : at + _KEY] in key for at in range(len(word) - _KEY + 1))
+
+    def _is_id(self, text: str) -> bool:
+        return bool(_REQUEST.fullmatch(text)) and not self._shares(text)
 
 
 def _why(status: int | None, said: Any) -> Failure:

@@ -11,7 +11,7 @@ from harken.formats import openai as messages
 from harken.formats.openai_stream import Decoder
 from harken.llm.base import Request
 from harken.llm.prices import Cost
-from harken.llm.remote import Endpoint, Import, Service, Vendor
+from harken.llm.remote import Endpoint, Import, Service, Vendor, host_of
 
 _OPENAI = Vendor(
     sdk="openai",
@@ -25,7 +25,8 @@ class OpenAIModel:
     """A model that is asked through the SDK of OpenAI: Ollama, vLLM, OpenRouter, ... by base URL.
 
     Parameters of a request are sent as they are (`max_completion_tokens`, `reasoning_effort`,
-    ...), also ones that the SDK does not know; one that is None is left out.
+    ...), also ones that the SDK does not know; one that is None is left out. To OpenAI itself
+    `max_tokens` goes as `max_completion_tokens`: the only name that its reasoning models take.
     """
 
     def __init__(
@@ -49,13 +50,26 @@ class OpenAIModel:
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
         """Answer. Raises ModelError; ConfigError where the SDK is not installed."""
-        return self._service.answer(body_of(self.model, request), Decoder(model=self.model))
+        body = body_of(self.model, request, self._service.endpoint)
+        return self._service.answer(body, Decoder(model=self.model))
 
 
-def body_of(model: str, request: Request) -> dict[str, Any]:
+def body_of(model: str, request: Request, endpoint: Endpoint | None = None) -> dict[str, Any]:
     """Return the whole body of a request; it asks for the usage at the end of the stream."""
-    body = messages.body_of(request.messages, request.tools, model=model)
+    endpoint = endpoint or Endpoint()
+    body = messages.body_of(
+        request.messages, request.tools, model=model, short_ids=endpoint.short_ids
+    )
     usage = {"include_usage": True}
-    parameters = {"stream_options": usage, **request.parameters, "model": model}
-    sent = {name: value for name, value in parameters.items() if value is not None}
-    return {**sent, **body, "stream": True}
+    parameters = {"stream_options": usage, **request.parameters}
+    if _is_openai(endpoint) and "max_tokens" in parameters:
+        limit = parameters.pop("max_tokens")
+        parameters.setdefault("max_completion_tokens", limit)
+    sent = endpoint.sent(parameters)
+    return {**sent, "model": model, **body, "stream": True}
+
+
+def _is_openai(endpoint: Endpoint) -> bool:
+    """Whether it is OpenAI itself: all its models take the new name of a parameter, not the old."""
+    host = host_of(endpoint.base_url or _OPENAI.base_url)
+    return host == "api.openai.com" or host.endswith(".api.openai.com")

@@ -29,6 +29,10 @@ class Provider:
     """The variable that holds the key by custom; None where none is needed."""
     api_key: str | None = field(default=None, repr=False)
     """The key; None where nobody looked for one, empty where none was found."""
+    omit: tuple[str, ...] = ()
+    """Parameters of a request that it refuses: they are never sent, whoever asks for them."""
+    short_ids: bool = False
+    """Whether it takes no ids of calls but such of nine letters and digits."""
 
     @property
     def extra(self) -> str:
@@ -67,7 +71,13 @@ _TABLE = [
         key_env="GEMINI_API_KEY",
     ),
     Provider(name="xai", base_url="https://api.x.ai/v1", key_env="XAI_API_KEY"),
-    Provider(name="mistral", base_url="https://api.mistral.ai/v1", key_env="MISTRAL_API_KEY"),
+    Provider(
+        name="mistral",
+        base_url="https://api.mistral.ai/v1",
+        key_env="MISTRAL_API_KEY",
+        omit=("stream_options",),  # a 422; the usage comes without it
+        short_ids=True,
+    ),
     Provider(name="deepseek", base_url="https://api.deepseek.com/v1", key_env="DEEPSEEK_API_KEY"),
     Provider(name="groq", base_url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY"),
     Provider(

@@ -39,6 +39,10 @@ _NO_PROXY = {"http://": None, "https://": None, "all://": None}
 _DRAIN_S = 0.1
 _LATE = "anyio._backends._asyncio"
 """What the SDKs would import in the first request, which a person waits for."""
+MAX_ERROR = 64 * 1024
+"""How many bytes are read of an answer that is an error, or no stream: its message stands first."""
+_ERROR_S = 10.0
+"""For how long the body of an error is read."""
 _UNWHOLE = frozenset({"error", "cancelled", "interrupted", "abort", "insufficient_system_resource"})
 """How an answer ends that is none: what a log says of failed calls, vLLM and DeepSeek of theirs."""
 
@@ -59,6 +63,18 @@ class Endpoint:
     """How often it is asked again where it is busy or cannot be reached."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent with each request, beside what the SDK sends."""
+    omit: tuple[str, ...] = ()
+    """Parameters that the service refuses: they are never sent."""
+    short_ids: bool = False
+    """Whether the service takes no ids of calls but such of nine letters and digits."""
+
+    def sent(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of a request's parameters that are sent: not what is None, or refused."""
+        return {
+            name: value
+            for name, value in parameters.items()
+            if value is not None and name not in self.omit
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +121,7 @@ class Service:
         self.endpoint = endpoint
         self.failures = Failures(
             model=name,
-            host=_host(endpoint.base_url or vendor.base_url),
+            host=host_of(endpoint.base_url or vendor.base_url),
             key=endpoint.api_key,
             key_name=endpoint.key_name,
             timeout_s=endpoint.timeout_s,
@@ -127,6 +143,7 @@ class Service:
         after its `Finish`, which says what it used; ConfigError where the SDK is not installed.
         """
         is_silent, says_nothing = True, True
+        failures, begun = self.failures, bytearray()
         try:
             client = await self._clients.client()
             stream = await client.post(
@@ -136,44 +153,27 @@ class Service:
                 stream=True,
                 stream_cls=self._sdk().AsyncStream[object],
             )
-            async with aclosing(_events(stream.response, decoder)) as events:
+            failures = failures.about(stream.response.headers)
+            async with aclosing(_events(stream.response, decoder, begun)) as events:
                 async for event in events:
                     is_silent = False
-                    for chunk in self._read(event, decoder):
+                    for chunk in _read(event, decoder, failures):
                         says_nothing = says_nothing and isinstance(chunk, ThinkingDelta)
                         yield chunk
             kind = stream.response.headers.get("content-type", "")
             if is_silent and "event-stream" not in kind:
-                raise self.failures.malformed(b"", f"no stream of events, but {kind or 'nothing'}")
+                raise failures.unstreamed(bytes(begun), kind)
         except (ModelError, ConfigError):
             raise
         except Exception as error:  # noqa: BLE001 - the border: whatever an SDK raises is told
             if decoder.finish() is None:  # else all is said, and only the goodbye was lost
-                raise self.failures.of(error) from None
+                raise failures.of(error) from None
         finish = decoder.finish()
         if finish is None:
-            raise self.failures.cut_off()
+            raise failures.cut_off()
         yield finish if decoder.unusual else self._priced(finish, asked=body["model"])
         if says_nothing or finish.stop_reason in _UNWHOLE:
-            raise self.failures.no_answer(finish.stop_reason)
-
-    def _read(self, event: ServerEvent, decoder: Decoder) -> Iterable[Chunk]:
-        """Return the chunks of an event. Raises ModelError where it tells of a failure."""
-        try:
-            value = event.data.decode() if event.data == b"[DONE]" else codec.decode(event.data)
-        except ValueError:
-            if event.name == "error":
-                raise self.failures.told(event.data.decode("utf-8", "replace")) from None
-            raise self.failures.malformed(event.data, "an event that is no JSON") from None
-        if isinstance(value, dict):
-            if value.get("error"):
-                raise self.failures.told(value["error"])
-            if event.name == "error" or value.get("object") == "error":
-                raise self.failures.told(value)
-        try:
-            return [*decoder.chunks(value)]
-        except ValueError as error:
-            raise self.failures.malformed(event.data, str(error)) from None
+            raise failures.no_answer(finish.stop_reason)
 
     def _priced(self, finish: Finish, *, asked: str) -> Finish:
         """Return the end of an answer with what it cost.
@@ -230,7 +230,7 @@ class Service:
             default_headers=endpoint.headers,
             http_client=sdk.DefaultAsyncHttpxClient(
                 timeout=timeout,
-                event_hooks={"response": [_not_too_patient]},
+                event_hooks={"response": [_not_too_patient, _not_too_long]},
                 follow_redirects=False,
                 mounts=_NO_PROXY if _is_here(base_url) else {},
             ),
@@ -285,18 +285,25 @@ class _Clients:
             await client.close()
 
 
-async def _events(response: Any, decoder: Decoder) -> AsyncGenerator[ServerEvent]:
+async def _events(response: Any, decoder: Decoder, begun: bytearray) -> AsyncGenerator[ServerEvent]:
     """Yield the events of an answer, then close it.
 
-    After the last event nothing is waited for, but what comes at once is read: only a connection
-    that was read to its end can be used again.
+    Where it is no stream, its beginning is added to `begun`: it may tell of an error. After the
+    last event nothing is waited for, but what comes at once is read: only a connection that was
+    read to its end can be used again.
     """
     reader = EventReader()
+    is_silent, is_stream = True, "event-stream" in response.headers.get("content-type", "")
     try:
         async with aclosing(response.aiter_bytes()) as pieces:
             async for piece in pieces:
                 for event in reader.feed(piece):
+                    is_silent = False
                     yield event
+                if is_silent and not is_stream and len(begun) <= MAX_ERROR:
+                    begun += piece
+                elif is_silent and begun.lstrip().startswith((b"{", b"[", b"<")):
+                    return  # JSON or a page, which is not read to an end that may never come
                 if decoder.ended:
                     with suppress(Exception):
                         async with asyncio.timeout(_DRAIN_S):
@@ -306,6 +313,25 @@ async def _events(response: Any, decoder: Decoder) -> AsyncGenerator[ServerEvent
             yield event
     finally:
         await response.aclose()
+
+
+def _read(event: ServerEvent, decoder: Decoder, failures: Failures) -> Iterable[Chunk]:
+    """Return the chunks of an event. Raises ModelError where it tells of a failure."""
+    try:
+        value = event.data.decode() if event.data == b"[DONE]" else codec.decode(event.data)
+    except ValueError:
+        if event.name == "error":
+            raise failures.told(event.data.decode("utf-8", "replace")) from None
+        raise failures.malformed(event.data, "an event that is no JSON") from None
+    if isinstance(value, dict):
+        if value.get("error"):
+            raise failures.told(value["error"])
+        if event.name == "error" or value.get("object") == "error":
+            raise failures.told(value)
+    try:
+        return [*decoder.chunks(value)]
+    except ValueError as error:
+        raise failures.malformed(event.data, str(error)) from None
 
 
 async def _not_too_patient(response: Any) -> None:
@@ -320,6 +346,24 @@ async def _not_too_patient(response: Any) -> None:
         response.headers["x-should-retry"] = "false"
 
 
+async def _not_too_long(response: Any) -> None:
+    """Keep an SDK from reading the body of an error to its end, which may never come.
+
+    What has arrived when the connection breaks, or in ten seconds, is what it says.
+    """
+    if response.status_code < 300:
+        return
+    body = bytearray()
+    with suppress(Exception):
+        async with asyncio.timeout(_ERROR_S), aclosing(response.aiter_bytes()) as pieces:
+            async for piece in pieces:
+                body += piece
+                if len(body) > MAX_ERROR:
+                    break
+    await response.aclose()
+    response._content = bytes(body)  # noqa: SLF001 - where `aread` puts it; there is no other way
+
+
 def _is_here(url: str) -> bool:
     try:
         return is_loopback(urlsplit(url).hostname or "")
@@ -327,7 +371,7 @@ def _is_here(url: str) -> bool:
         return False
 
 
-def _host(url: str) -> str:
+def host_of(url: str) -> str:
     """Return the host of a URL, without what stands before it of a user."""
     try:
         host = urlsplit(url).netloc

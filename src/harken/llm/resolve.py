@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from harken.errors import ConfigError
@@ -61,8 +62,17 @@ def _of_provider(name: str, model: str, provider: Provider, cost: Cost) -> Model
     from harken.llm.remote import Endpoint  # noqa: PLC0415 - models in files need none of it
 
     _check_key(provider)
+    if find_spec(provider.extra) is None:
+        raise ConfigError(
+            f"{provider.name} needs the package {provider.extra}: "
+            f"pip install 'harken[{provider.extra}]'"
+        )
     endpoint = Endpoint(
-        base_url=provider.base_url, api_key=provider.api_key, key_name=provider.key_env
+        base_url=provider.base_url,
+        api_key=provider.api_key,
+        key_name=provider.key_env,
+        omit=provider.omit,
+        short_ids=provider.short_ids,
     )
     if provider.protocol == "anthropic":
         from harken.llm.anthropic import AnthropicModel  # noqa: PLC0415 - as above

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ from harken.world.user import User
 
 Function: TypeAlias = Callable[..., Any]
 _PARTS = (TextPart, ImagePart, OtherPart)
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""The names that all providers take: another one fails every request with that tool in it."""
 
 SubjectKind: TypeAlias = Literal["text", "path", "command"]
 """How permission rules match what a call is about: as it is, as a path, as a shell command."""
@@ -44,11 +47,17 @@ class Caller:
     """How a cause names the call: `msg_003`, or `msg_003.call_abc`."""
     user: User | None = None
     """Whom a tool may ask; None where there is nobody. What is asked and answered is logged."""
+    keeps: Callable[[str], bool] | None = None
+    """Says of a path whether a rule keeps it from this call, though the call as such may run: a
+    tool that finds paths leaves it out. None: no rule does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Something a model may call. Made from a function by `tool`."""
+    """Something a model may call. Made from a function by `tool`.
+
+    Raises TypeError for a name that not all providers take.
+    """
 
     name: str
     description: str
@@ -68,10 +77,18 @@ class Tool:
     """The argument that says what a call is about; permission rules match it."""
     subject_kind: SubjectKind = "text"
     edits_files: bool = False
-    """All that it changes is files below the world's folder."""
+    """All that it changes is files below the world's folder. Rules that deny or ask `edit` or
+    `write` hold for it, too."""
+    shows_files: bool = False
+    """It shows what is in files. Rules that deny or ask `read` hold for it, too."""
     preview: Callable[..., Awaitable[str]] | None = None
     """Takes what the function takes and says what it would do: a diff, a plan. May fail; the agent
     reads why, whatever it may not read."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            expected = "of at most 64 of a-z, A-Z, 0-9, _ and -"
+            raise TypeError(f"{self.name!r} is no name {expected}: pass one to tool(name=...)")
 
     def guarded(
         self,
@@ -79,6 +96,7 @@ class Tool:
         by: str | None = None,
         kind: SubjectKind | None = None,
         edits_files: bool = False,
+        shows_files: bool = False,
         preview: Callable[..., Awaitable[str]] | None = None,
     ) -> Tool:
         """Return the tool with what permission rules match (`by`), and what a user is shown.
@@ -92,8 +110,18 @@ class Tool:
             subject=by,
             subject_kind=kind or ("path" if is_path else "text"),
             edits_files=edits_files,
+            shows_files=shows_files,
             preview=preview,
         )
+
+    @property
+    def held_as(self) -> Sequence[str]:
+        """The tools whose rules that deny or ask hold for it: itself, and those that do the same.
+
+        Who says that `edit` may not change a file does not mean that `write` may.
+        """
+        editing = ("edit", "write") if self.edits_files else ()
+        return (self.name, *editing, *(("read",) if self.shows_files else ()))
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,10 @@ class World:
             raise BadArguments(f"there is no tool {action.name!r}")
         arguments = parse(action.name, action.arguments)
         if self.permissions is not None:
-            await self.permissions.check(tool, tool.check(arguments), caller, self.folder)
+            checked = tool.check(arguments)
+            await self.permissions.check(tool, checked, caller, self.folder)
+            wish = Wish.of(tool, checked, caller, self.folder)
+            caller = replace(caller, keeps=self.permissions.keeps(wish))
         async with nullcontext() if tool.reads_only else self.changing():
             caller.agent.session.settle()  # all that led to what happens now is safe
             content = await tool.run(arguments, caller)

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from harken.cli.screen.activity import MOST, Activity
-from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded, plain_lines, whole
+from harken.cli.screen.activity import FEWEST, Activity
+from harken.cli.screen.calls import (
+    FOLDED,
+    LONGEST_LINE,
+    call_text,
+    change_lines,
+    folded,
+    plain_lines,
+    whole,
+)
 from harken.core.chunks import CallDelta, Finish, TextDelta, ThinkingDelta
 from harken.core.events import AgentMoved, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import USER, AgentId, MessageId
@@ -66,6 +74,15 @@ def test_a_result_is_its_first_lines_and_how_many_more_there_are() -> None:
     assert (len(just.lines), just.more) == (FOLDED + 1, 0)  # a note would take as much room
 
 
+def test_a_long_line_is_cut_and_counted_as_one_that_is_not_whole() -> None:
+    result = folded("short\n" + "x" * 100_000)
+    assert [len(line) for line in texts(result.lines)] == [5, LONGEST_LINE]
+    assert result.more == 1
+    changed = change_lines('{"old_string": "a", "new_string": "%s"}' % ("b" * 5000))
+    assert max(map(len, texts(changed))) <= LONGEST_LINE
+    assert texts(changed)[-1] == "… 1 more line of the change"
+
+
 def test_a_failure_is_red_and_an_empty_result_is_nothing() -> None:
     assert folded("Error: no", is_error=True).lines == [[("red", "Error: no")]]
     assert folded("").lines == []
@@ -112,9 +129,9 @@ def result(call: str) -> TranscriptEntry:
     return TranscriptEntry(agent_id=MAIN, role="tool", tool_call_id=call, name=call)
 
 
-def shown(activity: Activity, now: float = 10.0, **options: tuple[str, ...]) -> list[str]:
+def shown(activity: Activity, now: float = 10.0, asking: tuple[str, ...] = ()) -> list[str]:
     names = {MAIN: "main", ANN: "Ann"}
-    lines = activity.lines(lambda id_: names.get(id_, id_), now, **options)
+    lines = activity.lines(lambda id_: names.get(id_, id_), now, asking=asking)
     return [text[2:] for text in texts(lines)]
 
 
@@ -160,9 +177,11 @@ def test_the_user_is_never_busy() -> None:
 
 def test_of_many_agents_some_are_shown() -> None:
     activity = Activity()
-    for number in range(MOST + 3):
+    for number in range(FEWEST + 3):
         activity.hear(request(AgentId(f"a{number}")), 9.5)
     assert shown(activity)[-1] == "… and 3 more agents"
+    assert len(activity.lines(str, 10.0, most=2)) == FEWEST + 1
+    assert len(activity.lines(str, 10.0, most=FEWEST + 3)) == FEWEST + 3  # where there is room
 
 
 def test_what_was_only_read_is_not_shown_but_what_is_short() -> None:

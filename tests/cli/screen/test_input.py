@@ -123,6 +123,13 @@ def test_a_long_paste_is_a_mark_until_it_is_sent() -> None:
     assert pastes.unfold(text) == f"see {lines} and {word}"
 
 
+def test_the_mark_of_a_paste_is_not_kept_for_other_chats(tmp_path: Path) -> None:
+    history = PrivateHistory(tmp_path / "history")
+    history.append_string(f"read {Pastes().fold('line' * 1000)}")
+    assert history.get_strings() == ["read [paste 1: 4000 characters]"]
+    assert [*PrivateHistory(tmp_path / "history").load_history_strings()] == []
+
+
 def test_a_mark_that_somebody_typed_stays_as_it_is() -> None:
     for text in ("[paste 1: 3 lines]", "[paste 0: 1 lines]", "[paste 999999999999: 3 lines]"):
         assert Pastes().unfold(text) == text

@@ -41,6 +41,8 @@ def leave_after(*keys: str, text: str = "", wanted_: Wanted | None = None) -> Le
         for key in keys:
             if key == "back":
                 question.back()
+            elif key == "\r":
+                question.confirm()
             else:
                 question.press(key)
         if text:
@@ -61,8 +63,8 @@ def leave_after(*keys: str, text: str = "", wanted_: Wanted | None = None) -> Le
     [
         ("y", "", Leave(allowed=True)),
         ("n", "", Leave(allowed=False)),
-        ("a1", "", Leave(allowed=True, rule="bash(ls)")),
-        ("a2", "", Leave(allowed=True, rule="bash(*)")),
+        ("a1\r", "", Leave(allowed=True, rule="bash(ls)")),
+        ("a12\r", "", Leave(allowed=True, rule="bash(*)")),
         ("e", "use ls -l", Leave(allowed=False, reason="use ls -l")),
     ],
 )
@@ -70,7 +72,9 @@ def test_each_choice_has_its_key(keys: str, text: str, leave: Leave) -> None:
     assert leave_after(*keys, text=text) == leave
 
 
-@pytest.mark.parametrize("keys", ["", "q", "Y", " ", "\r", "a0", "a3", "ax", "²", "1"])
+@pytest.mark.parametrize(
+    "keys", ["", "q", "Y", " ", "\r", "a0\r", "a3\r", "ax\r", "²", "1", "a\r", "a1"]
+)
 def test_a_key_that_is_no_choice_allows_nothing(keys: str) -> None:
     assert leave_after(*keys) is None
 
@@ -78,10 +82,11 @@ def test_a_key_that_is_no_choice_allows_nothing(keys: str) -> None:
 def test_there_is_a_way_back_from_a_choice() -> None:
     assert leave_after("a", "back", "n") == Leave(allowed=False)
     assert leave_after("e", "back", "y") == Leave(allowed=True)
+    assert leave_after("a", "1", "back", "a", "\r") is None  # the number is forgotten, too
 
 
 def test_where_no_rule_is_offered_there_is_no_always() -> None:
-    assert leave_after("a", "1", wanted_=wanted(rules=())) is None
+    assert leave_after("a", "1", "\r", wanted_=wanted(rules=())) is None
 
 
 def test_an_empty_reason_is_none() -> None:
@@ -182,3 +187,10 @@ def test_a_question_counts_when_the_user_has_stopped_typing() -> None:
         assert armed[0] - began > 0.4
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("preview", ["safe " * 1000 + "; rm", "one\ntwo\n" + "x" * 10_000])
+def test_a_long_line_says_that_it_is_not_all_there(preview: str) -> None:
+    text = shown(wanted(preview=preview))
+    assert "… 1 more line, v shows all\n" in text
+    assert len(text.splitlines()) <= 12

@@ -11,7 +11,7 @@ from harken.cli.screen.ink import Ink
 from harken.cli.screen.piece import Prose, Rows, note
 from harken.cli.screen.printer import Printer
 from harken.cli.screen.stream import Stream
-from harken.cli.screen.telling import prose, rewritten, thought
+from harken.cli.screen.telling import PROMPT_LINES, prose, rewritten, thought
 from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.errors import ModelError
@@ -52,6 +52,23 @@ def test_a_call_is_told_with_its_result(tmp_path: Path) -> None:
     assert heard.again() == [*heard.lines, "Done."]
 
 
+def test_of_a_long_prompt_the_beginning_is_told(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=["Thanks."]))
+    heard = Heard(one)
+    one.ask("read this\n" + "line\n" * 1000)
+    assert len(heard.lines) == PROMPT_LINES + 1
+    assert heard.lines[-1] == "  … 972 more lines (/show 3)"
+
+
+def test_of_a_long_line_that_a_subagent_says_the_beginning_is_told(tmp_path: Path) -> None:
+    made = call("task", name="Ann", instructions="You are Ann.", user_prompt="talk")
+    one = stage(tmp_path, play(main=[calls(made), "Done."], Ann=["word " * 1000]))
+    heard = Heard(one)
+    one.ask("go")
+    assert max(map(len, heard.lines)) < 500
+    assert any("… 1 more line (/show" in line for line in heard.lines)
+
+
 def test_what_failed_is_told(tmp_path: Path) -> None:
     one = stage(tmp_path, play(main=[calls(call("brew", what="x")), "Oh."]))
     heard = Heard(one)
@@ -82,7 +99,6 @@ def test_a_subagent_is_born_speaks_acts_and_ends_below_the_call_that_made_it(
     assert heard.lines == [
         "› go",
         "● task(Ann: Tea?)",
-        "  + Ann",
         "  Ann: Let me see.",
         "  ● Ann look()",
         "    tea",
@@ -95,6 +111,16 @@ def test_a_subagent_is_born_speaks_acts_and_ends_below_the_call_that_made_it(
         "● terminate(Ann)",
         "  Terminated subagent: Ann",
     ]
+    assert heard.again() == [*heard.lines, "Done."]
+
+
+def test_a_birth_is_told_where_the_line_above_does_not_say_it(tmp_path: Path) -> None:
+    both = calls(call("task", name="Ann", prompt="Tea?"), call("task", name="Bob", prompt="Milk?"))
+    one = stage(tmp_path, play(main=[both, "Done."], Ann=["Tea."], Bob=["Milk."]))
+    heard = Heard(one)
+    one.ask("go")
+    assert heard.lines[1:4] == ["● task(Ann: Tea?)", "● task(Bob: Milk?)", "  + Ann"]
+    assert "  + Bob" in heard.lines
     assert heard.again() == [*heard.lines, "Done."]
 
 

@@ -171,6 +171,34 @@ def test_what_is_asked_often_is_drawn_at_once_and_then_once_a_frame() -> None:
     asyncio.run(act())
 
 
+def test_words_that_come_do_not_wait_for_a_beat_of_the_clock() -> None:
+    assert how_often_drawn(Pace.beat, Pace.ask) == [1, 2]
+
+
+def test_a_beat_draws_nothing_where_something_was_just_drawn_or_soon_is() -> None:
+    assert how_often_drawn(Pace.ask, Pace.beat, Pace.ask, Pace.beat) == [1, 1, 1, 1]
+
+
+def test_beats_alone_are_all_drawn() -> None:
+    assert how_often_drawn(Pace.beat, Pace.beat) == [1, 2]
+
+
+def how_often_drawn(*steps: Callable[[Pace], None]) -> list[int]:
+    """Return how often was drawn until after each step; all are within one frame."""
+
+    async def act() -> list[int]:
+        drawn: list[None] = []
+        counts: list[int] = []
+        pace = Pace(lambda: drawn.append(None), frame_s=60)
+        for step in steps:
+            step(pace)
+            await asyncio.sleep(0.001)
+            counts.append(len(drawn))
+        return counts
+
+    return asyncio.run(act())
+
+
 def test_a_failure_says_what_why_and_how_to_go_on() -> None:
     lines = drawn([failure(ModelError("too\nmany\x1b", why="rate_limit", status=429))])
     assert lines == [

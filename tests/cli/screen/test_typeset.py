@@ -41,6 +41,13 @@ def test_markdown_is_shown_as_people_expect_it(text: str, rows: str) -> None:
     assert plain(text) == rows
 
 
+def test_a_table_that_is_too_wide_loses_nothing() -> None:
+    path = "".join(f"folder{number}/" for number in range(10))
+    drawn = plain(f"| file | what |\n|---|---|\n| {path} | tea |", 40)
+    assert "…" not in drawn
+    assert path in "".join(row.removesuffix("tea").strip() for row in drawn.splitlines())
+
+
 @given(
     st.text(alphabet="ab \n#*`|-[]()<>&;x1_~!\\\x1b\x9b\u202e日", max_size=80), st.integers(2, 40)
 )

@@ -1,11 +1,13 @@
 """The hook that tells an agent which of the files that it knows were changed."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from harken import Runtime
 from harken.agents.changed_files import ChangedFiles, words
+from harken.world.files.known import KnownFiles
 from tests.agent_kit import Stage, call, calls, check_log, play
 from tests.unit.world.files.knowing import filing, read, world, write
 
@@ -55,6 +57,24 @@ def test_a_change_during_a_turn_is_told_with_the_next_result(tmp_path: Path, fil
     one.ask("Go.")
     assert len(heard_of_changes(one)) == 1
     assert "a.txt (gone)" in heard_of_changes(one)[0]
+
+
+def test_files_are_looked_at_once_a_question(tmp_path: Path, file: Path) -> None:
+    class Counted(KnownFiles):
+        looks = 0
+
+        def changed(self, agent: object) -> Mapping[str, str | None]:
+            self.looks += 1
+            return super().changed(agent)
+
+    one = watched(tmp_path, main=[calls(read("a.txt")), "Read.", "I see."])
+    known = one.runtime.world.known = Counted(file.parent)
+    one.ask("Read it.")
+    file.write_text("two\n")
+    before = known.looks
+    one.ask("Go on.")
+    assert len(heard_of_changes(one)) == 1
+    assert known.looks == before + 1
 
 
 @pytest.mark.req("S4-42")

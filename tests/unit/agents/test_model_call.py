@@ -104,6 +104,14 @@ def test_a_stream_without_an_end_is_a_failure_that_keeps_what_arrived(tmp_path: 
     assert one.rows(role="assistant") == []
 
 
+def test_a_failed_answer_keeps_its_thinking_and_its_text(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=[[ThinkingDelta("hm"), TextDelta("I was")]]))
+    with pytest.raises(ModelError, match="cut off"):
+        one.ask("hello")
+    [response] = one.rows(event_type="llm_response")
+    assert response["partial"] == "[thinking]\nhm\n[answer]\nI was"
+
+
 def test_a_stream_cut_off_in_a_call_runs_nothing(tmp_path: Path) -> None:
     cut = [CallDelta(0, '{"a": 1}', "c1", "add")]
     one = stage(tmp_path, play(main=[cut]), tools=TOOLS)
@@ -256,6 +264,8 @@ def test_a_cancelled_answer_without_text_leaves_no_entry(
     assert one.rows(role="assistant") == []
     [response] = one.rows(event_type="llm_response")
     assert response["stop_reason"] == "cancelled"
+    thought = any(isinstance(chunk, ThinkingDelta) for chunk in chunks)
+    assert response.get("partial") == ("[thinking]\nLet me see" if thought else None)
     assert one.again(play(main=["Three."])).ask() == "Three."
     check_log(one.log)
 
@@ -267,6 +277,8 @@ def test_a_cancelled_answer_keeps_its_text_and_drops_what_is_half(tmp_path: Path
     [said] = one.rows(role="assistant")
     assert said["content"] == "I add."
     assert "tool_calls" not in said
+    [response] = one.rows(event_type="llm_response")
+    assert response["partial"] == "[thinking]\nhm"  # the text is in the entry
 
 
 @pytest.mark.req("S0-32")

@@ -28,11 +28,12 @@ def test_whatever_the_context_anthropic_takes_the_body(context: list[Message]) -
     body = anthropic.marked(anthropic.body_of(context, TOOLS))
     json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     checks.check_anthropic(body)
+    assert anthropic.lacks_thinking(body) in (True, False)
 
 
-@given(ODD_CONTEXT)
-def test_whatever_the_context_openai_takes_the_body(context: list[Message]) -> None:
-    body = openai.body_of(context, TOOLS, model="m")
+@given(ODD_CONTEXT, st.booleans())
+def test_whatever_the_context_openai_takes_the_body(context: list[Message], short: bool) -> None:
+    body = openai.body_of(context, TOOLS, model="m", short_ids=short)
     json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     checks.check_openai(body)
 

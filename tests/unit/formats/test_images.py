@@ -9,9 +9,15 @@ import pytest
 from harken.core.messages import ImagePart, TextPart
 from harken.formats.images import MAX_BASE64, sendable
 from tests.unit.formats.contexts import GIF, PNG
+from tests.unit.formats.pictures import gif, jpeg, png, webp
 
-JPEG = base64.b64encode(b"\xff\xd8\xff\xe0" + b"\0" * 20).decode()
-WEBP = base64.b64encode(b"RIFF\x24\0\0\0WEBPVP8 ").decode()
+
+def base64_of(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+JPEG = base64_of(jpeg(30, 20))
+WEBP = base64_of(webp(b"VP8 ", 30, 20))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +64,22 @@ def test_of_what_no_provider_reads_there_is_a_note(image: ImagePart) -> None:
     assert isinstance(note, TextPart)
     assert note.text.startswith("[an image")
     assert "\n" not in note.text
+
+
+@pytest.mark.parametrize("image", [png(30, 20), gif(30, 20), jpeg(30, 20), webp(b"VP8L", 30, 20)])
+def test_an_image_that_is_cut_is_not_sent(image: bytes) -> None:
+    """A provider refuses it, and with it every later request of the conversation."""
+    for size in (len(image) // 2, len(image) - 8):
+        note = sendable(ImagePart("image/x", base64_of(image[:size])))
+        assert note == TextPart("[an image (image/x) that cannot be shown]")
+
+
+@pytest.mark.parametrize(("width", "sent"), [(8000, True), (8001, False)])
+def test_an_image_of_too_many_pixels_is_not_sent(width: int, sent: bool) -> None:
+    for image in (png(width, 1), jpeg(1, width), webp(b"VP8X", width, 1)):
+        shown = sendable(ImagePart(None, base64_of(image)))
+        assert isinstance(shown, ImagePart) is sent
+        assert sent or "8001" in repr(shown)
 
 
 def test_an_image_that_is_too_large_is_not_sent() -> None:

@@ -10,7 +10,7 @@ import pytest
 from harken.core.messages import Message, ThinkingPart
 from harken.errors import Failure, ModelError
 from tests.agent_kit import Stage, check_log, run, stage
-from tests.provider.server import HANG, Answer, Provider, as_json
+from tests.provider.server import HANG, STREAM, Answer, Provider, as_json
 from tests.provider.wire import KEY, WIRES, Wire
 
 pytestmark = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
@@ -85,6 +85,16 @@ FAULTS: dict[str, tuple[Failure, int | None, Make]] = {
     ),
     "no stream": ("malformed", None, lambda w: Answer([b"<html>Welcome</html>"], 200, HTML)),
     "no stream but JSON": ("malformed", None, lambda w: as_json({"hello": "world"})),
+    "an error instead of a stream": (
+        "rate_limit",
+        429,
+        lambda w: as_json({"error": {"message": "no credit left", "code": 429}}),
+    ),
+    "an error of another shape instead of a stream": (
+        "refused",
+        400,
+        lambda w: as_json({"object": "error", "message": "too odd", "code": 400}),
+    ),
     "an error of another shape": (
         "refused",
         400,
@@ -131,6 +141,60 @@ def test_a_fault_is_told_in_one_line_and_the_session_goes_on(
     assert ends[0] == "error"
     assert len(ends) == 2
     check_log(play.log)
+
+
+ENDLESS = [b'{"error":{"message":"too odd"},"more":"', *[b"x" * 65536] * 400, "hang"]
+
+
+@pytest.mark.parametrize(("status", "why"), [(400, "refused"), (200, "malformed")])
+def test_an_endless_error_is_read_up_to_a_bound(
+    tmp_path: Path, wire: Wire, status: int, why: str
+) -> None:
+    endless = Answer(ENDLESS, status, {"content-type": "application/json"})  # type: ignore[arg-type]
+    with Provider([endless]) as provider, pytest.raises(ModelError) as failed:
+        stage(tmp_path, wire.model(provider)).ask("Who is it?")
+    assert failed.value.why == why
+    assert len(str(failed.value)) < 500
+
+
+def test_an_answer_of_another_type_is_a_stream_all_the_same(tmp_path: Path, wire: Wire) -> None:
+    """Also where its first event is long, and comes in pieces."""
+    events = [b": " + b"x" * 200_000, b"\n", *wire.events("It is Jill.")]
+    with Provider([Answer(events, 200, {"content-type": "text/plain"})]) as provider:
+        assert stage(tmp_path, wire.model(provider)).ask("Who is it?") == "It is Jill."
+
+
+def test_an_error_whose_body_breaks_off_is_told_all_the_same(tmp_path: Path, wire: Wire) -> None:
+    broken = Answer([b"it is ", "cut"], 403)
+    with Provider([broken]) as provider, pytest.raises(ModelError, match="it is") as failed:
+        stage(tmp_path, wire.model(provider)).ask("Who is it?")
+    assert failed.value.why == "auth"
+
+
+@pytest.mark.parametrize("name", ["request-id", "x-request-id"])
+def test_an_error_names_the_request_so_that_it_can_be_found_there(
+    tmp_path: Path, wire: Wire, name: str
+) -> None:
+    refused = wire.error(400, "too odd", **{name: "req_011CS"})
+    later = Answer([wire.error_event("Overloaded")], 200, {**STREAM, name: "req_02"})
+    odd = wire.error(400, "too odd", **{name: f"no id, but {KEY}"})
+    with Provider([refused, later, odd]) as provider:
+        play = stage(tmp_path, wire.model(provider))
+        with pytest.raises(ModelError, match=r"\(400, request req_011CS\): too odd; "):
+            play.ask("Who is it?")
+        with pytest.raises(ModelError, match=r"\(request req_02\)"):
+            play.ask("So?")
+        with pytest.raises(ModelError, match=r"\(400\): too odd; "):
+            play.ask("So?")
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "length"])
+def test_an_answer_that_had_too_few_tokens_advises_more(
+    tmp_path: Path, wire: Wire, reason: str
+) -> None:
+    short, more = wire.answer(THOUGHT, stop_reason=reason), r"; allow it more tokens \(max_tokens\)"
+    with Provider([short]) as provider, pytest.raises(ModelError, match=more):
+        stage(tmp_path, wire.model(provider)).ask("Who is it?")
 
 
 @pytest.mark.req("D-06")

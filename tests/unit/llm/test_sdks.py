@@ -15,6 +15,7 @@ from typing import Any
 import blake3
 import msgspec
 import pytest
+import yaml
 
 import harken
 from harken.errors import ConfigError
@@ -96,21 +97,40 @@ def test_nothing_of_the_environment_goes_to_a_server_of_this_machine(sdk: str, k
 @pytest.mark.parametrize(("sdk", "kind"), MODELS)
 def test_without_the_sdk_all_else_works(tmp_path: Path, sdk: str, kind: str) -> None:
     """In a Python that has nothing but what Harken itself needs."""
-    for package in (msgspec, blake3):
-        folder = Path(str(package.__file__)).parent
-        (tmp_path / folder.name).symlink_to(folder)
-    source = Path(str(harken.__file__)).parents[1]
-    program = (
-        f"import sys; sys.path += {[str(source), str(tmp_path)]}\n"
+    out = without_sdks(
+        tmp_path,
         f"from harken.llm.{sdk} import {kind}\n"
-        f"from harken.errors import ConfigError\n"
         f"model = {kind}('x', 'y')\n"
         f"try: model.warm_up()\n"
-        f"except ConfigError as error: print(error)\n"
+        f"except ConfigError as error: print(error)\n",
     )
-    command = [sys.executable, "-S", "-E", "-c", program]
+    assert f"pip install 'harken[{sdk}]'" in out
+
+
+@pytest.mark.parametrize(("sdk", "kind"), MODELS)
+def test_a_model_whose_sdk_is_missing_is_not_resolved(tmp_path: Path, sdk: str, kind: str) -> None:
+    out = without_sdks(
+        tmp_path,
+        f"from harken.llm.resolve import resolve_model\n"
+        f"from harken.llm.providers import Provider\n"
+        f"one = Provider(name='one', protocol='{sdk}', base_url='http://127.0.0.1:1')\n"
+        f"try: resolve_model('one/m', providers={{'one': one}})\n"
+        f"except ConfigError as error: print(error)\n",
+    )
+    assert out == f"one needs the package {sdk}: pip install 'harken[{sdk}]'\n"
+
+
+def without_sdks(folder: Path, program: str) -> str:
+    """Run a program where no SDK is installed; return what it printed."""
+    for package in (msgspec, blake3, yaml):
+        there = Path(str(package.__file__)).parent
+        (folder / there.name).symlink_to(there)
+    source = Path(str(harken.__file__)).parents[1]
+    paths = f"import sys; sys.path += {[str(source), str(folder)]}\n"
+    errors = "from harken.errors import ConfigError\n"
+    command = [sys.executable, "-S", "-E", "-c", paths + errors + program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert f"pip install 'harken[{sdk}]'" in done.stdout
+    return done.stdout
 
 
 @pytest.mark.parametrize(("sdk", "kind"), MODELS)

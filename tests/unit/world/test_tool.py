@@ -100,6 +100,14 @@ def test_a_tool_may_have_another_name_than_its_function() -> None:
         ran(_add, b=1)
 
 
+@pytest.mark.parametrize("name", ["mcp.x/read", "read file", "öffne", "n" * 65, "read\n"])
+def test_a_name_that_a_provider_refuses_is_refused_when_the_tool_is_made(name: str) -> None:
+    """Else every request would fail, or calls would come under a name that nobody has."""
+    with pytest.raises(TypeError, match="is no name of at most 64 of a-z"):
+        tool(name=name)(lambda: "x")
+    assert tool(name="mcp-x_read")(lambda: "x").name == "mcp-x_read"
+
+
 def test_an_argument_needs_a_type() -> None:
     with pytest.raises(TypeError, match="untyped: argument x needs a type"):
 

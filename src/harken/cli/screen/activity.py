@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from harken.cli.screen.calls import call_text
 from harken.cli.screen.styled import Line, clean, shorten
-from harken.cli.tally import tokens_text
+from harken.cli.tally import CHARACTERS_A_TOKEN, tokens_text
 from harken.core.chunks import CallDelta, Chunk, TextDelta, ThinkingDelta
 from harken.core.events import AgentMoved, Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import USER, AgentId
@@ -15,9 +15,8 @@ from harken.core.messages import FunctionCall
 from harken.world.tool import Tool
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-MOST = 6
-"""How many agents are shown."""
-_CHARACTERS_A_TOKEN = 4
+FEWEST = 6
+"""How many agents are shown at least, where so many are busy; more where there is room."""
 
 
 @dataclass(slots=True)
@@ -99,10 +98,15 @@ class Activity:
         self.agents.clear()
 
     def lines(
-        self, name: Callable[[AgentId], str], now: float, *, asking: Collection[str] = ()
+        self,
+        name: Callable[[AgentId], str],
+        now: float,
+        *,
+        asking: Collection[str] = (),
+        most: int = FEWEST,
     ) -> list[Line]:
         """Return a line for each busy agent, under its `name`; those `asking` wait for the user."""
-        shown = list(self.agents.items())[:MOST]
+        shown = list(self.agents.items())[: max(most, FEWEST)]
         called = [shorten(clean(name(agent)), 20) for agent, _ in shown]
         waiting = [name(agent) in asking for agent, _ in shown]
         width = max(map(len, called), default=0)
@@ -131,5 +135,5 @@ def _state(doing: Doing, now: float) -> str:
     elapsed = max(now - doing.since, 0)
     notes = [f"{elapsed:.0f}s"] if elapsed >= 1 else []
     if doing.characters:
-        notes.append(f"~{tokens_text(doing.characters // _CHARACTERS_A_TOKEN)} tokens")
+        notes.append(f"~{tokens_text(doing.characters // CHARACTERS_A_TOKEN)} tokens")
     return f"{shorten(what, 60)} {' · '.join(notes)}".rstrip()

@@ -25,6 +25,8 @@ FOLDED = 4
 """How many lines of a result are shown."""
 FOLDED_DIFF = 16
 SHORT = 2
+LONGEST_LINE = 400
+"""Characters of a line that are shown: one of a minified file has thousands."""
 _COMPARED = 1000
 """Lines in which differences are looked for: that takes the square of their number."""
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
@@ -37,7 +39,7 @@ class Folded:
 
     lines: list[Line]
     more: int
-    """How many lines are left out."""
+    """How many lines are left out, or not whole."""
 
 
 def call_text(name: str, arguments: str, tool: Tool | None = None) -> str:
@@ -104,9 +106,10 @@ def change_lines(arguments: str) -> list[Line]:
     if len(before) + len(after) > _COMPARED:
         return []
     lines = [*unified_diff(before, after, n=1, lineterm="")][3:]
-    shown = lines if len(lines) <= FOLDED_DIFF + 1 else lines[:FOLDED_DIFF]
+    begun = lines if len(lines) <= FOLDED_DIFF + 1 else lines[:FOLDED_DIFF]
+    shown, cut = shortened(begun)
     styled = diff_lines(shown, "dim")
-    if left := len(lines) - len(shown):
+    if left := len(lines) - len(begun) + cut:
         styled.append([("dim", f"… {count(left, 'more line')} of the change")])
     return styled
 
@@ -132,10 +135,21 @@ def folded(content: Content, *, is_error: bool = False, was_read: bool = False) 
     lines = plain_lines(text) if text.strip() else []
     in_diff = not is_error and is_diff(text)
     most = FOLDED_DIFF if in_diff else 0 if was_read and not is_error else FOLDED
-    shown = lines if len(lines) <= max(most + 1, SHORT) else lines[:most]
+    begun = lines if len(lines) <= max(most + 1, SHORT) else lines[:most]
+    shown, cut = shortened(begun)
     style = "red" if is_error else "dim"
     styled = diff_lines(shown, "dim") if in_diff else [[(style, clean(line))] for line in shown]
-    return Folded(styled, len(lines) - len(shown))
+    return Folded(styled, len(lines) - len(begun) + cut)
+
+
+def shortened(lines: Sequence[str], most: int = LONGEST_LINE) -> tuple[list[str], int]:
+    """Return lines of at most so many characters, and how many of them had to be cut.
+
+    >>> shortened(["abcde", "abc"], 4)
+    (['abc…', 'abc'], 1)
+    """
+    begun = [line if len(line) <= most else line[: most - 1] + "…" for line in lines]
+    return begun, sum(len(line) > most for line in lines)
 
 
 def whole(content: Content) -> list[Line]:

@@ -10,6 +10,7 @@ from harken.cli.commands import is_command, run_command
 from harken.cli.screen.arming import Arming
 from harken.cli.screen.layout import Inputs
 from harken.cli.screen.pastes import Pastes
+from harken.cli.screen.questions import Question, heading
 from harken.cli.screen.table import Table
 from harken.cli.screen.turns import Turns
 
@@ -56,15 +57,50 @@ class Hands:
             self.inputs.answer.reset(append_to_history=False)
 
     def press(self, key: str) -> None:
-        """Answer the question with a key."""
+        """Answer the question with a key; a letter that is no choice belongs to the draft."""
         question = self.table.questions.current
         if question is None:
             return
         if key == "v":
             self.table.show_preview()
-        question.press(key)
+        elif key == "y" and self._has_to_see(question):
+            return
+        elif not question.press(key) and key and key.isprintable():
+            self.draft(key)
         self.inputs.refocus()
         self.table.stage.refresh()
+
+    def confirm(self) -> None:
+        """Allow from now on what was chosen."""
+        question = self.table.questions.current
+        if question is not None and question.chosen and not self._has_to_see(question):
+            question.confirm()
+
+    def draft(self, text: str) -> None:
+        """Put into the input what was meant for it while a question stood there.
+
+        Who writes does not answer: the question is at its first step again, and its keys count
+        when the writing has stopped.
+        """
+        question = self.table.questions.current
+        if question is not None:
+            question.back()
+        self.arming.begin()
+        self.paste(text)
+        self.inputs.refocus()
+        self.table.stage.refresh()
+
+    def _has_to_see(self, question: Question) -> bool:
+        """Print what would be done where nothing of it stands there; return whether that was so.
+
+        In a window of few rows a question has room for its keys alone.
+        """
+        others = len(self.table.questions.waiting) - 1
+        above = len(heading(question, self.table.stage.width, others=others))
+        if question.was_printed or self.inputs.question_rows > above:
+            return False
+        self.table.show_preview()
+        return True
 
     def interrupt(self) -> None:
         """Stop what is under way: the turn, else the text, else, the second time, the chat."""

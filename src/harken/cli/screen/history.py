@@ -9,6 +9,8 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory
 
+from harken.cli.screen.pastes import Pastes
+
 LONGEST = 20_000
 """Characters of a text that is kept; a longer one was pasted, and is in the log."""
 
@@ -28,6 +30,6 @@ class PrivateHistory(FileHistory):
             return []
 
     def store_string(self, string: str) -> None:
-        if len(string) <= LONGEST:
+        if len(string) <= LONGEST and not Pastes.has_mark(string):
             with suppress(OSError):
                 super().store_string(string)

@@ -79,6 +79,10 @@ def _bind_everywhere(keys: KeyBindings, hands: Hands) -> None:
     def _(event: KeyPressEvent) -> None:
         hands.suspend()
 
+    @keys.add(Keys.Vt100MouseEvent)
+    def _(event: KeyPressEvent) -> None:
+        """Nothing: no mouse was asked for, so this was pasted, and may be no event at all."""
+
 
 def _bind_questions(keys: KeyBindings, hands: Hands) -> None:
     inputs = hands.inputs
@@ -88,8 +92,15 @@ def _bind_questions(keys: KeyBindings, hands: Hands) -> None:
     def _(event: KeyPressEvent) -> None:
         hands.press(event.data)
 
-    @keys.add("c-d", filter=choosing)
+    @keys.add(Keys.BracketedPaste, filter=choosing)
+    def _(event: KeyPressEvent) -> None:
+        hands.draft(event.data)
+
     @keys.add("enter", filter=choosing)
+    def _(event: KeyPressEvent) -> None:
+        hands.confirm()
+
+    @keys.add("c-d", filter=choosing)
     def _(event: KeyPressEvent) -> None:
         """Nothing: an answer is never given by a key that means something else."""
 

@@ -99,9 +99,15 @@ class Inputs:
         self.answer = Buffer(multiline=False, name="answer")
         """A line that answers a question; what was typed ahead stays in `buffer`."""
         self.search = SearchToolbar()
+        self.question_window = Window(
+            FormattedTextControl(lambda: fragments(shown.question_lines())),
+            dont_extend_height=True,
+            height=Dimension(min=0),
+        )
         self.keys_window = Window(
             FormattedTextControl(self._choices, focusable=True, show_cursor=False),
             dont_extend_height=True,
+            wrap_lines=True,
             height=Dimension(min=1),
         )
         self.answer_window = Window(
@@ -130,11 +136,6 @@ class Inputs:
         asking = Condition(lambda: self.shown.question() is not None)
         armed = Condition(self.shown.is_armed)
         has_words = Condition(self._wants_text)
-        question = Window(
-            FormattedTextControl(lambda: fragments(self.shown.question_lines())),
-            dont_extend_height=True,
-            height=Dimension(min=0),
-        )
         status = Window(
             FormattedTextControl(lambda: fragments([self.shown.status()])),
             dont_extend_height=True,
@@ -143,7 +144,7 @@ class Inputs:
         has_draft = Condition(lambda: bool(self.buffer.text))
         return HSplit(
             [
-                ConditionalContainer(question, asking),
+                ConditionalContainer(self.question_window, asking),
                 ConditionalContainer(self.answer_window, asking & armed & has_words),
                 ConditionalContainer(self.keys_window, asking & armed),
                 ConditionalContainer(self.input_window, ~(asking & armed) | has_draft),
@@ -152,6 +153,13 @@ class Inputs:
                 status,
             ]
         )
+
+    @property
+    def question_rows(self) -> int:
+        """How many rows of the question are drawn."""
+        drawn = self.question_window.render_info
+        is_there = self.question_window in self.layout.visible_windows
+        return drawn.window_height if drawn is not None and is_there else 0
 
     def refocus(self) -> None:
         """Let keys go where they belong now."""

@@ -29,6 +29,15 @@ class Pace:
         else:
             self._later = loop.call_soon(self._draw, loop)
 
+    def beat(self) -> None:
+        """Draw unless that was done lately, from the running event loop.
+
+        What is asked for next does not wait for it: words that come are not held up by a clock.
+        """
+        loop = asyncio.get_running_loop()
+        if self._later is None and loop.time() - self._drawn_at >= self.frame_s:
+            loop.call_soon(self.draw)
+
     def _draw(self, loop: asyncio.AbstractEventLoop) -> None:
         self._later, self._drawn_at = None, loop.time()
         self.draw()

@@ -30,6 +30,11 @@ class Pastes:
         size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
         return f"[paste {len(self.texts)}: {size}]"
 
+    @staticmethod
+    def has_mark(text: str) -> bool:
+        """Whether a text has the mark of a paste in it, which means nothing to another chat."""
+        return _MARK.search(text) is not None
+
     def unfold(self, text: str) -> str:
         """Return a text with what was pasted in place of its marks."""
         return _MARK.sub(self._text, text)

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from harken.cli.screen.diff import diff_lines, is_diff
-from harken.cli.screen.styled import Line, clean, wrap
+from harken.cli.screen.styled import PROMPT, Line, clean, wrap
+from harken.views.written import count
 from harken.world.user import Asked, Leave, Wanted
 
-Stage: TypeAlias = Literal["choose", "rule", "reason", "words"]
+Step: TypeAlias = Literal["choose", "rule", "reason", "words"]
 """What is expected: a key of the choices, the number of a rule, a reason, an answer in words."""
 
 
@@ -26,37 +27,53 @@ class Question:
 
     asked: Asked | Wanted
     answer: asyncio.Future[Any]
-    stage: Stage
+    step: Step
+    chosen: str = ""
+    """The rule whose number was pressed: Enter allows it from now on."""
+    was_printed: bool = False
+    """Whether all that would be done stands above."""
 
     @property
     def wants_text(self) -> bool:
         """Whether the answer is typed as a line, rather than one key."""
-        return self.stage in ("reason", "words")
+        return self.step in ("reason", "words")
 
-    def press(self, key: str) -> None:
-        """Take a key; what is no choice changes nothing."""
+    def press(self, key: str) -> bool:
+        """Take a key; return whether it is a choice here. What is none changes nothing."""
         if not isinstance(self.asked, Wanted) or self.wants_text:
-            return
-        if self.stage == "rule":
-            self._press_in_rules(key, self.asked)
-        elif key == "y":
+            return False
+        if self.step == "rule":
+            return self._press_in_rules(key, self.asked)
+        if key == "y":
             self.settle(Leave(allowed=True))
         elif key == "n":
             self.settle(Leave(allowed=False))
         elif key == "e":
-            self.stage = "reason"
+            self.step = "reason"
         elif key == "a" and self.asked.rules:
-            self.stage = "rule"
+            self.step = "rule"
+        else:
+            return False
+        return True
 
-    def _press_in_rules(self, key: str, wanted: Wanted) -> None:
-        if key.isascii() and key.isdigit() and 0 < int(key) <= len(wanted.rules):
-            self.settle(Leave(allowed=True, rule=wanted.rules[int(key) - 1]))
+    def _press_in_rules(self, key: str, wanted: Wanted) -> bool:
+        is_number = key.isascii() and key.isdigit() and 0 < int(key) <= len(wanted.rules)
+        if is_number:
+            self.chosen = wanted.rules[int(key) - 1]
+        return is_number
+
+    def confirm(self) -> bool:
+        """Allow the chosen rule from now on; return whether one was chosen."""
+        is_chosen = self.step == "rule" and bool(self.chosen)
+        if is_chosen:
+            self.settle(Leave(allowed=True, rule=self.chosen))
+        return is_chosen
 
     def back(self) -> bool:
         """Go back to the choices; return whether there was a way back."""
-        was_deeper = self.stage in ("rule", "reason")
+        was_deeper = self.step in ("rule", "reason")
         if was_deeper:
-            self.stage = "choose"
+            self.step, self.chosen = "choose", ""
         return was_deeper
 
     def enter(self, text: str) -> bool:
@@ -100,8 +117,8 @@ class Questions:
         leave: Leave = await self._put(wanted, "choose")
         return leave
 
-    async def _put(self, asked: Asked | Wanted, stage: Stage) -> Any:
-        question = Question(asked, asyncio.get_running_loop().create_future(), stage)
+    async def _put(self, asked: Asked | Wanted, step: Step) -> Any:
+        question = Question(asked, asyncio.get_running_loop().create_future(), step)
         self.waiting.append(question)
         self.changed()
         try:
@@ -114,25 +131,38 @@ class Questions:
 def ask_lines(question: Question, width: int, height: int, *, others: int = 0) -> list[Line]:
     """Return a question as it is shown, in about `height` rows."""
     asked = question.asked
-    more = f"  ({others} more after this)" if others else ""
+    rows = heading(question, width, others=others)
     if isinstance(asked, Asked):
-        rows = wrap([("bold yellow", f"{clean(asked.agent)} asks"), ("dim", more)], width)
         for line in asked.question.splitlines() or [""]:
             rows += wrap([("", clean(line))], width)
         for number, option in enumerate(asked.options, 1):
             rows += wrap([("cyan", f"  {number} "), ("", clean(option))], width, "    ")
         return rows
-    name = f"{clean(asked.agent)} wants to use {clean(asked.tool)}"
-    rows = wrap([("bold yellow", name), ("dim", more)], width)
-    preview = preview_lines(asked)
-    room = max(height - len(rows) - 3, 2)
-    indented = [[("", "  "), *line] for line in preview[:room]]
-    shown = [row for line in indented for row in wrap(line, width, "    ")][:room]
-    left = len(preview) - len(shown)
+    shown, left = _beginning(preview_lines(asked), width, max(height - len(rows) - 3, 2))
     rows += shown
-    if left > 0:
-        rows.append([("dim", f"  … {left} more lines, v shows all")])
+    if left:
+        rows.append([("yellow", f"  … {count(left, 'more line')}, v shows all")])
     return rows
+
+
+def heading(question: Question, width: int, *, others: int = 0) -> list[Line]:
+    """Return who asks, as it stands above what is asked."""
+    asked = question.asked
+    wish = "asks" if isinstance(asked, Asked) else f"wants to use {clean(asked.tool)}"
+    more = f"  ({others} more after this)" if others else ""
+    return wrap([("bold yellow", f"{clean(asked.agent)} {wish}"), ("dim", more)], width)
+
+
+def _beginning(preview: list[Line], width: int, room: int) -> tuple[list[Line], int]:
+    """Return the first rows of a preview, and how many of its lines are not whole in them."""
+    most = room * width
+    rows: list[Line] = []
+    for at, line in enumerate(preview):
+        begun = [(style, text[:most]) for style, text in line]
+        rows += wrap([("", "  "), *begun], width, "    ")
+        if len(rows) > room or begun != line:
+            return rows[:room], len(preview) - at
+    return rows, 0
 
 
 def preview_lines(wanted: Wanted) -> list[Line]:
@@ -147,14 +177,22 @@ def choices(question: Question) -> list[Line]:
     if isinstance(asked, Asked):
         how = "a number, or your own words" if asked.options else "your answer"
         return [[("dim", f"{how}, then Enter · Esc stops the turn")]]
-    if question.stage == "reason":
+    if question.step == "reason":
         return [[("dim", "why not, or what instead? Enter sends it · Esc goes back")]]
-    if question.stage == "rule":
-        rules = [[("cyan", f"  {n} "), ("", clean(rule))] for n, rule in enumerate(asked.rules, 1)]
-        return [[("dim", "allow from now on, without asking:")], *rules, [("dim", "Esc goes back")]]
+    if question.step == "rule":
+        return _rule_choices(question, asked)
     keys = [("y", "yes"), ("a", "always…"), ("n", "no"), ("e", "no, and say why")]
     row: Line = []
     for key, meaning in keys:
         if key != "a" or asked.rules:
             row += [("bold cyan", key), ("", f" {meaning}   ")]
     return [row]
+
+
+def _rule_choices(question: Question, wanted: Wanted) -> list[Line]:
+    rows: list[Line] = [[("dim", "allow from now on, without asking:")]]
+    for number, rule in enumerate(wanted.rules, 1):
+        style, mark = ("bold", PROMPT) if rule == question.chosen else ("", " " * len(PROMPT))
+        rows.append([("cyan", f"{mark}{number} "), (style, clean(rule))])
+    how = "Enter allows it" if question.chosen else "a number, then Enter"
+    return [*rows, [("dim", f"{how} · Esc goes back")]]

@@ -22,6 +22,7 @@ from harken.cli.screen.failures import failure
 from harken.cli.screen.greeting import greeting, model_text, past_events, replay
 from harken.cli.screen.hands import Hands
 from harken.cli.screen.keys import bindings
+from harken.cli.screen.lasting import lasting
 from harken.cli.screen.layout import Inputs, Shown
 from harken.cli.screen.pace import Pace
 from harken.cli.screen.piece import Piece, note
@@ -197,7 +198,9 @@ class Screen:
         has_gaps = height >= ROOMY and self.stage.printer.last is not None
         gap: list[Line] = [[]] if has_gaps else []
         asking = {question.asked.agent for question in self.questions.waiting}
-        below = self.activity.lines(self._name, now, asking=asking) if self.turns.running else []
+        below: list[Line] = []
+        if self.turns.running:
+            below += self.activity.lines(self._name, now, asking=asking, most=height // 2)
         below += self.turns.queued.lines(width)
         tail = self.stream.tail(width, max(height - len(below) - 3 * len(gap), 1))
         lines = [*([] if self.stream.joined else gap), *tail] if tail else []
@@ -212,7 +215,7 @@ class Screen:
         """Draw while somebody is busy: times go on."""
         self._ticking = self.turns.running
         if self._ticking:
-            self.pace.ask()
+            self.pace.beat()
             asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _status(self) -> Line:
@@ -262,10 +265,11 @@ class Screen:
 
 def warm_up(model: Model | None) -> None:
     """Import what is slow to import, while the user types."""
-    from harken.cli.screen import typeset
+    with lasting():
+        from harken.cli.screen import typeset
 
-    typeset.typeset("`x`", 20)
-    connect = getattr(model, "warm_up", None)
-    if connect is not None:
-        with suppress(Exception):  # what fails here fails again where it is asked
-            connect()
+        typeset.typeset("`x`", 20)
+        connect = getattr(model, "warm_up", None)
+        if connect is not None:
+            with suppress(Exception):  # what fails here fails again where it is asked
+                connect()

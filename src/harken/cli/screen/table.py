@@ -85,6 +85,7 @@ class Table:
         question = self.questions.current
         if question is not None and isinstance(question.asked, Wanted):
             self._print(preview_lines(question.asked))
+            question.was_printed = True
 
     def _print(self, lines: list[Line]) -> None:
         self.stage.print([Rows("summary", lines, is_wide=True)])

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from harken.agents.actions import lenient
 from harken.cli.screen.blocks import Blocks
-from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded
+from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded, shortened
 from harken.cli.screen.piece import INDENT, Piece, Prose, Rows, note
 from harken.cli.screen.styled import PROMPT, Line, Span, clean
 from harken.core.events import (
@@ -32,6 +33,9 @@ from harken.views.words import words
 from harken.views.written import count
 from harken.world.tool import Tool
 
+PROMPT_LINES = 30
+"""Lines of a prompt that are shown."""
+LONGEST_PROMPT_LINE = 4000
 _COLOURS = ("magenta", "blue", "green", "yellow", "cyan")
 _AT_ONCE = frozenset({"task", "discuss"})
 """Calls that are told when they begin: others are told with their results."""
@@ -59,15 +63,22 @@ class Teller:
     """Answers that the user got in other words, for a session that is shown again."""
     last_folded: TranscriptEntry | None = None
     """The last result that was not shown whole."""
+    _announced: str = ""
+    """Whose birth the line that was told last has announced."""
     _calls: dict[tuple[AgentId, str], FunctionCall] = field(default_factory=dict)
 
     def tell(self, event: Event, *, streamed: bool = False) -> Iterator[Piece]:
         """Yield what is printed of an event; `streamed`: its text was shown while it came."""
+        for piece in self._told(event, streamed=streamed):
+            self._announced = ""
+            yield piece
+
+    def _told(self, event: Event, *, streamed: bool) -> Iterator[Piece]:
         match event:
             case TranscriptEntry():
                 yield from self._entry(event, streamed=streamed)
             case AgentCreated() if event.relation == "subagent" or self._is_new_hook(event):
-                yield self._birth(event)
+                yield from self._birth(event)
             case AgentMoved(place="gone"):
                 yield self._noted(event.agent_id, f"- {self.name(event.agent_id)} ended")
             case ActionRewritten():
@@ -130,16 +141,18 @@ class Teller:
         names = [self.state.agents[one].name for one in above.hooks] if above else []
         return event.relation == "hook" and event.name not in names
 
-    def _birth(self, event: AgentCreated) -> Rows:
+    def _birth(self, event: AgentCreated) -> Iterator[Piece]:
         agent = self.state.agents.get(event.agent_id or AgentId(""))
         name = self.name(event.agent_id)
         above = self.state.agents.get(agent.parent) if agent and agent.parent else None
         if event.relation == "hook":
             watched = agent.parent if agent else None
-            return self._noted(watched, f"+ hook {name} watches {self.name(watched)}")
+            yield self._noted(watched, f"+ hook {name} watches {self.name(watched)}")
+            return
         has_own = event.language_model and above and event.language_model != above.language_model
         model = f" ({clean(event.language_model or '')})" if has_own else ""
-        return self._noted(event.agent_id, f"+ {name}{model}")
+        if model or name != self._announced:
+            yield self._noted(event.agent_id, f"+ {name}{model}")
 
     def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
         said = read_words(entry)
@@ -160,6 +173,7 @@ class Teller:
             self._calls[agent.id, call.id] = call.function
             if call.function.name in _AT_ONCE:
                 yield Rows("action", [self._call_line(agent, call.function)], self.depth(agent.id))
+                self._announced = _announced(call.function)
 
     def _answer(self, entry: TranscriptEntry) -> Iterator[Piece]:
         for part in entry.content if isinstance(entry.content, list) else ():
@@ -171,11 +185,12 @@ class Teller:
     def _overheard(self, agent: AgentState, entry: TranscriptEntry) -> Rows:
         """Tell the beginning of what a subagent said."""
         lines = clean(words(entry.content)).splitlines()
-        shown = lines if len(lines) <= FOLDED + 1 else lines[:FOLDED]
+        begun = lines if len(lines) <= FOLDED + 1 else lines[:FOLDED]
+        shown, cut = shortened(begun)
         who = self._who(agent, ":")
         rows: list[Line] = [[*who, ("", line)] for line in shown[:1]]
         rows += [[("", INDENT + line)] for line in shown[1:]]
-        if left := len(lines) - len(shown):
+        if left := len(lines) - len(begun) + cut:
             rows.append(_more(left, entry.message_id))
         return Rows("action", rows, self.depth(agent.id), hanging=2)
 
@@ -223,6 +238,12 @@ class Teller:
             yield self._noted(response.agent_id, text, "yellow")
 
 
+def _announced(call: FunctionCall) -> str:
+    """Return the name of the subagent that a call is to make, nothing where it names none."""
+    name = lenient(call.arguments).get("name") if call.name == "task" else None
+    return clean(name) if isinstance(name, str) else ""
+
+
 def _of_user(entry: TranscriptEntry) -> Iterator[Piece]:
     """Tell what the user decided, as far as its effect is not seen anyway."""
     text = text_of(entry.content)
@@ -233,14 +254,19 @@ def _of_user(entry: TranscriptEntry) -> Iterator[Piece]:
 def _heard(entry: TranscriptEntry) -> Iterator[Piece]:
     """Tell what the primary agent heard: a prompt; not what a note or a hook says otherwise."""
     if entry.cause is None and entry.substance is None:
-        yield prompt(text_of(entry.content))
+        yield _prompt(text_of(entry.content), entry.message_id)
 
 
-def prompt(text: str) -> Rows:
-    """Return what the user said."""
-    first, *rest = clean(text).split("\n")
-    lines: list[Line] = [[("bold cyan", PROMPT), ("bold", first)]]
-    return Rows("prompt", [*lines, *([("bold", INDENT + line)] for line in rest)], hanging=2)
+def _prompt(text: str, message_id: MessageId) -> Rows:
+    """Tell the beginning of what the user said: who pasted a whole file knows it."""
+    said = text.split("\n")
+    begun = said if len(said) <= PROMPT_LINES + 1 else said[:PROMPT_LINES]
+    (first, *rest), cut = shortened(begun, LONGEST_PROMPT_LINE)
+    lines: list[Line] = [[("bold cyan", PROMPT), ("bold", clean(first))]]
+    lines += ([("bold", INDENT + clean(line))] for line in rest)
+    if left := len(said) - len(begun) + cut:
+        lines.append(_more(left, message_id))
+    return Rows("prompt", lines, hanging=2)
 
 
 def prose(text: str) -> Iterator[Prose]:

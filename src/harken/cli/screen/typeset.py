@@ -15,10 +15,11 @@ from typing import ClassVar
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement
+from rich.markdown import CodeBlock, Heading, ListItem, Markdown, MarkdownElement, TableElement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
@@ -85,6 +86,16 @@ class _Item(ListItem):
             yield Segment("\n")
 
 
+class _Table(TableElement):
+    """A table in which nothing is left out: a long word, such as a path, is broken."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part in super().__rich_console__(console, options):
+            for column in part.columns if isinstance(part, Table) else ():
+                column.overflow = "fold"
+            yield part
+
+
 class _Prose(Markdown):
     """Markdown of a model."""
 
@@ -94,6 +105,7 @@ class _Prose(Markdown):
         "fence": _Code,
         "code_block": _Code,
         "list_item_open": _Item,
+        "table_open": _Table,
     }
 
     def __init__(self, text: str) -> None:

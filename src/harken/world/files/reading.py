@@ -10,8 +10,8 @@ from pathlib import Path
 from threading import Event
 
 from harken.core.messages import ContentPart, ImagePart, TextPart
+from harken.formats.image_header import LARGEST_BYTES, LARGEST_SIDE, Image, image_of
 from harken.world.files.file import WHOLE, binary_kind, hash_of, opened, read_up_to
-from harken.world.files.images import LARGEST_BYTES, LARGEST_SIDE, Image, image_of
 from harken.world.files.known import Known, meta_of
 from harken.world.files.root import Root, size_text
 from harken.world.files.window import LINES, LONGEST_LINE, Window, line_count, window
@@ -101,7 +101,7 @@ def _image(
 ) -> tuple[list[ContentPart], Known]:
     """Return an image as a part, and a text that says what it is. Raises Failed."""
     what = f"{root.shown(path)}: {image.media_type}, {image.width} x {image.height} pixels"
-    if not (image.width and image.height and image.is_whole):
+    if image.is_damaged:
         raise Failed(f"{what}: the image is damaged or not complete")
     if size_bytes > LARGEST_BYTES or max(image.width, image.height) > LARGEST_SIDE:
         raise Failed(

@@ -20,6 +20,8 @@ from harken.world.result import Failed
 
 LONGEST = 4096
 """Bytes of a path: what Linux takes in one call."""
+DEEPEST = 256
+"""Names of a path: to make folders, one in the other, Python goes as deep as they."""
 _KERNEL = ("/proc", "/sys")
 """Reading here may hang, and writing here acts on the machine."""
 _KINDS = {
@@ -69,6 +71,8 @@ class Root:
             raise Failed(f"the path {path[:80]!a} is no text") from None
         if size > LONGEST:
             raise Failed(f"the path is too long: {size} bytes")
+        if (names := path.count("/") + 1) > DEEPEST:
+            raise Failed(f"the path is too deep: {names} names, and {DEEPEST} is the most")
         if re.match(r"~[\w.-]*(/|$)", path):
             raise Failed(f"{path[:80]}: `~` is not expanded here; give a path from {self.folder}")
         return path

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -81,12 +82,17 @@ class Wish:
 
     def holds(self, rule: Rule) -> Literal["yes", "no", "unknown"]:
         """Whether it is what a rule denies or asks; where the tool does not say, it is."""
-        if not rule.concerns(self.tool.name, self.agents):
+        if not any(rule.concerns(name, self.agents) for name in self.tool.held_as):
             return "no"
         if rule.pattern is None or not self.subjects:
             return "yes"
         held = {one.is_held(rule.pattern) for one in self.subjects}
         return "yes" if "yes" in held else "unknown" if "unknown" in held else "no"
+
+    def is_kept(self, rules: Sequence[Rule], path: str) -> bool:
+        """Whether one of these rules denies or asks what it would do with this path, or may."""
+        subject = PathSubject(path, self.folder)
+        return any(subject.is_held(rule.pattern or "**") != "no" for rule in rules)
 
     @property
     def only_edits(self) -> bool:
@@ -106,6 +112,8 @@ class Permissions:
     rules: Rules = field(default_factory=Rules)
     on_rule: Callable[[Rule], None] | None = None
     """Told of each rule that the user accepted from now on, to keep it for later runs."""
+    unasked: int = field(default=0, init=False)
+    """How many calls were refused because nobody could be asked."""
     _asking: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = field(default=None, init=False)
 
     async def check(
@@ -115,7 +123,7 @@ class Permissions:
         caller: Caller,
         folder: Path | None = None,
     ) -> None:
-        """Return where the call may run. Raises Failed, with the reason, where it may not.
+        """Let a call pass that may run. Raises Failed, with the reason, where it may not.
 
         `arguments` are as the tool takes them; relative paths start at `folder`. Questions are
         put one at a time. Raises what the tool's preview raises: what cannot be done is not asked.
@@ -142,6 +150,21 @@ class Permissions:
         if wish.tool.reads_only or self.mode == "all" or wish.is_allowed_by(self.rules.allow):
             return FREE
         return FREE if self.mode == "edits" and wish.only_edits else ASK
+
+    def keeps(self, wish: Wish) -> Callable[[str], bool] | None:
+        """Return what says which paths rules keep from a call that may run; None: none does.
+
+        A rule that holds for the call as such has had its say: it was asked, and answered.
+        """
+        if wish.tool.subject_kind != "path":
+            return None
+        names, agents = wish.tool.held_as, wish.agents
+        rules = [
+            rule
+            for rule in (*self.rules.deny, *self.rules.ask)
+            if any(rule.concerns(name, agents) for name in names) and wish.holds(rule) == "no"
+        ]
+        return partial(wish.is_kept, rules) if rules else None
 
     def offers(self, wish: Wish) -> list[Rule]:
         """Return rules that would make a call free from now on, the narrowest first."""
@@ -173,10 +196,12 @@ class Permissions:
             rules=[str(rule) for rule in rules],
         )
         if caller.user is None:
+            self.unasked += 1
             raise Failed(_nobody(wish, rules))
         try:
             leave = await caller.user.permit(wanted)
         except NobodyThere as error:
+            self.unasked += 1
             raise Failed(f"{_nobody(wish, rules)} ({error})") from None
         if not leave.allowed:
             reason = f": {leave.reason}" if leave.reason else "; no reason was given"

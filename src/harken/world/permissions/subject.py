@@ -11,7 +11,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -113,6 +113,10 @@ class PathSubject:
             except (OSError, ValueError):  # a NUL, a circle of links
                 self._is_clear = False
 
+    @cached_property
+    def _general(self) -> set[_Form]:
+        return {form.in_general() for form in self._forms}
+
     @property
     def is_inside(self) -> bool:
         """Whether it surely lies below the world's folder."""
@@ -132,7 +136,8 @@ class PathSubject:
 
     def is_held(self, pattern: str) -> Held:
         """Whether it fits either way, upper or lower case, however letters are composed."""
-        if any(form.in_general().is_held(folded(pattern)) for form in self._forms):
+        pattern = _folded(pattern)
+        if any(form.may_be_meant_by(pattern) for form in self._general):
             return "yes"
         return "no" if self._is_clear else "unknown"
 
@@ -166,8 +171,8 @@ class _Form:
         path = self.absolute if pattern.startswith("/") else self.relative
         return path is not None and matches_path(pattern.removeprefix("./"), path)
 
-    def is_held(self, pattern: str) -> bool:
-        """Whether a pattern may be meant for it: with `**` first, in all folders there are.
+    def may_be_meant_by(self, pattern: str) -> bool:
+        """Whether a pattern may be meant for it, both folded; `**` first: in all folders there are.
 
         A folder is meant with all that is in it.
         """
@@ -179,6 +184,12 @@ class _Form:
     def in_general(self) -> _Form:
         """Return the same in letters that do not tell `Ä` from `ä`."""
         return _Form(folded(self.absolute), self.relative and folded(self.relative))
+
+
+@lru_cache(maxsize=1024)
+def _folded(pattern: str) -> str:
+    """Return what `folded` does; the pattern of a rule is compared with many paths."""
+    return folded(pattern)
 
 
 class CommandSubject:

@@ -20,7 +20,7 @@ from harken.world.result import Failed
 from harken.world.search.engines import Engine, Query
 from harken.world.search.found import Found, Line, Search
 from harken.world.search.globs import Glob, glob_of
-from harken.world.tool import Tool, in_thread, tool
+from harken.world.tool import Caller, Tool, in_thread, tool
 
 LISTED = 200
 """Files that `glob` names, and lines that `grep` shows where no limit is given."""
@@ -32,6 +32,7 @@ _LONGEST_PATTERN = 10_000
 _LINE = 500
 _CHARACTERS = 40_000
 _CONTEXT = 20
+_NO_FILES, _NO_LINE = "[no files]", "[no line fits]"
 _SOME_LEFT = "[some files could not be searched, there may be more in them]"
 
 
@@ -40,7 +41,7 @@ def search_tools(root: Root, engine: Engine, *, within_s: float = _WITHIN_S) -> 
     searches = Searches(root, engine, within_s=within_s)
     return [
         tool(name="glob", reads_only=True)(searches.glob).guarded(by="path"),
-        tool(name="grep", reads_only=True)(searches.grep).guarded(by="path"),
+        tool(name="grep", reads_only=True)(searches.grep).guarded(by="path", shows_files=True),
     ]
 
 
@@ -54,6 +55,25 @@ class _Place:
     glob: Glob | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is left of files that were found, without those that rules keep from the caller."""
+
+    names: Sequence[str]
+    kept: int
+
+    def said(self, text: str) -> str:
+        """Add to a text that something was left out, where it was."""
+        if not self.kept:
+            return text
+        files = (
+            "1 file that rules keep from you was"
+            if self.kept == 1
+            else (f"{self.kept} files that rules keep from you were")
+        )
+        return f"{text}\n\n({files} left out)"
+
+
 class Searches:
     """What can be looked for below a root; each method is a tool."""
 
@@ -62,23 +82,27 @@ class Searches:
         self.engine = engine
         self.within_s = within_s
 
-    async def glob(self, pattern: str, path: str = ".") -> str:
+    async def glob(self, pattern: str, caller: Caller, path: str = ".") -> str:
         """Find files by name; those that changed last come first.
 
         `*` and `?` stay within a name, `**` goes through folders, `{a,b}` are alternatives. A
         pattern without / is looked for in every folder. Hidden files and what git ignores are
         left out, unless path or pattern names them.
         """
-        place = self._place(path, pattern)
+        place = self._place(path, pattern, caller)
         if place.file is not None:
-            return self.root.shown(place.folder / place.file)
+            left = _without_kept(place, [place.file], caller)
+            return left.said(
+                self.root.shown(place.folder / place.file) if left.names else _NO_FILES
+            )
         found = await self._search(place, Query(glob=place.glob), _FILES)
-        text: str = await in_thread(partial(self._listed, place, found))
+        text: str = await in_thread(partial(self._listed, place, found, caller))
         return text
 
     async def grep(  # noqa: PLR0917 - a model passes them by name
         self,
         pattern: str,
+        caller: Caller,
         path: str = ".",
         glob: str | None = None,
         ignore_case: bool = False,  # noqa: FBT001, FBT002 - as above
@@ -95,8 +119,11 @@ class Searches:
         if not 0 < limit <= GATHERED or context_lines < 0:
             raise Failed(f"limit must be from 1 to {GATHERED}, context_lines from 0")
         _check_pattern(pattern)
-        place = self._place(path, glob)
+        place = self._place(path, glob, caller)
         if place.file is not None:
+            left = _without_kept(place, [place.file], caller)
+            if not left.names:  # not even of what kind it is, nor whether anything fits
+                return left.said(_NO_LINE)
             self._check_file(place.folder / place.file)
         query = Query(
             pattern=pattern,
@@ -107,13 +134,14 @@ class Searches:
             file=place.file,
         )
         found = await self._search(place, query, GATHERED)
-        return self._shown(place, found, limit)
+        text: str = await in_thread(partial(self._shown, place, found, limit, caller))
+        return text
 
-    def _place(self, path: str, pattern: str | None) -> _Place:
+    def _place(self, path: str, pattern: str | None, caller: Caller | None) -> _Place:
         """Return where to look. Raises Failed where nothing is there."""
         folder = self.root.resolve(path)
         if pattern is None:
-            return self._existing(folder, None)
+            return self._existing(folder, None, caller)
         if not pattern:
             raise Failed("the pattern is empty")
         if not folder.is_dir():
@@ -127,13 +155,14 @@ class Searches:
             glob.matcher()
         except ValueError as error:
             raise Failed(str(error)) from None
-        return self._existing(folder, glob if glob.rest else None)
+        return self._existing(folder, glob if glob.rest else None, caller)
 
-    def _existing(self, path: Path, glob: Glob | None) -> _Place:
+    def _existing(self, path: Path, glob: Glob | None, caller: Caller | None) -> _Place:
         with self.root.failing(path):
-            path.lstat()
-        if path.is_dir():
-            return _Place(path, glob=glob)
+            if not _is_kept(path, caller):  # else not even what has a similar name is said
+                path.lstat()
+            if path.is_dir():
+                return _Place(path, glob=glob)
         if glob is not None:
             raise Failed(f"{self.root.shown(path)} is no folder: no pattern fits below it")
         return _Place(path.parent, path.name)
@@ -167,8 +196,9 @@ class Searches:
             raise Failed(f"the search took longer than {self.within_s:g} s: look in fewer files")
         return found
 
-    def _listed(self, place: _Place, found: Found) -> str:
-        names = _fitting(place, found.lines)
+    def _listed(self, place: _Place, found: Found, caller: Caller | None) -> str:
+        left = _without_kept(place, _fitting(place, found.lines), caller)
+        names = left.names
         folder = f"{place.folder}/"
         by_age = sorted(names, key=lambda name: (-_changed_ns(folder + name), name))
         lines = [self.root.shown(place.folder / name) for name in by_age[:LISTED]]
@@ -178,15 +208,15 @@ class Searches:
             lines.append("[there may be more: the search was ended before it was done]")
         if found.some_left:
             lines.append(_SOME_LEFT)
-        return "\n".join(lines) or "[no files]"
+        return left.said("\n".join(lines) or _NO_FILES)
 
-    def _shown(self, place: _Place, found: Found, limit: int) -> str:
+    def _shown(self, place: _Place, found: Found, limit: int, caller: Caller | None) -> str:
         """Return lines grouped by file, as many as are wanted."""
         blocks: list[str] = []
         room, left = _CHARACTERS, limit
-        names = sorted(_fitting(place, found.lines))
+        kept_out = _without_kept(place, _fitting(place, found.lines), caller)
         cut = not found.complete
-        for name in names:
+        for name in sorted(kept_out.names):
             lines = found.lines[name]
             if left <= 0 or room <= 0:
                 cut = True
@@ -202,7 +232,7 @@ class Searches:
             blocks.append(f"[the first {limit - left} lines; there are more: narrow the search]")
         if found.some_left:
             blocks.append(_SOME_LEFT)
-        return "\n\n".join(blocks) or "[no line fits]"
+        return kept_out.said("\n\n".join(blocks) or _NO_LINE)
 
 
 def _check_pattern(pattern: str) -> None:
@@ -232,6 +262,18 @@ def _fitting(place: _Place, names: Iterable[str]) -> list[str]:
         return list(names)
     fits: Callable[[str], bool] = place.glob.matcher()
     return [name for name in names if fits(name)]
+
+
+def _without_kept(place: _Place, names: Sequence[str], caller: Caller | None) -> _Left:
+    """Leave out files that rules keep from a caller."""
+    if caller is None or caller.keeps is None:
+        return _Left(names, 0)
+    free = [name for name in names if not caller.keeps(f"{place.folder}/{name}")]
+    return _Left(free, len(names) - len(free))
+
+
+def _is_kept(path: Path, caller: Caller | None) -> bool:
+    return caller is not None and caller.keeps is not None and caller.keeps(str(path))
 
 
 def _changed_ns(path: str) -> int:

@@ -14,8 +14,8 @@ import pytest
 from harken.core.messages import ImagePart, TextPart
 from harken.world.files.file import WHOLE, hash_of
 from harken.world.files.window import CHARACTERS, LINES
+from tests.unit.formats.pictures import png
 from tests.unit.world.files.filing import DENIED, Desk, fill
-from tests.unit.world.files.pictures import png
 
 
 @contextmanager

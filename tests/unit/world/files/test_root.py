@@ -87,6 +87,7 @@ def test_a_root_that_is_a_symlink_is_the_folder_that_it_leads_to(folder: Path) -
         ("~", "not expanded"),
         ("a\ud800", "no text"),
         ("a/" * 5000, "too long"),
+        ("a/" * 2000 + "x", "too deep: 2001 names, and 256 is the most"),
     ],
 )
 def test_what_is_no_path_is_refused(folder: Path, path: str, reason: str) -> None:

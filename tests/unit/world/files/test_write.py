@@ -53,6 +53,12 @@ def test_a_file_that_nobody_has_read_is_not_overwritten(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.txt"]
 
 
+def test_a_file_may_be_deep_down(tmp_path: Path) -> None:
+    made = Desk(tmp_path).run("write", path="a/" * 255 + "x", content="x")
+    assert made.endswith(": 1 line")
+    assert (tmp_path / ("a/" * 255 + "x")).read_text() == "x"
+
+
 def test_what_cannot_be_a_file_says_so(tmp_path: Path) -> None:
     fill(tmp_path, {"src/a.txt": "x"})
     os.mkfifo(tmp_path / "pipe")
@@ -66,6 +72,7 @@ def test_what_cannot_be_a_file_says_so(tmp_path: Path) -> None:
     assert "lone surrogate" in desk.failure("write", path="b", content="\udc00")
     assert "too large" in desk.failure("write", path="b", content="x" * (WHOLE + 1))
     assert "too long" in desk.failure("write", path="n" * 300, content="x")
+    assert "too deep" in desk.failure("write", path="a/" * 2000 + "x", content="x")
     assert names(tmp_path) == ["pipe", "src"]
 
 

@@ -42,6 +42,12 @@ def edit(path: str, text: str = "") -> str:
 
 
 @tool
+def write(path: str) -> str:
+    """Write."""
+    return path
+
+
+@tool
 def bash(command: str) -> str:
     """Run."""
     DONE.append(command)
@@ -140,6 +146,37 @@ def test_reading_is_free_unless_a_rule_says_otherwise() -> None:
     assert decided(READ, ".env", deny=["read(**/.env)"]) == "denied"
     assert decided(READ, ".env", ask=["read(**/.env)"]) == "ask"
     assert decided(READ, "a", deny=["read(**/.env)"], ask=["read(**/.env)"]) == "free"
+
+
+@pytest.mark.parametrize("rule", ["edit(src/**)", "write(src/**)", "edit", "write"])
+def test_a_rule_that_denies_or_asks_one_way_to_change_a_file_holds_for_all(rule: str) -> None:
+    @tool
+    def move(path: str) -> str:
+        """Move."""
+        return path
+
+    writing = write.guarded(by="path", edits_files=True)
+    moving = move.guarded(by="path", edits_files=True)
+    for one in (EDIT, writing, moving):
+        assert decided(one, "src/a", "all", deny=[rule]) == "denied"
+        assert decided(one, "src/a", "all", ask=[rule]) == "ask"
+        other = "free" if "(" in rule else "denied"
+        assert decided(one, "b", "all", deny=[rule]) == other
+    assert decided(READ, "src/a", "all", deny=[rule]) == "free"
+    assert decided(move, "src/a", "all", deny=[rule]) == "free"
+
+
+def test_a_rule_that_allows_is_for_the_tool_that_it_names_alone() -> None:
+    writing = write.guarded(by="path", edits_files=True)
+    assert decided(writing, "src/a", allow=["edit(src/**)"]) == "ask"
+    assert decided(writing, "src/a", allow=["write(src/**)"]) == "free"
+
+
+def test_what_shows_files_is_held_as_reading_them_is() -> None:
+    cat = tool(name="cat", reads_only=True)(read.function).guarded(by="path", shows_files=True)
+    assert decided(cat, "secret/a", deny=["read(secret/**)"]) == "denied"
+    assert decided(cat, "secret/a", ask=["read(secret/**)"]) == "ask"
+    assert decided(cat, "a", deny=["read(secret/**)"]) == "free"
 
 
 def test_a_rule_may_be_for_one_agent() -> None:

@@ -1,7 +1,7 @@
-"""Images: what the first bytes of a file say that it is, how large, and whether it is whole.
+"""What the bytes of an image say: its kind, how large it is, and whether it is whole.
 
 A provider refuses a request with a broken or too large image in it, and so every later request
-of that conversation. So what would be refused is refused here, where the model can do otherwise.
+of that conversation. So whoever reads an image, or sends one, looks at it first.
 
 Source: PNG 1.2 §5, ITU T.81 annex B, GIF89a, the WebP container specification.
 """
@@ -29,6 +29,11 @@ class Image:
     height: int
     is_whole: bool
     """Whether it ends as such an image ends."""
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether something of it is missing, as far as its beginning and end tell."""
+        return not (self.width and self.height and self.is_whole)
 
 
 def image_of(data: bytes) -> Image | None:

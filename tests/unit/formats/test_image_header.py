@@ -2,8 +2,8 @@
 
 import pytest
 
-from harken.world.files.images import Image, image_of
-from tests.unit.world.files.pictures import gif, jpeg, png, webp
+from harken.formats.image_header import Image, image_of
+from tests.unit.formats.pictures import gif, jpeg, png, webp
 
 MADE = {
     "image/png": png(300, 20),
