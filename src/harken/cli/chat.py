@@ -28,11 +28,14 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
         *,
         resume: str | None,
         latest: bool,
+        ctx: str | None,
         home: Home,
         permission: Mode | None,
         allow: tuple[Path, ...],
         **options: Any,
     ) -> int:
+        if ctx is not None and (resume is not None or latest):
+            raise click.UsageError("--from is for a new session: an old one goes on by itself")
         if resume is not None and latest:
             raise click.UsageError("--resume and --continue exclude each other")
         old = home.latest() if latest else home.find(resume) if resume is not None else None
@@ -40,7 +43,12 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
         if old is not None and system is not None:
             raise click.UsageError("--system is for a new session: an old one has its prompt")
         wish = Wish(
-            model=model, old=old, system_prompt=system, permission=permission, allowed=allow
+            model=model,
+            old=old,
+            ctx=ctx,
+            system_prompt=system,
+            permission=permission,
+            allowed=allow,
         )
         return function(wish=wish, home=home, **options)
 
@@ -55,6 +63,7 @@ _WISHED: list[Callable[[Any], Any]] = [
     ),
     click.option("--resume", metavar="SESSION", help="Go on with this session (id or file)."),
     click.option("--continue", "latest", is_flag=True, help="Go on with the latest session."),
+    click.option("--from", "ctx", metavar="CTX", help="Begin with what this commit understood."),
     click.option("--system", metavar="TEXT", help="The system prompt of a new session."),
     click.option(
         "--permission",
@@ -101,13 +110,13 @@ def talk_on_screen(home: Home, wish: Wish) -> int:
     face = Face()
     opened = open_chat(home, wish, user=face.questions, on_chunk=face.ears.on_chunk)
     where = Surroundings.here(home.folder / "history")
-    with opened.session as session:
+    with opened as session:
         code = asyncio.run(Screen(face, opened, where).run())
         if wish.old is None and is_untouched(opened):
             session.close()
             session.path.unlink()  # nothing was said, so there is nothing to keep
             return code
-        session.end("chat")
+        opened.end()
     again = command_line("chat", "--resume", session.path.stem)
     click.secho(f"\nkept; go on with: {again}", dim=True)
     return code
@@ -123,12 +132,12 @@ def talk_in_lines(home: Home, wish: Wish, prompt: str | None, *, as_json: bool) 
     """Talk in plain lines, or say one `prompt`: then nobody is there whom agents could ask."""
     can_ask = prompt is None and somebody_types()
     opened = open_chat(home, wish, user=PlainUser(read_line, tell) if can_ask else None)
-    with opened.session as session, asyncio.Runner() as runner:
+    with opened, asyncio.Runner() as runner:
         report(opened, resumed=wish.old is not None)
         chat = PlainChat(opened, runner, as_json=as_json)
         if prompt is None:
             chat.talk()
         else:
             chat.once(prompt)
-        session.end("chat")
+        opened.end()
     return int(chat.failed and not sys.stdin.isatty())

@@ -37,6 +37,11 @@ class Home:
         """Where the logs of sessions are."""
         return self.folder / "sessions"
 
+    @property
+    def store_file(self) -> Path:
+        """Where commits and their objects are kept."""
+        return self.folder / "store.db"
+
     def make(self) -> None:
         """Make the folders where they are missing. Raises ConfigError where that fails."""
         try:

@@ -25,6 +25,7 @@ COMMANDS = {
     "chat": ("harken.cli.chat", "Talk with an agent; everything is kept."),
     "sessions": ("harken.cli.sessions", "List the sessions that are kept."),
     "view": ("harken.cli.view", "Look at a session: tree, dialog, context, and more."),
+    "ctx": ("harken.cli.ctx", "Look at commits: what agents understood, and when."),
     "session": ("harken.cli.session", "Check or repair a session log."),
     "init": ("harken.cli.init", "Write a first config.toml from what is found here."),
     "models": ("harken.cli.models", "List the models that can be used, and what others need."),

@@ -5,6 +5,7 @@ The one place where a chat's `World` and `Runtime` are built.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +15,8 @@ from pathlib import Path
 from harken.agents.base import Agent, revive
 from harken.agents.budget import Budget
 from harken.agents.changed_files import ChangedFiles
-from harken.agents.load import load_session
+from harken.agents.checkpoints import Checkpointer
+from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.smart import SmartAgent
 from harken.cli.demo import MODEL_NAME, demo_model
@@ -23,13 +25,16 @@ from harken.cli.home import Home, here
 from harken.cli.init import choose
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
+from harken.context.materialize import resolver
+from harken.context.names import find as find_commit
 from harken.core.events import TranscriptEntry
 from harken.core.messages import text_of
 from harken.errors import ConfigError, HarkenError, ScriptError, UnknownName
 from harken.llm.base import Model, ModelResolver
 from harken.llm.replay import ReplayModel
 from harken.session.reader import events
-from harken.session.session import Session
+from harken.session.session import Session, SessionOptions
+from harken.store.sqlite import SqliteStore
 from harken.world.local import local_tools
 from harken.world.permissions.permissions import Mode, Permissions
 from harken.world.permissions.rules import Rules
@@ -51,6 +56,8 @@ class Wish:
     system_prompt: str | None = None
     permission: Mode | None = None
     """None: as it is configured."""
+    ctx: str | None = None
+    """The commit that a new session begins with."""
     allowed: Sequence[Path] = ()
     """Folders beside the current one that agents may use."""
 
@@ -63,6 +70,24 @@ class Opened:
     session: Session
     runtime: Runtime
     settings: Settings
+    store: SqliteStore
+
+    def end(self) -> None:
+        """Commit what is pending, log that the session ended on purpose, and close all."""
+        if self.runtime.checkpoints is not None:
+            self.runtime.checkpoints.finish(self.session)
+        self.session.end("chat")
+
+    def close(self) -> None:
+        """Close session and store. A second call does nothing."""
+        self.session.close()
+        self.store.close()
+
+    def __enter__(self) -> Session:
+        return self.session
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def primary(self) -> Agent:
@@ -91,7 +116,10 @@ def open_chat(
     find = model_finder(home, settings)
     model = chosen_model(find, name)
     path = old or home.new_session()
+    home.make()
+    store = SqliteStore(home.store_file)
     runtime = Runtime(
+        checkpoints=Checkpointer(store=store, principal=Path.home().name, machine=platform.node()),
         model=model,
         models=find,
         world=open_world(wish, settings, home.folder / "outputs" / path.stem, user, tools),
@@ -100,20 +128,27 @@ def open_chat(
         parameters=settings.parameters,
         model_parameters=settings.model_parameters,
     )
-    root, session = load_session(
-        path,
-        runtime=runtime,
-        system_prompt=wish.system_prompt or prompt_for(home, name),
-        name="main",
-        budget=BUDGET if old is None else None,
-    )
+    own = None if wish.ctx is not None else prompt_for(home, name)
+    session: Session | None = None
     try:
+        root, session = load_session(
+            path,
+            runtime=runtime,
+            system_prompt=wish.system_prompt or own,
+            name="main",
+            budget=BUDGET if old is None else None,
+            options=SessionOptions(resolver=resolver(store)),
+        )
+        if wish.ctx is not None:
+            start_from(root, find_commit(store, wish.ctx))
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
-        opened = Opened(root, session, runtime, settings)
+        opened = Opened(root, session, runtime, settings, store)
         check_agent(opened.primary)
     except BaseException:
-        session.close()
+        if session is not None:
+            session.close()
+        store.close()
         raise
     return opened
 

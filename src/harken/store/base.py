@@ -87,6 +87,10 @@ class Store(Protocol):
         """Return a principal's last commit at or before a time (RFC 3339); None: it has none."""
         ...
 
+    def newest(self, limit: int = 20) -> list[CommitId]:
+        """Return the commits that were written last, the last first, at most `limit`."""
+        ...
+
     def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         """Return the names that begin so (`ctx-12ab`, `art-...`), sorted, at most `limit`."""
         ...

@@ -85,6 +85,11 @@ class MemoryStore:
         until = (s for s in theirs if microseconds(s.commit.created_at) <= until_us)
         return next(reversed(self._oldest_first(until)), None)
 
+    def newest(self, limit: int = 20) -> list[CommitId]:
+        with self._lock:
+            names = list(self._notes)
+        return names[::-1][:limit]
+
     def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         with self._lock:
             start = bisect_left(self._names, beginning)

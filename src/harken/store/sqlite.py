@@ -137,6 +137,10 @@ class SqliteStore:
             )
         return found[0] if found else None
 
+    def newest(self, limit: int = 20) -> list[CommitId]:
+        with speaking(self.path):
+            return self._ids("ORDER BY id DESC LIMIT ?", [limit])
+
     def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         found: list[str] = []
         with speaking(self.path):

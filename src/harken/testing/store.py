@@ -292,6 +292,10 @@ class StoreSuite:
             assert reader.latest("nobody", "2027-01-01T00:00:00Z") is None
             assert reader.latest("b\ud800", "2027-01-01T00:00:00Z") is not None
             _refused(ValueError, reader.latest, "a", "yesterday")
+            everything = reader.newest(1000)
+            assert everything[0] == commit_in(last)
+            assert reader.newest(1) == everything[:1]
+            assert {*names} <= {*everything}
 
     def test_names_are_found_by_their_beginnings(self) -> None:
         store = self.store()
