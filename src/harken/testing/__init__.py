@@ -6,5 +6,17 @@ It imports no test runner; pytest and unittest both run its suites.
 from harken.testing.clock import ticking
 from harken.testing.disk import FailingDisk, Fault, RecordingDisk, faults
 from harken.testing.model import ModelSuite, request_of
+from harken.testing.store import StoreSuite, batch_of, commit_in
 
-__all__ = ["FailingDisk", "Fault", "ModelSuite", "RecordingDisk", "faults", "request_of", "ticking"]
+__all__ = [
+    "FailingDisk",
+    "Fault",
+    "ModelSuite",
+    "RecordingDisk",
+    "StoreSuite",
+    "batch_of",
+    "commit_in",
+    "faults",
+    "request_of",
+    "ticking",
+]

@@ -1,0 +1,124 @@
+"""Literal names of deltas, sequences, raw bytes and commits, and a pack. A change is a new format.
+
+The values stand in docs/formats/store.md too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from blake3 import blake3
+
+from harken.core import codec
+from harken.core.commits import (
+    Commit,
+    commit_bytes,
+    commit_from,
+    delta_from,
+    delta_of,
+    entry_of,
+    raw_ref,
+    sequence_of,
+)
+from harken.core.messages import Message
+from harken.store.contents import Kind, Thing
+from harken.store.pack import packs_of, unpacked
+from harken.store.words import WORDS
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "formats" / "store.md"
+NOON = "2026-01-31T12:00:00.000000Z"
+MESSAGE = "c425f6bdc4458c9926666c202a662824ffe87d2a211fec01de7cfdb5ac8c8a19"
+DELTA = "art-77bea2ac3bc7f71bcb2d5c2729d0f6dbe812a44e9862e62f9e0af6153356d8d1"
+SEQUENCE = "art-2089d58bb5905b376ae965d63b98fea3b5a9712396fa7be75dfc5b5935588e73"
+RAW = "art-ffa7b852de5cb20b42470e2b2decc2faff3053546b3a69c85a6b094c40387bba"
+EMPTY = "art-229afdb09c7a7bb3bcadeff3a70fca9294e6a920fd70738ff8ecb7f6e94777e3"
+ROOT = "ctx-ba2333cf96599b822f78d3fa055dd53f77cf29f7f0d2b575cd764419ee1a4fdd"
+CHILD = "ctx-75ef05fa3fb43e93a494d033c540d095044057d09fa0933d2ffa3f24d213a29c"
+WORDS_HASH = "8c34f26f5f982caa0e2381870ec8373d5e88e88bc71b729045c6534ea973d8e7"
+PACK = bytes.fromhex(
+    "b98eef3a6efddf8d019b3ce1080b231333db9423d270318f4c74e54794316c32c070cc111f2ca16a48205"
+    "40d0c758d0d430c8dac0c0c80480f62741430971c71c591da8db0274e1ce60000"
+)
+
+ENTRY, OBJECTS = entry_of(Message("user", "Hi"), time=NOON)
+DELTA_BYTES = b'[{"message":"%s","occurrence":{},"time":"%s"}]' % (MESSAGE.encode(), NOON.encode())
+ROOT_COMMIT = Commit(artifact=delta_of([ENTRY])[0], created_at=NOON)
+
+
+@pytest.mark.req("S2-04")
+def test_a_delta_has_these_bytes_and_this_name() -> None:
+    assert delta_of([ENTRY]) == (DELTA, DELTA_BYTES)
+    assert delta_from(DELTA_BYTES) == [ENTRY]
+    assert delta_of([]) == (EMPTY, b"[]")
+    assert "art-" + codec.digest(b"harken.delta.v1\n", DELTA_BYTES).hex() == DELTA
+
+
+def test_a_delta_is_the_same_whoever_made_its_words() -> None:
+    """msgspec leaves out a default that is the very same object only."""
+    made = "".join(["te", "xt"])
+    occurrence = type(ENTRY.occurrence)(shape=made)  # type: ignore[arg-type]
+    assert delta_of([type(ENTRY)(ENTRY.message, occurrence, ENTRY.time)])[0] == DELTA
+
+
+def test_sequences_and_raw_bytes_have_these_names() -> None:
+    ref = delta_of([ENTRY])[0]
+    assert sequence_of([ref, ref]) == (SEQUENCE, b'["%s","%s"]' % ((DELTA.encode(),) * 2))
+    assert raw_ref(b"Hi") == RAW
+
+
+@pytest.mark.req("S2-04")
+def test_a_commit_leaves_out_what_has_its_default() -> None:
+    body = b'{"artifact":"%s","created_at":"%s"}' % (DELTA.encode(), NOON.encode())
+    assert (ROOT_COMMIT.id, commit_bytes(ROOT_COMMIT)) == (ROOT, body)
+    explicit = Commit(type="".join(["del", "ta"]), artifact=ROOT_COMMIT.artifact, created_at=NOON)  # type: ignore[arg-type]
+    assert explicit.id == ROOT
+    assert commit_from(body) == ROOT_COMMIT
+    assert "ctx-" + codec.digest(b"harken.commit.v1\n", body).hex() == ROOT
+
+
+@pytest.mark.req("S2-04")
+def test_every_member_of_a_commit_is_in_its_name() -> None:
+    commit = Commit(
+        parent=ROOT_COMMIT.id,
+        type="compaction",
+        artifact=ROOT_COMMIT.artifact,
+        format="claude-code-v1",
+        template="t",
+        principal="p",
+        machine="m",
+        session_id="cafe",
+        checkpoint="tool_call",
+        ticket_id="tkt-1",
+        thread_id="$1",
+        message_count=1,
+        token_count=2,
+        created_at="2026-01-31T12:00:01.000000Z",
+    )
+    assert commit.id == CHILD
+    assert commit_from(commit_bytes(commit)) == commit
+    assert len(codec.decode(commit_bytes(commit))) == len(Commit.__struct_fields__)
+
+
+def test_a_pack_has_these_bytes() -> None:
+    part, message = OBJECTS
+    things = [
+        Thing(Kind.PART, part, OBJECTS[part]),
+        Thing(Kind.MESSAGE, message, OBJECTS[message], (part,)),
+        Thing(Kind.DELTA, DELTA, DELTA_BYTES, (MESSAGE,)),
+        Thing(Kind.COMMIT, ROOT, commit_bytes(ROOT_COMMIT), (DELTA,)),
+    ]
+    assert unpacked(PACK) == {thing.name: (thing.kind, thing.body) for thing in things}
+    [packed] = packs_of(things)
+    assert packed.things == unpacked(packed.data) == unpacked(PACK)
+
+
+def test_the_words_of_the_compression_never_change() -> None:
+    assert blake3(WORDS).hexdigest() == WORDS_HASH
+
+
+def test_the_document_has_these_values() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for value in (MESSAGE, DELTA, SEQUENCE, RAW, ROOT, CHILD, WORDS_HASH, PACK.hex()):
+        assert value in text
+    assert DELTA_BYTES.decode() in text
