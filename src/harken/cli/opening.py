@@ -70,7 +70,8 @@ class Opened:
     session: Session
     runtime: Runtime
     settings: Settings
-    store: SqliteStore
+    store: SqliteStore | None = None
+    """Where its commits go."""
 
     def end(self) -> None:
         """Commit what is pending, log that the session ended on purpose, and close all."""
@@ -81,7 +82,8 @@ class Opened:
     def close(self) -> None:
         """Close session and store. A second call does nothing."""
         self.session.close()
-        self.store.close()
+        if self.store is not None:
+            self.store.close()
 
     def __enter__(self) -> Session:
         return self.session

@@ -87,7 +87,7 @@ class MemoryStore:
 
     def newest(self, limit: int = 20) -> list[CommitId]:
         with self._lock:
-            names = list(self._notes)
+            names = [CommitId(name) for name in self._notes]
         return names[::-1][:limit]
 
     def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:

@@ -1,0 +1,100 @@
+"""Commits of chats, and chats from commits."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harken.context.materialize import materialize
+from harken.core.commits import CommitId
+from harken.core.events import LlmRequest
+from harken.core.messages import Message, extend_context_hash
+from harken.session.reader import events
+from harken.store.sqlite import SqliteStore
+from tests.cli.kit import Cli
+
+
+@pytest.fixture
+def talked(cli: Cli, script: str) -> Cli:
+    """A home in which a chat was held."""
+    cli.ok("chat", "--model", script, "-p", "make Ann")
+    return cli
+
+
+def last(cli: Cli) -> str:
+    return str(cli.ok("ctx", "log", "-n", "1", "--json").json[0]["id"])
+
+
+@pytest.mark.req("S2-28", "S2-63")
+def test_a_chat_commits_by_itself_and_the_log_lists_its_commits(talked: Cli) -> None:
+    rows = talked.ok("ctx", "log", "--json").json
+    assert [row["summary"] for row in rows[:1]] == ["Ann wants tea."]
+    assert {"Tea."} <= {row["summary"] for row in rows}
+    lines = talked.ok("ctx", "log", rows[0]["id"][:16]).out.splitlines()
+    assert lines[0].startswith(rows[0]["id"][:16])
+    assert "Ann wants tea." in lines[0]
+
+
+@pytest.mark.req("S2-19")
+def test_a_commit_is_shown_by_any_unique_beginning_of_its_name(talked: Cli) -> None:
+    name = last(talked)
+    assert talked.ok("ctx", "show", name[:12], "--json").json["id"] == name
+    assert "ctx-00" in talked.refused("ctx", "show", "ctx-00000000ffff")
+
+
+@pytest.mark.req("S2-22", "S2-23")
+def test_a_chat_begins_with_what_a_commit_understood_on_another_machine_too(
+    talked: Cli, script: str, tmp_path: Path
+) -> None:
+    name = last(talked)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copy(talked.home / "store.db", elsewhere)
+    home = ["--home", str(elsewhere)]
+    talked.ok("chat", "--model", script, "--from", name[:16], "-p", "hello", *home)
+    [log] = (elsewhere / "sessions").glob("*.jsonl")
+    store = SqliteStore(elsewhere / "store.db")
+    known = materialize(store, CommitId(name)).messages
+    store.close()
+    [request] = [event for event in events(log) if isinstance(event, LlmRequest)]
+    context_hash = ""
+    for message in [*known, Message("user", "hello")]:
+        context_hash = extend_context_hash(context_hash, message)
+    assert (request.count, request.context_hash) == (len(known) + 1, context_hash)
+    first = talked.ok("ctx", "log", "-n", "1", "--json", *home).json[0]
+    assert first["parent"] == name
+    told = talked.ok("ctx", "cat", first["id"], "--json", *home).json
+    assert [row.get("content") for row in told][: len(known)] == [m.content for m in known]
+
+
+def test_labels_and_summaries_may_change_and_nothing_else(talked: Cli) -> None:
+    name = last(talked)
+    talked.ok("ctx", "label", name, "good")
+    talked.ok("ctx", "summarize", name, "Ann and her tea")
+    row = talked.ok("ctx", "show", name, "--json").json
+    assert (row["id"], row["labels"], row["summary"]) == (name, ["good"], "Ann and her tea")
+
+
+@pytest.mark.req("S2-08")
+def test_two_chats_from_one_commit_are_compared(talked: Cli, script: str) -> None:
+    name = last(talked)
+    tips = []
+    for _ in range(2):
+        talked.ok("chat", "--model", script, "--from", name, "-p", "hello")
+        tips.append(last(talked))
+    found = talked.ok("ctx", "diff", *tips, "--json").json
+    assert found["ancestor"] == name or tips[0] == tips[1]
+    assert "hello" in talked.ok("ctx", "diff", name, tips[0]).out
+
+
+def test_what_cannot_be_done_is_said(cli: Cli, talked: Cli, script: str) -> None:
+    assert "ctx-12" in talked.refused("ctx", "cat", "ctx-12")
+    refused = talked.refused("chat", "--continue", "--from", "ctx-12", "-p", "x")
+    assert "--from is for a new session" in refused
+    assert "no commit" in talked.refused("chat", "--model", script, "--from", "ctx-12", "-p", "x")
+
+
+def test_without_a_store_the_log_says_how_to_get_one(cli: Cli) -> None:
+    assert "a chat makes one" in cli.refused("ctx", "log")
