@@ -17,6 +17,7 @@ from harken.errors import NotAStore, StoreError, StoreLocked, StoreTooNew, Store
 
 APPLICATION = 0x4861726B  # "Hark"
 VERSION = 1
+_MAGIC = b"SQLite format 3\0"
 _SCHEMA = """
 CREATE TABLE pack (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
 CREATE TABLE object (key BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (key, pack))
@@ -59,7 +60,10 @@ class Database:
         self._writing = threading.Lock()
         with speaking(path):
             _create(path)
-            self._check()
+            try:
+                self._check()
+            except OSError as error:
+                raise StoreError(path, f"cannot be read: {error.strerror}") from None
             self._make()
 
     def reading(self) -> sqlite3.Connection:
@@ -110,6 +114,10 @@ class Database:
 
     def _check(self) -> None:
         """Raise for a file that is something else, before a byte of it is changed."""
+        with self.path.open("rb") as file:
+            beginning = file.read(len(_MAGIC))
+        if beginning not in (b"", _MAGIC):  # SQLite takes a very short file for an empty one
+            raise NotAStore(self.path, "is no store of Harken; it was not touched")
         with closing(self._connect()) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
