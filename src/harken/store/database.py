@@ -55,8 +55,10 @@ class Database:
     def __init__(self, path: Path, patience_s: float) -> None:
         self.path, self._patience_s = path, patience_s
         self._local = threading.local()
-        self._open: list[sqlite3.Connection] = []
+        self._open: list[tuple[threading.Thread, sqlite3.Connection]] = []
+        self._opening = threading.Lock()
         self._is_closed = False
+        self._process = os.getpid()
         self._writing = threading.Lock()
         with speaking(path):
             _create(path)
@@ -70,10 +72,17 @@ class Database:
         """Return this thread's connection."""
         if self._is_closed:
             raise StoreError(self.path, "is closed")
+        if os.getpid() != self._process:  # SQLite's locks do not survive a fork
+            raise StoreError(self.path, "was opened before a fork: open it again in this process")
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is None:
             found = self._local.connection = self._connect()
-            self._open.append(found)
+            with self._opening:
+                ended = [pair for pair in self._open if not pair[0].is_alive()]
+                self._open = [pair for pair in self._open if pair[0].is_alive()]
+                self._open.append((threading.current_thread(), found))
+            for _, connection in ended:
+                connection.close()
         return found
 
     @contextmanager
@@ -93,9 +102,11 @@ class Database:
     def close(self) -> None:
         """Close the connections of all threads."""
         self._is_closed = True
-        with self._writing:
+        if os.getpid() != self._process:
+            return  # they are the parent's
+        with self._writing, self._opening:
             while self._open:
-                self._open.pop().close()
+                self._open.pop()[1].close()
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(

@@ -158,6 +158,38 @@ def test_threads_share_a_store(path: Path) -> None:
     store.close()
 
 
+def test_threads_that_ended_leave_no_file_open(path: Path) -> None:
+    store, batch = SqliteStore(path), batch_of("Hi")
+    store.write(batch)
+    for _ in range(20):
+        thread = threading.Thread(target=store.named, args=["ctx-"])
+        thread.start()
+        thread.join()
+    assert len(store._database._open) <= 3
+    store.close()
+
+
+def test_a_store_does_not_follow_into_a_forked_process(path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from harken.errors import StoreError\n"
+        "from harken.store.sqlite import SqliteStore\n"
+        "store = SqliteStore(sys.argv[1])\n"
+        "if os.fork() == 0:\n"
+        "    try: store.named('')\n"
+        "    except StoreError as error: print(error, flush=True)\n"
+        "    store.close()\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+        "print(store.named(''))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert "before a fork" in done.stdout
+    assert done.stdout.endswith("[]\n")
+
+
 def words(dice: Random, length: int = 500) -> str:
     text = (ROOT / "docs" / "explanation" / "agents-and-hooks.md").read_text(encoding="utf-8")
     known = text.split()
