@@ -67,7 +67,7 @@ def test_kill_9_loses_no_commit_that_was_acknowledged_200_times(tmp_path: Path, 
 def test_a_power_cut_loses_no_commit_that_was_acknowledged() -> None:
     if not TOOL.exists() or os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
         pytest.skip("power cuts need the tool, root and mkfs.ext4")
-    writer = [sys.executable, "-m", "tests.crash.store_writer"]
+    writer = [sys.executable, str(ROOT / "tests" / "crash" / "store_writer.py")]
     verifier = [*writer, "verify", "{dir}", "{acked}"]
     how = ["--cuts", "12", "--seed", "1", "--seconds", "2"]
     done = subprocess.run(

@@ -115,8 +115,9 @@ class Checkpointer:
 def _drafts(state: AgentState, context: Sequence[ChatMessage], trigger: Checkpoint) -> list[Draft]:
     """Return what has to be committed, each the parent of the next; nothing where nothing is."""
     new = pending(state, context)
-    fresh = context if state.edited is not None else new
-    if all(message.role == "system" for message in fresh):
+    fresh = new if state.edited is None else [*context, *(state.transcript or ())]
+    untouched = state.edited is None or state.ctx is None
+    if untouched and all(message.role == "system" for message in fresh):
         return []
     drafts: list[Draft] = []
     spawned = state.ctx is None and state.parent is not None

@@ -30,7 +30,7 @@ from harken.store.base import Batch, Store, Stored
 
 Stop: TypeAlias = str
 """`compaction`, `root`, or the full name of a commit."""
-_FIRST_STEPS = 32
+_FIRST_STEPS = 16
 """How many commits a walk asks for first; each time it asks for twice as many."""
 
 

@@ -17,6 +17,7 @@ from harken.errors import NotAStore, StoreError, StoreLocked, StoreTooNew, Store
 
 APPLICATION = 0x4861726B  # "Hark"
 VERSION = 1
+_MAGIC = b"SQLite format 3\0"
 _SCHEMA = """
 CREATE TABLE pack (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
 CREATE TABLE object (key BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (key, pack))
@@ -54,22 +55,34 @@ class Database:
     def __init__(self, path: Path, patience_s: float) -> None:
         self.path, self._patience_s = path, patience_s
         self._local = threading.local()
-        self._open: list[sqlite3.Connection] = []
+        self._open: list[tuple[threading.Thread, sqlite3.Connection]] = []
+        self._opening = threading.Lock()
         self._is_closed = False
+        self._process = os.getpid()
         self._writing = threading.Lock()
         with speaking(path):
             _create(path)
-            self._check()
+            try:
+                self._check()
+            except OSError as error:
+                raise StoreError(path, f"cannot be read: {error.strerror}") from None
             self._make()
 
     def reading(self) -> sqlite3.Connection:
         """Return this thread's connection."""
         if self._is_closed:
             raise StoreError(self.path, "is closed")
+        if os.getpid() != self._process:  # SQLite's locks do not survive a fork
+            raise StoreError(self.path, "was opened before a fork: open it again in this process")
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is None:
             found = self._local.connection = self._connect()
-            self._open.append(found)
+            with self._opening:
+                ended = [pair for pair in self._open if not pair[0].is_alive()]
+                self._open = [pair for pair in self._open if pair[0].is_alive()]
+                self._open.append((threading.current_thread(), found))
+            for _, connection in ended:
+                connection.close()
         return found
 
     @contextmanager
@@ -89,9 +102,11 @@ class Database:
     def close(self) -> None:
         """Close the connections of all threads."""
         self._is_closed = True
-        with self._writing:
+        if os.getpid() != self._process:
+            return  # they are the parent's
+        with self._writing, self._opening:
             while self._open:
-                self._open.pop().close()
+                self._open.pop()[1].close()
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -110,6 +125,10 @@ class Database:
 
     def _check(self) -> None:
         """Raise for a file that is something else, before a byte of it is changed."""
+        with self.path.open("rb") as file:
+            beginning = file.read(len(_MAGIC))
+        if beginning not in (b"", _MAGIC):  # SQLite takes a very short file for an empty one
+            raise NotAStore(self.path, "is no store of Harken; it was not touched")
         with closing(self._connect()) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()

@@ -92,7 +92,8 @@ def test_a_commit_covers_what_it_says_until_an_edit(tmp_path: Path) -> None:
 
 def covered(session: Session) -> tuple[str | None, ...]:
     state: AgentState = session.agent(ROOT)
-    return (state.ctx, state.committed, None if state.edited is None else state.edited.message_id)
+    edited = None if state.edited is None else state.edited.message_id
+    return (state.ctx, state.committed, edited)
 
 
 @pytest.mark.req("S2-24")
