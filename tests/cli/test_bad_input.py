@@ -285,7 +285,7 @@ def test_a_full_disk_loses_nothing_and_the_session_goes_on_when_there_is_room(
     assert ran.returncode == 2
     text = one_line(ran.stderr.decode().splitlines(keepends=True)[-1])
     assert "could not be written (" in text
-    assert "everything acknowledged before is safe; make room" in text
+    assert "make room" in text  # whichever had no room first, the log or the store
     acknowledged = ran.stdout.decode().count("Hi there.")
     filler.unlink()
     again = start(small_disk, "chat", "--continue", "-p", "hello")

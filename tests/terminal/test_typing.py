@@ -139,8 +139,9 @@ def test_ctrl_d_ends_also_while_a_turn_runs(chat: Chat, log: Callable[[], str]) 
     terminal.wait("First")
     terminal.type(CTRL_D)
     assert terminal.end() == 0
-    last, ended = log().splitlines()[-2:]
+    last, committed, ended = log().splitlines()[-3:]
     assert '"content":"[interrupted]' in last
+    assert "context_committed" in committed
     assert "session_ended" in ended
 
 

@@ -11,7 +11,7 @@ are the conversation. Which are picked depends on where the walk stops:
 The snapshot with which a subagent begins ends every walk: what came before, others saw.
 Commits never change, so neither does what a commit and a stop give.
 
-Source: DESIGN.md sections 4 and 8.
+Source: docs/formats/store.md.
 """
 
 from __future__ import annotations
