@@ -15,6 +15,7 @@ from benchmarks.measure import RUNS, Row, Timed, spread, wall_s
 from harken.world.files.root import Root
 from harken.world.search.engines import engine_for, ripgrep
 from harken.world.search.tools import Searches
+from harken.world.tool import Caller
 
 FOLDERS, FILES = 500, 100
 ENDINGS = ("py", "md", "txt", "json")
@@ -22,6 +23,8 @@ WORDS = ["the", "quick", "brown", "fox", "over", "a", "lazy", "dog", "says", "wh
 RARE, RARE_IN = "needle", 1000
 """A word that one of so many files has."""
 WITHIN_S = 60.0
+NOBODY = Caller(None, "msg_001")
+"""Who looks: nobody from whom rules would keep anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +40,17 @@ QUESTIONS = [
     Question(
         f"`glob *.py`, {FOLDERS * FILES:,} files",
         ["--files", "--glob=*.py"],
-        lambda tools: tools.glob("*.py"),
+        lambda tools: tools.glob("*.py", NOBODY),
     ),
     Question(
         f"`grep` of a word in one of {RARE_IN:,} files",
         ["--line-number", RARE, "."],
-        lambda tools: tools.grep(RARE),
+        lambda tools: tools.grep(RARE, NOBODY),
     ),
     Question(
         "`grep` of a word in most files (the tool stops early)",
         ["--line-number", "quick", "."],
-        lambda tools: tools.grep("quick"),
+        lambda tools: tools.grep("quick", NOBODY),
     ),
 ]
 
