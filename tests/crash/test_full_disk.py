@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import pytest
 from harken.core.ids import AgentId
 from harken.errors import LogWriteError
 from harken.session.session import Durability, Session
+from tests.crash.harm import small_file_system
 from tests.session_kit import born, hear, ids, options
 
 ROOT = AgentId("agent_001")
@@ -21,18 +19,8 @@ ROOT = AgentId("agent_001")
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 KB."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("a tmpfs needs Linux and root")
-    at = tmp_path / "small"
-    at.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "harken-test", str(at)]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        pytest.skip(f"this machine mounts no tmpfs: {made.stderr.strip()}")
-    try:
+    with small_file_system(tmp_path / "small", "64k") as at:
         yield at
-    finally:
-        subprocess.run(["umount", str(at)], check=True)
 
 
 def fill(session: Session, agent: AgentId) -> list[str]:

@@ -5,38 +5,15 @@ This proves recovery, not durability: what is in the page cache survives the dea
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.crash.harm import killed
 from tests.crash.verifier import wrong
 
 ROOT = Path(__file__).parents[2]
-
-
-def write_and_be_killed(folder: Path, durability: str, after_s: float, patience: int) -> int:
-    """Run the writer, kill it `after_s` after it acknowledged `patience` things (or after start).
-
-    Returns the last number that it acknowledged, -1 for none.
-    """
-    command = [sys.executable, "-m", "tests.crash.writer", durability, str(folder)]
-    said = b""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:
-        assert writer.stdout is not None
-        for _ in range(patience):
-            said += writer.stdout.readline()
-        time.sleep(after_s)
-        assert writer.poll() is None, "the writer ended by itself"
-        os.kill(writer.pid, signal.SIGKILL)
-        said += writer.stdout.read()
-    whole = said.split(b"\n")[:-1]
-    return int(whole[-1]) if whole else -1
 
 
 def kills(folder: Path, durability: str, runs: int, seed: int) -> int:
@@ -45,7 +22,9 @@ def kills(folder: Path, durability: str, runs: int, seed: int) -> int:
     for run in range(runs):
         patience = dice.choice([0, 1, 1, 5, 30])
         after_s = dice.uniform(0, 0.15 if patience == 0 else 0.02)
-        now = write_and_be_killed(folder, durability, after_s, patience)
+        now = killed(
+            "tests.crash.writer", durability, str(folder), after_s=after_s, patience=patience
+        )
         acknowledged = max(acknowledged, now)
         reason = wrong(folder, acknowledged)
         assert reason is None, f"run {run}: {reason}"

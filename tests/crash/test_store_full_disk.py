@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,23 +13,14 @@ from harken.errors import StoreWriteError
 from harken.store.checks import fsck
 from harken.store.sqlite import SqliteStore
 from harken.testing.store import batch_of, commit_in
+from tests.crash.harm import small_file_system
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MB."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("a tmpfs needs Linux and root")
-    at = tmp_path / "small"
-    at.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "harken-test", str(at)]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        pytest.skip(f"this machine mounts no tmpfs: {made.stderr.strip()}")
-    try:
+    with small_file_system(tmp_path / "small", "1m") as at:
         yield at
-    finally:
-        subprocess.run(["umount", str(at)], check=True)
 
 
 @pytest.mark.req("D-01", "S2-11")

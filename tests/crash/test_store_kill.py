@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.crash.harm import killed
 from tests.crash.store_writer import wrong
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT.parent / "shared" / "tools" / "power_cut.py"
-
-
-def write_and_be_killed(folder: Path, after_s: float, patience: int) -> int:
-    """Run the writer, kill it a while after it acknowledged `patience` commits.
-
-    Returns the last number that it acknowledged, -1 for none.
-    """
-    command = [sys.executable, "-m", "tests.crash.store_writer", str(folder)]
-    said = b""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:
-        assert writer.stdout is not None
-        for _ in range(patience):
-            said += writer.stdout.readline()
-        time.sleep(after_s)
-        assert writer.poll() is None, "the writer ended by itself"
-        os.kill(writer.pid, signal.SIGKILL)
-        said += writer.stdout.read()
-    whole = said.split(b"\n")[:-1]
-    return int(whole[-1]) if whole else -1
 
 
 def kills(folder: Path, runs: int, seed: int) -> int:
@@ -44,7 +24,10 @@ def kills(folder: Path, runs: int, seed: int) -> int:
     for run in range(runs):
         patience = dice.choice([0, 1, 5, 30])
         after_s = dice.uniform(0, 0.3 if patience == 0 else 0.02)
-        acknowledged = max(acknowledged, write_and_be_killed(folder, after_s, patience))
+        acknowledged = max(
+            acknowledged,
+            killed("tests.crash.store_writer", str(folder), after_s=after_s, patience=patience),
+        )
         reason = wrong(folder, acknowledged)
         assert reason is None, f"run {run}: {reason}"
     return acknowledged

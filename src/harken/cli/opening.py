@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -117,54 +118,60 @@ def open_chat(
         Session.load(old).close()  # says what is wrong with it
     find = model_finder(home, settings)
     model = chosen_model(find, name)
-    path = old or home.new_session()
+    permissions, own = permissions_of(settings), prompt_for(home, name)
     home.make()
-    store = SqliteStore(home.store_file)
-    runtime = Runtime(
-        checkpoints=Checkpointer(store=store, principal=Path.home().name, machine=platform.node()),
-        model=model,
-        models=find,
-        world=open_world(wish, settings, home.folder / "outputs" / path.stem, user, tools),
-        templates=settings.templates,
-        on_chunk=on_chunk,
-        parameters=settings.parameters,
-        model_parameters=settings.model_parameters,
-    )
-    own = None if wish.ctx is not None else prompt_for(home, name)
-    session: Session | None = None
-    try:
+    with ExitStack() as opening:
+        store = SqliteStore(home.store_file)
+        opening.callback(store.close)
+        ctx = None if wish.ctx is None else find_commit(store, wish.ctx)
+        path = old or home.new_session()  # what a person wrote is right: now there is a session
+        world = open_world(wish, settings, permissions, home.folder / "outputs" / path.stem, tools)
+        world.user = user
+        runtime = Runtime(
+            checkpoints=Checkpointer(
+                store=store, principal=Path.home().name, machine=platform.node()
+            ),
+            model=model,
+            models=find,
+            world=world,
+            templates=settings.templates,
+            on_chunk=on_chunk,
+            parameters=settings.parameters,
+            model_parameters=settings.model_parameters,
+        )
         root, session = load_session(
             path,
             runtime=runtime,
-            system_prompt=wish.system_prompt or own,
+            system_prompt=wish.system_prompt or (own if ctx is None else None),
             name="main",
             budget=BUDGET if old is None else None,
             options=SessionOptions(resolver=resolver(store)),
         )
-        if wish.ctx is not None:
-            start_from(root, find_commit(store, wish.ctx))
+        opening.callback(session.close)
+        if ctx is not None:
+            start_from(root, ctx)
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
         opened = Opened(root, session, runtime, settings, store)
         check_agent(opened.primary)
-    except BaseException:
-        if session is not None:
-            session.close()
-        store.close()
-        raise
+        opening.pop_all()
     return opened
+
+
+def permissions_of(settings: Settings) -> Permissions:
+    """Return what agents may do without asking. Raises ConfigError for a rule that is none."""
+    rules = Rules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
+    return Permissions(mode=settings.permission, rules=rules)
 
 
 def open_world(
     wish: Wish,
     settings: Settings,
+    permissions: Permissions,
     outputs: Path,
-    user: User | None,
     tools: Sequence[Tool] | None,
 ) -> World:
     """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
-    rules = Rules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
-    permissions = Permissions(mode=settings.permission, rules=rules)
     if tools is None:
         tools = local_tools(
             here(),
@@ -172,7 +179,7 @@ def open_world(
             outputs=outputs,
             hide=settings.key_variables,
         )
-    return World(tools, folder=here(), user=user, permissions=permissions)
+    return World(tools, folder=here(), permissions=permissions)
 
 
 def found_model(settings: Settings) -> str:

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 
+import msgspec
+
 from harken.context.checkpoint import Draft, checkpoint_all
 from harken.context.history import show
 from harken.context.materialize import materialize, picked
 from harken.context.messages import entries_in
-from harken.core.commits import Commit, CommitId, Notes, delta_of
+from harken.core.commits import CommitId, Notes, delta_of
 from harken.core.messages import ChatMessage, Message
 from harken.store.base import Batch, Store
 
@@ -64,21 +66,14 @@ def snapshot(store: Store, ctx: CommitId) -> CommitId:
     stored = show(store, ctx)
     commits = picked(store, ctx)
     entries = entries_in(store, [one.commit.artifact for one in commits])
-    old = stored.commit
-    commit = Commit(
+    commit = msgspec.structs.replace(
+        stored.commit,
         parent=ctx,
         type="snapshot",
         artifact=delta_of(entries)[0],
-        format=old.format,
-        template=old.template,
-        principal=old.principal,
-        machine=old.machine,
-        session_id=old.session_id,
-        ticket_id=old.ticket_id,
-        thread_id=old.thread_id,
+        checkpoint="explicit",
         message_count=len(entries),
         token_count=sum(one.commit.token_count for one in commits),
-        created_at=old.created_at,
     )
     notes = Notes(summary=stored.notes.summary, derived=True)
     store.write(Batch(deltas={commit.artifact: entries}, commits=[(commit, notes)]))

@@ -1,0 +1,51 @@
+"""What is done to writers: they are killed in the middle, and their disk is really full."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def killed(module: str, *arguments: str, after_s: float, patience: int) -> int:
+    """Run a writer, kill it `after_s` after it acknowledged `patience` things (or after start).
+
+    Returns the last number that it acknowledged, -1 for none.
+    """
+    command = [sys.executable, "-m", module, *arguments]
+    said = b""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:
+        assert writer.stdout is not None
+        for _ in range(patience):
+            said += writer.stdout.readline()
+        time.sleep(after_s)
+        assert writer.poll() is None, "the writer ended by itself"
+        os.kill(writer.pid, signal.SIGKILL)
+        said += writer.stdout.read()
+    whole = said.split(b"\n")[:-1]
+    return int(whole[-1]) if whole else -1
+
+
+@contextmanager
+def small_file_system(at: Path, size: str) -> Iterator[Path]:
+    """Mount a small tmpfs at a new folder. Needs Linux and root; skips the test elsewhere."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("a tmpfs needs Linux and root")
+    at.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "harken-test", str(at)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"this machine mounts no tmpfs: {made.stderr.strip()}")
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", str(at)], check=True)
