@@ -22,6 +22,7 @@ from harken.core.ids import AgentId, MessageId, base_of, number_of
 from harken.core.messages import FunctionCall, ToolCall
 from harken.errors import ConfigError, LogError, ModelError
 from harken.session.session import Session
+from harken.world.lock import LoopLock
 from harken.world.result import is_cancelled
 
 Point: TypeAlias = Literal["input", "action", "result", "response"]
@@ -143,7 +144,7 @@ class Hook(DumbAgent):
 
     def attach(self, session: Session, agent_id: AgentId, runtime: Runtime) -> None:
         """Bind the object to its identity in the session."""
-        self._asking: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._asking = LoopLock()
         super().attach(session, agent_id, runtime)
 
     def concerns(self, question: Question) -> bool:
@@ -177,10 +178,7 @@ class Hook(DumbAgent):
 
         Of calls that are made at once, one is judged after the other: a hook may count.
         """
-        loop = asyncio.get_running_loop()
-        if self._asking is None or self._asking[0] is not loop:
-            self._asking = (loop, asyncio.Lock())
-        async with self._asking[1]:
+        async with self._asking.here():
             return await self._ask(question)
 
     async def _ask(self, question: Question) -> Opinion:

@@ -20,6 +20,7 @@ from harken.core.text import LoggedString
 from harken.world.files.file import load
 from harken.world.files.known import KnownFiles
 from harken.world.files.root import Root
+from harken.world.lock import LoopLock
 from harken.world.permissions.permissions import FREE, Permissions, Wish
 from harken.world.result import BadArguments, Failed, Result, caught
 from harken.world.tool import Caller, Tool, parse
@@ -52,7 +53,7 @@ class World:
         """What tools and hooks share; it lasts as long as the process."""
         self.known = KnownFiles(folder)
         """What each agent knows of files; tools and hooks read it."""
-        self._changing: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+        self._changing = LoopLock()
         for tool in tools:
             if tool.name in self.tools:
                 raise ValueError(f"two tools are named {tool.name}")
@@ -89,19 +90,12 @@ class World:
         A tool that lets agents act while it runs holds the world for them: their tools wait for
         each other, not for it.
         """
-        async with _inner.get() or self._lock():
+        async with _inner.get() or self._changing.here():
             token = _inner.set(asyncio.Lock())
             try:
                 yield
             finally:
                 _inner.reset(token)
-
-    def _lock(self) -> asyncio.Lock:
-        """Return the lock of the running event loop: a lock lives in one loop only."""
-        loop = asyncio.get_running_loop()
-        if self._changing is None or self._changing[0] is not loop:
-            self._changing = (loop, asyncio.Lock())
-        return self._changing[1]
 
     def read_instructions(self, path: str, caller: Caller | None = None) -> str:
         """Return the text of an instructions file below the folder, as it is now.

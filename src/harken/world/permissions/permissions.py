@@ -8,7 +8,6 @@ Source: docs/explanation/permissions.md.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from harken.core import codec
+from harken.world.lock import LoopLock
 from harken.world.permissions.rules import Rule, Rules
 from harken.world.permissions.subject import PathSubject, Subject, subjects_of
 from harken.world.result import Failed
@@ -114,7 +114,7 @@ class Permissions:
     """Told of each rule that the user accepted from now on, to keep it for later runs."""
     unasked: int = field(default=0, init=False)
     """How many calls were refused because nobody could be asked."""
-    _asking: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = field(default=None, init=False)
+    _asking: LoopLock = field(default_factory=LoopLock, init=False)
 
     async def check(
         self,
@@ -131,7 +131,7 @@ class Permissions:
         wish = Wish.of(tool, arguments, caller, folder)
         if self._passes(wish):
             return
-        async with self._lock():
+        async with self._asking.here():
             if not self._passes(wish):  # the answer to an earlier question may have settled it
                 await self._ask(wish, caller)
 
@@ -217,13 +217,6 @@ class Permissions:
         self.rules.allow.append(rule)
         if self.on_rule is not None:
             self.on_rule(rule)
-
-    def _lock(self) -> asyncio.Lock:
-        """Return the lock of the running event loop: a lock lives in one loop only."""
-        loop = asyncio.get_running_loop()
-        if self._asking is None or self._asking[0] is not loop:
-            self._asking = (loop, asyncio.Lock())
-        return self._asking[1]
 
 
 async def _preview(wish: Wish, caller: Caller) -> str:
