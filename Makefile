@@ -46,6 +46,7 @@ venv: $(ready) ## .venv, from the lock; the others do this by themselves
 lock: $(bin)/.uv ## requirements/*.txt, from pyproject.toml: make lock ARGS=--upgrade
 	$(compile) pyproject.toml -o requirements/base.txt
 	$(compile) pyproject.toml --all-extras --group dev -c requirements/base.txt -o requirements/dev.txt
+	$(compile) --group peers -o requirements/peers.txt
 	$(compile) --group bootstrap -o requirements/uv.txt
 
 # The build backend is in the lock, so that installing Harken itself asks no index for anything.
