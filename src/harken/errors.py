@@ -20,6 +20,7 @@
     ├── UnknownName                 a name or id that does not exist here (and what does)
     │   └── AmbiguousName           the beginning of several names (and which)
     ├── ConfigError                 a file or option that a person wrote cannot be used
+    ├── FormatError                 bytes that are not what their format says
     ├── ModelError                  a model call failed
     │   ├── ScriptError             no rule of a scripted model fits, or the script is malformed
     │   └── ReplayMiss              the recorded session holds no such request
@@ -200,6 +201,14 @@ class AmbiguousName(UnknownName):
 
 class ConfigError(HarkenError, ValueError):
     """A file or option that a person wrote cannot be used."""
+
+
+class FormatError(HarkenError, ValueError):
+    """Bytes that are not what their format says."""
+
+    def __init__(self, format: str, reason: str) -> None:
+        super().__init__(f"this is no {format}: {reason}")
+        self.format, self.reason = format, reason
 
 
 Failure: TypeAlias = Literal[

@@ -5,18 +5,22 @@ It imports no test runner; pytest and unittest both run its suites.
 
 from harken.testing.clock import ticking
 from harken.testing.disk import FailingDisk, Fault, RecordingDisk, faults
+from harken.testing.formats import FormatSuite, odd_conversation, plain_conversation
 from harken.testing.model import ModelSuite, request_of
 from harken.testing.store import StoreSuite, batch_of, commit_in
 
 __all__ = [
     "FailingDisk",
     "Fault",
+    "FormatSuite",
     "ModelSuite",
     "RecordingDisk",
     "StoreSuite",
     "batch_of",
     "commit_in",
     "faults",
+    "odd_conversation",
+    "plain_conversation",
     "request_of",
     "ticking",
 ]

@@ -1,0 +1,129 @@
+"""`events-v1`: a conversation as a CBOR array of events. The format of all of Harken's commits.
+
+One idea: an array can be read item by item, and two arrays are joined by counting: so deltas of a
+chain become one without anybody understanding an event, whoever wrote it.
+
+The bytes follow from the events: definite lengths, shortest heads, floats in 64 bits, members in
+the order in which they are given. Tags and indefinite lengths are neither written nor read.
+
+Source: docs/formats/events-v1.md.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import cbor2
+
+from harken.errors import FormatError
+from harken.formats.base import Format, WholeEntry
+from harken.formats.events import NAME, Event, event_dict, event_from
+from harken.formats.hub import entries_of, events_of
+
+MOST_BYTES = 1 << 29
+"""How long a rendering may be."""
+_DEPTH = 96
+"""How deep one event may be; arguments are written as a value up to 64 levels."""
+_ARRAY = 0x80
+_LENGTHS = {0x98: 1, 0x99: 2, 0x9A: 4, 0x9B: 8}
+
+
+class _NoTags(dict[int, Callable[[Any, bool], Any]]):
+    """Has a decoder for every tag, and each refuses."""
+
+    def __contains__(self, tag: object) -> bool:
+        return True
+
+    def __getitem__(self, tag: int) -> Callable[[Any, bool], Any]:
+        def refuse(value: Any, _is_immutable: bool) -> Any:  # noqa: FBT001 - cbor2 calls it so
+            raise ValueError(f"tag {tag}")
+
+        return refuse
+
+
+def encode(events: Iterable[Event]) -> bytes:
+    """Return events as bytes. Raises ValueError for a text that UTF-8 cannot hold."""
+    return cbor2.dumps([event_dict(event) for event in events])
+
+
+def decode(data: bytes) -> list[Event]:
+    """Return the events in bytes, whoever wrote them. Raises FormatError."""
+    return [event_from(item) for item in _items(data)]
+
+
+def joined(pieces: Iterable[bytes]) -> bytes:
+    """Return the events of all pieces, in order, byte for byte. Raises FormatError."""
+    total, bodies = 0, []
+    for piece in pieces:
+        count, start = _head(piece)
+        for _ in _items(piece):
+            pass  # whole, or refused
+        total += count
+        bodies.append(memoryview(piece)[start:])
+    out = io.BytesIO()
+    cbor2.CBOREncoder(out).encode_length(_ARRAY >> 5, total)
+    return b"".join([out.getvalue(), *bodies])
+
+
+def _items(data: bytes) -> Iterator[Any]:
+    """Yield the items of an array, one by one: what is no array of them costs nothing."""
+    if len(data) > MOST_BYTES:
+        raise FormatError(NAME, f"it has {len(data)} bytes, at most {MOST_BYTES} are read")
+    count, start = _head(data)
+    file = io.BytesIO(data)
+    file.seek(start)
+    decoder = cbor2.CBORDecoder(
+        file,
+        semantic_decoders=_NoTags(),
+        max_depth=_DEPTH,
+        allow_indefinite=False,
+        allow_duplicate_keys=False,
+    )
+    for at in range(count):
+        try:
+            item = decoder.decode()
+        except (cbor2.CBORError, ValueError, RecursionError, MemoryError) as error:
+            raise FormatError(NAME, f"event {at} of {count}: {error.__cause__ or error}") from None
+        yield item
+    if _goes_on(decoder):
+        raise FormatError(NAME, f"bytes follow its {count} events")
+
+
+def _goes_on(decoder: cbor2.CBORDecoder) -> bool:
+    try:
+        decoder.read(1)
+    except cbor2.CBORDecodeEOF:
+        return False
+    return True
+
+
+def _head(data: bytes) -> tuple[int, int]:
+    """Return how many items the array at the beginning has, and where the first one is."""
+    first = data[0] if data else 0
+    if _ARRAY <= first < _ARRAY + 24:
+        return first - _ARRAY, 1
+    length = _LENGTHS.get(first, 0)
+    if not length or len(data) <= length:
+        raise FormatError(NAME, "it does not begin as an array of CBOR does")
+    return int.from_bytes(data[1 : 1 + length]), 1 + length
+
+
+def _reads(data: bytes) -> list[WholeEntry]:
+    return entries_of(decode(data))
+
+
+def _writes(entries: Sequence[WholeEntry]) -> bytes:
+    return encode(chain.from_iterable(map(events_of, entries)))
+
+
+FORMAT = Format(
+    name=NAME,
+    media_type="application/cbor",
+    reads=_reads,
+    writes=_writes,
+    joins=joined,
+    is_exact=True,
+)

@@ -1,0 +1,243 @@
+"""What every format must do, as tests: for Harken's formats and for those of others alike.
+
+Source: docs/how-to/add-a-format.md; the contract is `harken.formats.base.Format`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from harken.core import codec
+from harken.core.commits import entry_of
+from harken.core.messages import (
+    CallPlace,
+    FunctionCall,
+    ImagePart,
+    Message,
+    OtherPart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+)
+from harken.errors import FormatError
+from harken.formats.base import Format, WholeEntry
+
+_NOON = "2026-01-31T12:00:00.000000Z"
+_PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+_SEED = 20260131
+
+
+def plain_conversation() -> list[WholeEntry]:
+    """Return a conversation that every format can say: texts, calls and results, with times."""
+    call = ToolCall("call_1", FunctionCall("look", '{"at":"the door"}'))
+    messages = [
+        Message("user", "Is somebody at the door?"),
+        Message("assistant", "I look.", [call]),
+        Message("tool", "Nobody.", tool_call_id="call_1"),
+        Message("assistant", "Nobody is at the door, not even Jill."),
+    ]
+    return [
+        WholeEntry(message, _NOON.replace("00.0", f"{at:02}.0"))
+        for at, message in enumerate(messages)
+    ]
+
+
+def odd_conversation() -> list[WholeEntry]:
+    """Return entries with everything that a message can hold, at its oddest."""
+    odd = "\ud800 alone, \0, \u2028, \x1b[31m, e\u0301, 😀, ```, <b>, \\"
+    numbers = {"0": [0, 0.0, False, None, "0"], "large": 10**30, odd: {"\ud800": 1e300}}
+    calls = [
+        ToolCall("a", FunctionCall("look", '{ "at": 1.0 }')),
+        ToolCall("b", FunctionCall("", "no JSON"), "custom", {"x": numbers}),
+        ToolCall("a", FunctionCall(odd, '{"n":1e400}')),
+    ]
+    placed = [ToolCall("1", FunctionCall("f", "{}")), ToolCall("2", FunctionCall("f", "[]"))]
+    parts: list[Part] = [
+        TextPart(odd, {"m": numbers}),
+        ImagePart("image/png", _PIXEL),
+        TextPart(""),
+    ]
+    native = '{"type":"server_tool_use","id":"s","name":"search","input":{"q":1}}'
+    thought: list[Part] = [
+        ThinkingPart("hm", {"signature": "c2ln", "model": "m"}),
+        ThinkingPart(odd),
+    ]
+    messages = [
+        Message("system", odd, name="n"),
+        Message("system", [TextPart("a"), TextPart("b")]),
+        Message("user", ""),
+        Message("user", [*parts, OtherPart("document", "{}")], name=odd),
+        Message("user"),
+        Message("assistant"),
+        Message("assistant", []),
+        Message("assistant", "one"),
+        Message("assistant", "two"),
+        Message("assistant", [*thought, TextPart("x")], calls),
+        Message("assistant", [CallPlace("1"), TextPart("so"), CallPlace("2")], placed),
+        Message("assistant", [OtherPart("server_tool_use", native), OtherPart("", odd)]),
+        Message("tool", "no call", is_error=True),
+        Message("tool", [*parts], tool_call_id="", name=odd),
+    ]
+    source = {"id": odd, "usage": numbers}
+    return [WholeEntry(message, _NOON, source) for message in messages]
+
+
+class FormatSuite:
+    """The tests. Inherit them in a class `Test...`, and say which format it is.
+
+    A format that is read needs nothing more where it is written, too; else give `sample`.
+    """
+
+    format: Format
+    tries = 300
+    """How many damaged forms are read."""
+
+    def conversation(self) -> list[WholeEntry]:
+        """Return entries that the format can say."""
+        return plain_conversation()
+
+    def sample(self) -> bytes:
+        """Return bytes of the format, as whoever invented it writes them."""
+        return self._written(self.conversation())
+
+    def older_samples(self) -> dict[str, bytes]:
+        """Return bytes of each older version that the format maps, by its name."""
+        return {}
+
+    def test_it_has_a_name_with_a_version(self) -> None:
+        family, dash, version = self.format.name.rpartition("-v")
+        is_named = bool(family and dash) and self.format.name.isascii() and version.isdigit()
+        assert is_named, f"{self.format.name!r} is no name such as toy-v1"
+        assert self.format.name.isprintable()
+        assert self.format.media_type.count("/") == 1
+        assert self.format.name not in self.format.older, "a format is not older than itself"
+        assert self.format.reads or self.format.writes, "it can neither be read nor written"
+
+    def test_the_same_entries_give_the_same_bytes(self) -> None:
+        if self.format.writes is not None:
+            for entries in (self.conversation(), odd_conversation(), []):
+                assert self.format.writes(entries) == self.format.writes([*entries])
+
+    def test_what_is_written_says_nothing_of_this_process(self) -> None:
+        """No address of an object, no folder: the bytes follow from the entries alone."""
+        if self.format.writes is not None:
+            data = self.format.writes([*self.conversation(), *odd_conversation()]) or b""
+            assert not re.search(rb" at 0x[0-9a-f]{6,}", data)
+            assert str(Path.cwd()).encode() not in data or Path.cwd() == Path("/")
+
+    def test_whatever_a_message_holds_is_written_or_left(self) -> None:
+        """A writer never fails: it says as much as it can, or gives None."""
+        for entry in odd_conversation():
+            if self.format.writes is not None:
+                data = self.format.writes([entry])
+                if data is not None and self.format.reads is not None:
+                    self.format.reads(data)
+
+    def test_what_was_written_comes_back(self) -> None:
+        """In full where the format is exact; else what came back once comes back again."""
+        if self.format.reads is None or self.format.writes is None:
+            return
+        once = self._read(self._written(self.conversation()))
+        assert _exactly(self._read(self._written(once))) == _exactly(once)
+        if self.format.is_exact:
+            for entries in (self.conversation(), odd_conversation(), []):
+                assert _exactly(self._read(self._written(entries))) == _exactly(entries)
+
+    def test_bytes_that_were_read_say_something(self) -> None:
+        if self.format.reads is not None:
+            assert self._read(self.sample()), "a sample has messages"
+
+    def test_joined_deltas_are_their_concatenation(self) -> None:
+        joins = self.format.joins
+        if joins is None:
+            return
+        assert joins([self.sample()]) == self.sample(), "one delta stays as it is"
+        if self.format.reads is not None:
+            both = self._read(joins([self.sample(), self.sample()]))
+            assert _exactly(both) == _exactly(self._read(self.sample()) * 2)
+        if self.format.writes is None:
+            return
+        entries = self.conversation()
+        for at in range(len(entries) + 1):
+            parts = [self._written(entries[:at]), self._written(entries[at:])]
+            if self.format.reads is None:
+                assert joins(parts) == self._written(entries)
+            else:
+                apart = [entry for part in parts for entry in self._read(part)]
+                assert _exactly(self._read(joins(parts))) == _exactly(apart)
+
+    def test_older_versions_are_mapped(self) -> None:
+        samples = self.older_samples()
+        assert set(samples) == set(self.format.older), "give a sample of each older version"
+        for name, upgrade in self.format.older.items():
+            mapped = upgrade(samples[name])
+            assert upgrade(samples[name]) == mapped
+            if self.format.reads is not None:
+                assert self._read(mapped)
+
+    def test_bytes_of_all_kinds_are_read_or_refused(self) -> None:
+        """Cut off, damaged, hostile: a FormatError of one line, and no other failure."""
+        reads, joins = self.format.reads, self.format.joins
+        for data in _hostile(self.sample(), self.tries):
+            if reads is not None:
+                _read_or_refused(reads, data)
+            if joins is not None:
+                _read_or_refused(joins, [data, self.sample()])
+        for name, sample in self.older_samples().items():
+            for data in _hostile(sample, self.tries):
+                _read_or_refused(self.format.older[name], data)
+
+    def _read(self, data: bytes) -> list[WholeEntry]:
+        assert self.format.reads is not None
+        return self.format.reads(data)
+
+    def _written(self, entries: Sequence[WholeEntry]) -> bytes:
+        assert self.format.writes is not None, "a format that is not written needs a sample"
+        data = self.format.writes(entries)
+        assert data is not None, "it must be able to write its own conversation"
+        return data
+
+
+def _exactly(entries: Sequence[WholeEntry]) -> list[bytes]:
+    """Return what a delta holds of entries: `0`, `0.0` and `false` are three things in it."""
+    found = []
+    for one in entries:
+        entry, objects = entry_of(one.message, time=one.time, source=one.source)
+        found += [codec.canonical(entry), *objects.values()]
+    return found
+
+
+Given = TypeVar("Given")
+
+
+def _read_or_refused(read: Callable[[Given], object], given: Given) -> None:
+    try:
+        read(given)
+    except FormatError as error:
+        text = str(error)
+        if text.strip() and "\n" not in text:
+            return
+        raise AssertionError(f"a FormatError is one line that says why: {text!r}") from error
+
+
+def _hostile(sample: bytes, tries: int) -> Iterator[bytes]:
+    """Yield what may stand where a format should: the same each time."""
+    yield from (b"", b"\0", b"\xff" * 9, b"null", b"[]", b"{}", b"\x80", b"\xf6", b"\xef\xbb\xbf")
+    yield from (b"[" * 200_000, b'{"a":' * 200_000, b"\x81" * 200_000, b"\xa1\x61a" * 200_000)
+    yield from (b"9" * 10_000, b'"\\ud800"', b"\x9a\xff\xff\xff\xff", b"\x9b" + b"\x7f" * 8)
+    yield sample + sample
+    yield sample + b"\0"
+    source = random.Random(_SEED)  # noqa: S311 - the same each time, on purpose
+    for _ in range(tries if sample else 0):
+        at = source.randrange(len(sample))
+        yield sample[:at]
+        yield sample[:at] + bytes([sample[at] ^ 1 << source.randrange(8)]) + sample[at + 1 :]
+        yield sample[:at] + source.randbytes(source.randrange(1, 9)) + sample[at + 1 :]

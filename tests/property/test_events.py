@@ -1,0 +1,86 @@
+"""Laws of the hub, on whatever message Hypothesis can think of."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core import codec
+from harken.core.commits import entry_of
+from harken.core.messages import Message
+from harken.errors import FormatError
+from harken.formats import events_v1
+from harken.formats.base import WholeEntry
+from harken.formats.events import Event, event_dict, event_from
+from harken.formats.hub import entries_of, events_of
+from tests.property.test_messages import MAYBE, MESSAGE, META
+from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
+
+ENTRY = st.builds(WholeEntry, MESSAGE, MAYBE, st.none() | META)
+ENTRIES = st.lists(ENTRY, max_size=4)
+
+
+def exactly(entries: list[WholeEntry]) -> list[bytes]:
+    """What a delta holds of entries: `0`, `0.0` and `false` are three things in it."""
+    found = []
+    for one in entries:
+        entry, objects = entry_of(one.message, time=one.time, source=one.source)
+        found += [codec.canonical(entry), *objects.values()]
+    return found
+
+
+@pytest.mark.req("S2-53")
+@given(ENTRIES)
+def test_entries_come_back_from_their_events(entries: list[WholeEntry]) -> None:
+    events = [event for entry in entries for event in events_of(entry)]
+    assert entries_of(events) == entries
+    assert exactly(entries_of(events)) == exactly(entries)
+
+
+@pytest.mark.req("S2-52", "S2-53")
+@given(ENTRIES, ENTRIES)
+def test_entries_come_back_from_their_bytes_joined_or_not(
+    before: list[WholeEntry], after: list[WholeEntry]
+) -> None:
+    pieces = [written(before), written(after)]
+    assert exactly(read(pieces[0])) == exactly(before)
+    assert events_v1.joined(pieces) == written([*before, *after])
+    assert exactly(read(events_v1.joined(pieces))) == exactly([*before, *after])
+
+
+@given(ENTRIES)
+def test_an_event_comes_back_from_its_values(entries: list[WholeEntry]) -> None:
+    events: list[Event] = [event for entry in entries for event in events_of(entry)]
+    assert [event_from(event_dict(event)) for event in events] == events
+
+
+@given(st.binary(max_size=60) | ENTRIES.map(lambda e: written(e)[:-1]))
+def test_bytes_that_are_none_are_refused(data: bytes) -> None:
+    with suppress(FormatError):
+        read(data)
+
+
+def written(entries: list[WholeEntry]) -> bytes:
+    assert events_v1.FORMAT.writes
+    data = events_v1.FORMAT.writes(entries)
+    assert data is not None
+    return data
+
+
+def read(data: bytes) -> list[WholeEntry]:
+    assert events_v1.FORMAT.reads
+    return events_v1.FORMAT.reads(data)
+
+
+@given(ODD_CONTEXT | tidy_contexts())
+def test_messages_whose_places_fit_come_back(context: list[Message]) -> None:
+    for message in context:
+        try:
+            entry = WholeEntry(message)
+            exact = exactly([entry])
+        except ValueError:
+            continue
+        assert exactly(entries_of(events_of(entry))) == exact

@@ -1,0 +1,217 @@
+"""Events as others read and write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harken.core.messages import (
+    ContentPart,
+    FunctionCall,
+    ImagePart,
+    Message,
+    OtherPart,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+)
+from harken.errors import FormatError
+from harken.formats.base import WholeEntry
+from harken.formats.events import (
+    PAYLOADS,
+    Event,
+    OutputEvent,
+    event_dict,
+    event_from,
+)
+from harken.formats.hub import entries_of, events_of
+
+NOON = "2026-01-31T12:00:00.000000Z"
+
+
+def dicts(message: Message) -> list[dict[str, Any]]:
+    return [event_dict(event) for event in events_of(WholeEntry(message, NOON))]
+
+
+def payloads(message: Message) -> list[tuple[str, Any]]:
+    return [(event["type"], event[event["type"]]) for event in dicts(message)]
+
+
+def messages(*events: dict[str, Any]) -> list[Message]:
+    return [entry.message for entry in entries_of([event_from(event) for event in events])]
+
+
+@pytest.mark.req("S2-52")
+def test_there_are_the_types_that_analytics_count() -> None:
+    assert set(PAYLOADS) == {
+        "prompt",
+        "response",
+        "thinking",
+        "tool_call",
+        "tool_result",
+        "system",
+        "metric",
+        "error",
+        "output",
+    }
+
+
+def test_a_plain_message_needs_nothing_of_harken() -> None:
+    assert dicts(Message("user", "Hi")) == [
+        {"type": "prompt", "timestamp": NOON, "prompt": {"content": "Hi", "source": "user"}}
+    ]
+
+
+def test_an_answer_is_an_event_for_each_part() -> None:
+    call = ToolCall("c1", FunctionCall("look", '{"at":"door"}'))
+    thought = ThinkingPart("hm", {"signature": "c2ln"})
+    assert payloads(Message("assistant", [thought, TextPart("I look.")], [call])) == [
+        ("thinking", {"content": "hm", "signature": "c2ln"}),
+        ("response", {"content": "I look."}),
+        (
+            "tool_call",
+            {"id": "c1", "name": "look", "input": {"at": "door"}, "server_tool": False},
+        ),
+    ]
+
+
+def test_a_message_of_a_user_is_one_prompt_whatever_it_holds() -> None:
+    """Prompts are counted."""
+    parts: list[ContentPart] = [
+        TextPart("See"),
+        ImagePart("image/png", "aGk="),
+        OtherPart("document", "{}"),
+    ]
+    assert payloads(Message("user", parts)) == [
+        ("prompt", {"content": "See\n\n[image image/png]\n\n[document]", "source": "user"})
+    ]
+
+
+def test_a_result_names_its_call() -> None:
+    result = Message("tool", "no", tool_call_id="c1", is_error=True)
+    expected = {"content": "no", "tool_use_id": "c1", "is_error": True}
+    assert payloads(result) == [("tool_result", expected)]
+
+
+@pytest.mark.req("S2-34")
+def test_a_call_of_a_server_tool_is_a_call() -> None:
+    data = '{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"tea"}}'
+    expected = {"id": "s1", "name": "web_search", "input": {"query": "tea"}, "server_tool": True}
+    assert payloads(Message("assistant", [OtherPart("server_tool_use", data)])) == [
+        ("tool_call", expected)
+    ]
+    assert messages({"type": "tool_call", "tool_call": expected}) == [
+        Message("assistant", [OtherPart("server_tool_use", data)])
+    ]
+
+
+def test_a_native_block_is_output_as_it_was() -> None:
+    data = '{"type":"redacted_thinking", "data":"x"}'
+    found = payloads(Message("assistant", [OtherPart("redacted_thinking", data)]))
+    assert found == [("output", {"raw": data})]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ('{ "a": 1.0 }', {"a": 1.0}),
+        ('{"a":100000000000000000000}', '{"a":100000000000000000000}'),
+        ("[1]", "[1]"),
+        ("not JSON", "not JSON"),
+        ("", ""),
+        ('{"a":"\ud800"}', {"a": "?"}),
+        ('{"a":' * 70 + "1" + "}" * 70, '{"a":' * 70 + "1" + "}" * 70),
+    ],
+)
+def test_arguments_are_a_value_where_all_can_read_it(arguments: str, shown: Any) -> None:
+    message = Message("assistant", tool_calls=[ToolCall("c", FunctionCall("f", arguments))])
+    [(_, payload)] = payloads(message)
+    assert payload["input"] == shown
+    assert entries_of(events_of(WholeEntry(message))) == [WholeEntry(message)]
+
+
+@pytest.mark.req("S2-30", "S2-52")
+def test_a_stream_of_another_runtime_is_read() -> None:
+    call = {"id": "c1", "name": "look", "input": {"at": "door"}}
+    read = messages(
+        {"type": "system", "system": {"subtype": "init", "metadata": {"model": "m"}}},
+        {"type": "prompt", "prompt": {"content": "Hi", "source": "initial"}, "more": 1},
+        {"type": "thinking", "thinking": {"content": "hm", "signature": "s"}},
+        {"type": "response", "response": {"content": "I look."}},
+        {"type": "tool_call", "tool_call": call},
+        {"type": "tool_result", "tool_result": {"tool_use_id": "c1", "content": "Nobody."}},
+        {"type": "error", "error": {"message": "overloaded"}},
+        {"type": "response", "response": {"content": "Nobody."}},
+        {"type": "teleport", "teleport": {}},
+        {"type": "metric", "metric": {"cost_usd": 0.1, "status": "success"}},
+    )
+    assert read == [
+        Message("user", "Hi"),
+        Message(
+            "assistant",
+            [ThinkingPart("hm", {"signature": "s"}), TextPart("I look.")],
+            [ToolCall("c1", FunctionCall("look", '{"at":"door"}'))],
+        ),
+        Message("tool", "Nobody.", tool_call_id="c1"),
+        Message("assistant", "Nobody."),
+    ]
+
+
+def test_calls_of_others_that_look_alike_are_kept() -> None:
+    call = {"type": "tool_call", "tool_call": {"id": "c", "name": "look", "input": {}}}
+    text = {"type": "response", "response": {"content": "so"}}
+    [message] = messages(call, text, call)
+    assert [call.id for call in message.tool_calls or ()] == ["c", "c"]
+    assert message.content == "so"
+
+
+def test_an_unknown_event_is_kept_as_its_json() -> None:
+    assert event_from({"type": "teleport", "to": [1]}) == Event(
+        OutputEvent('{"type":"teleport","to":[1]}')
+    )
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        5,
+        {"type": "prompt"},
+        {"type": "prompt", "prompt": {"content": 5}},
+        {"type": "prompt", "prompt": {"content": "x"}, "timestamp": 5},
+        {"type": "prompt", "prompt": {"content": "x"}, "harken": {}},
+        {"type": "prompt", "prompt": {"content": "x"}, "harken": "{"},
+        {"type": "prompt", "prompt": {"content": "x"}, "harken": '{"events":0}'},
+        {"type": "prompt", "prompt": {"content": "x"}, "harken": '{"events":2}'},
+        {"type": "prompt", "prompt": {"content": "x"}, "harken": '{"parts":[null,null]}'},
+        {"type": "prompt", "prompt": {"content": "x"}, "harken": '{"parts":[{"type":"x"}]}'},
+        {
+            "type": "prompt",
+            "prompt": {"content": "x"},
+            "harken": '{"parts":[{"type":"image"}],"occurrence":{}}',
+        },
+        {
+            "type": "prompt",
+            "prompt": {"content": "x"},
+            "harken": '{"parts":[{"type":"tool_call","kind":"f","name":1,"arguments":""}]}',
+        },
+        {"type": "response", "response": {"content": "x"}, "harken": '{"events":2}'},
+        {"type": "metric", "metric": {}, "harken": '{"events":3}'},
+        {"type": "output", "output": {"raw": "{"}, "harken": "{}"},
+        {"type": "tool_call", "tool_call": {"id": "c", "name": "f", "input": float("nan")}},
+        {"type": "tool_call", "tool_call": {"id": "c", "name": "f", "input": {1: 2}}},
+        {"type": "tool_call", "tool_call": {"id": "c", "name": "f", "input": b"x"}},
+    ],
+)
+def test_an_event_that_is_none_is_refused(event: Any) -> None:
+    with pytest.raises(FormatError):
+        entries_of([event_from(event)])
+
+
+def test_messages_of_several_events_are_whole_or_refused() -> None:
+    events = events_of(WholeEntry(Message("assistant", [TextPart("a"), TextPart("b")])))
+    prompts = events_of(WholeEntry(Message("user", "Hi")))
+    for torn in (events[:1], [events[0], *prompts], [events[0], events[0]]):
+        with pytest.raises(FormatError):
+            entries_of(torn)
+    assert entries_of([*events, *prompts, *events]) != []

@@ -1,0 +1,72 @@
+"""Conversations as the bodies of requests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from harken.core.messages import Message
+from harken.errors import FormatError
+from harken.formats import anthropic, openai
+from harken.formats.base import WholeEntry
+from harken.formats.messages_v1 import FORMAT
+from harken.testing import plain_conversation
+from tests.unit.formats.contexts import ODD_CONTEXT, flat, tidy_contexts
+
+
+def written(messages: list[Message]) -> bytes:
+    assert FORMAT.writes
+    data = FORMAT.writes([WholeEntry(message) for message in messages])
+    assert data is not None
+    return data
+
+
+def read(data: bytes) -> list[Message]:
+    assert FORMAT.reads
+    return [entry.message for entry in FORMAT.reads(data)]
+
+
+def test_it_holds_a_body_for_each_kind_of_provider() -> None:
+    messages = [entry.message for entry in plain_conversation()]
+    assert json.loads(written(messages)) == {
+        "anthropic": anthropic.body_of(messages),
+        "openai": openai.body_of(messages),
+    }
+
+
+@given(tidy_contexts())
+def test_a_tidy_conversation_comes_back(context: list[Message]) -> None:
+    heard = [m for m in context if m.role == "system"] + [m for m in context if m.role != "system"]
+    again = read(written(context))
+    if again[-1] == Message("user", "[nothing was said here]"):
+        again.pop()  # a request ends with the user
+    assert flat(again) == flat(heard)
+
+
+@given(ODD_CONTEXT)
+def test_any_conversation_is_written(context: list[Message]) -> None:
+    assert set(json.loads(written(context))) == {"anthropic", "openai"}
+
+
+def test_either_body_alone_is_read() -> None:
+    both = json.loads(written([entry.message for entry in plain_conversation()]))
+    for name, body in both.items():
+        messages = read(json.dumps({name: body}).encode())
+        assert [message.role for message in messages] == [
+            "user",
+            "assistant",
+            "tool",
+            "assistant",
+            "user",
+        ]
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], {}, {"messages": []}, {"anthropic": []}, {"openai": {"messages": {}}}]
+)
+def test_what_has_no_body_is_refused(value: Any) -> None:
+    with pytest.raises(FormatError, match="anthropic or openai"):
+        read(json.dumps(value).encode())
