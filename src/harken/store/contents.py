@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 import msgspec
 
@@ -16,20 +15,9 @@ from harken.core import codec, commits
 from harken.core.clock import microseconds, rfc3339
 from harken.core.commits import Commit, CommitId, Hash, Notes
 from harken.errors import ObjectDamaged
-from harken.store.base import Batch
+from harken.store.base import Batch, Kind, Thing
 
 BATCH = "the batch"
-
-
-class Kind(IntEnum):
-    """What a thing is. The numbers stand in files."""
-
-    PART = 1
-    MESSAGE = 2
-    DELTA = 3
-    SEQUENCE = 4
-    RAW = 5
-    COMMIT = 6
 
 
 DOMAINS = {
@@ -48,16 +36,6 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     parts: list[Hash]
     role: str
-
-
-@dataclass(frozen=True, slots=True)
-class Thing:
-    """Bytes, what they are, and the full names of what they need: those must be there too."""
-
-    kind: Kind
-    name: str
-    body: bytes
-    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
