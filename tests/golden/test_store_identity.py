@@ -23,7 +23,7 @@ from harken.core.commits import (
     sequence_of,
 )
 from harken.core.messages import Message
-from harken.store.contents import Kind, Thing
+from harken.store.base import Kind, Thing
 from harken.store.pack import packs_of, unpacked
 from harken.store.words import WORDS
 

@@ -8,28 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 import msgspec
 
 from harken.core import codec, commits
 from harken.core.clock import microseconds, rfc3339
-from harken.core.commits import Commit, CommitId, Hash, Notes
+from harken.core.commits import ArtifactRef, Commit, CommitId, Hash, Notes
 from harken.errors import ObjectDamaged
-from harken.store.base import Batch
+from harken.store.base import Batch, Kind, Thing
 
 BATCH = "the batch"
-
-
-class Kind(IntEnum):
-    """What a thing is. The numbers stand in files."""
-
-    PART = 1
-    MESSAGE = 2
-    DELTA = 3
-    SEQUENCE = 4
-    RAW = 5
-    COMMIT = 6
 
 
 DOMAINS = {
@@ -41,6 +29,7 @@ DOMAINS = {
     Kind.COMMIT: codec.COMMIT,
 }
 PREFIXES = {Kind.DELTA: "art-", Kind.SEQUENCE: "art-", Kind.RAW: "art-", Kind.COMMIT: "ctx-"}
+"""A file has no domain: its body says its name, which is that of all its bytes as raw."""
 
 
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,14 +39,11 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class Thing:
-    """Bytes, what they are, and the full names of what they need: those must be there too."""
+class FileShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file as it is kept: its name, and the raw artifacts that make it up, in order."""
 
-    kind: Kind
-    name: str
-    body: bytes
-    needs: tuple[str, ...] = ()
+    name: ArtifactRef
+    pieces: list[ArtifactRef]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +117,9 @@ def _things(batch: Batch) -> Iterator[Thing]:
     for ref, data in batch.raw.items():
         _same(name_of(Kind.RAW, data), ref)
         yield Thing(Kind.RAW, ref, bytes(data))
+    for ref, pieces in batch.files.items():
+        body = codec.canonical(FileShape(ref, list(pieces)))
+        yield Thing(Kind.FILE, ref, body, tuple(dict.fromkeys(pieces)))
 
 
 def _object(name: Hash, body: bytes) -> Thing:
@@ -151,6 +140,14 @@ def parts_of(name: str, body: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(shape.parts))
 
 
+def file_of(body: bytes) -> FileShape:
+    """Read a file from its canonical bytes. Raises ValueError where they are none."""
+    shape = _files.decode(body)
+    if codec.canonical(shape) != body:
+        raise ValueError("it is no file in canonical form")
+    return shape
+
+
 def needs_of(kind: Kind, body: bytes) -> tuple[str, ...]:
     """Return the full names of what canonical bytes name. Raises ValueError: they are not that."""
     match kind:
@@ -160,6 +157,8 @@ def needs_of(kind: Kind, body: bytes) -> tuple[str, ...]:
             return tuple(dict.fromkeys(entry.message for entry in commits.delta_from(body)))
         case Kind.SEQUENCE:
             return tuple(dict.fromkeys(commits.sequence_from(body)))
+        case Kind.FILE:
+            return tuple(dict.fromkeys(file_of(body).pieces))
         case Kind.COMMIT:
             commit = commits.commit_from(body)
             return (commit.artifact, *([] if commit.parent is None else [commit.parent]))
@@ -194,3 +193,4 @@ def _same(found: str, name: str) -> None:
 
 
 _shapes = msgspec.json.Decoder(Shape)
+_files = msgspec.json.Decoder(FileShape)

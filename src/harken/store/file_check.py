@@ -14,7 +14,8 @@ from typing import TypeAlias
 from harken.core.clock import microseconds
 from harken.core.commits import CommitId, commit_from
 from harken.errors import StoreError
-from harken.store.contents import Kind, needs_of
+from harken.store.base import Kind
+from harken.store.contents import needs_of
 from harken.store.pack import Damaged, unpacked
 from harken.store.sqlite import KEY_BYTES, SqliteStore, notes_from
 

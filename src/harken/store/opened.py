@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harken.errors import ObjectDamaged
-from harken.store.contents import Kind
+from harken.store.base import Kind
 from harken.store.pack import Damaged, unpacked
 
 Body: TypeAlias = tuple[Kind, bytes]

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import msgspec
 from blake3 import blake3
 
-from harken.store.contents import DOMAINS, PREFIXES, Kind, Thing
+from harken.store.base import Kind, Thing
+from harken.store.contents import DOMAINS, PREFIXES
 from harken.store.words import WORDS
 
 SUM_BYTES = 8

@@ -24,8 +24,8 @@ from harken.core import commits as values
 from harken.core.clock import microseconds
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.errors import ObjectDamaged, ObjectMissing, UnknownName
-from harken.store.base import Batch, Stored
-from harken.store.contents import Contents, Kind, NewCommit, Thing, contents_of
+from harken.store.base import Batch, Kind, Stored, Thing
+from harken.store.contents import Contents, NewCommit, contents_of
 from harken.store.database import Database, speaking
 from harken.store.opened import Body, Opened
 from harken.store.pack import SUM_BYTES, packs_of
