@@ -1,11 +1,13 @@
-"""Harken's own formats do what every format must do."""
+"""Harken's own formats do what every format must do, and so does that of somebody else."""
 
 from __future__ import annotations
 
 import pytest
 
 from harken.formats import events_v1, messages_v1, narrative
-from harken.testing.formats import FormatSuite
+from harken.formats.base import WholeEntry
+from harken.testing import FormatSuite
+from tests.unit.context.toys import TOY_1, TOY_2, read_v1
 
 
 @pytest.mark.req("S2-52", "S2-53")
@@ -20,3 +22,19 @@ class TestMessages(FormatSuite):
 @pytest.mark.req("S2-59")
 class TestNarrative(FormatSuite):
     format = narrative.FORMAT
+
+
+@pytest.mark.req("S2-56")
+class TestToy(FormatSuite):
+    format = TOY_1
+
+    def conversation(self) -> list[WholeEntry]:
+        return read_v1(b"< Hi\n> Ho\n")
+
+
+@pytest.mark.req("S2-57", "S2-58")
+class TestLaterToy(FormatSuite):
+    format = TOY_2
+
+    def older_samples(self) -> dict[str, bytes]:
+        return {"toy-v1": b"< Hi\n> Ho\n"}

@@ -63,15 +63,15 @@ def _blocks(entry: WholeEntry) -> Iterator[str]:
         return
     yield from _fenced(_shown(message), MOST_SAID)
     for call in message.tool_calls or ():
-        yield f"calls {_code(call.function.name, MOST_NAME)} {_arguments(call)}"
+        yield f"calls {code(call.function.name)} {_arguments(call)}"
 
 
 def _heading(message: ChatMessage, time: str | None) -> str:
     words = [_SPEAKERS[message.role]]
     if message.name:
-        words.append(_code(message.name, MOST_NAME))
+        words.append(code(message.name))
     if message.role == "tool" and message.tool_call_id:
-        words.append(f"of {_code(message.tool_call_id, MOST_NAME)}")
+        words.append(f"of {code(message.tool_call_id)}")
     if message.is_error:
         words.append("(an error)")
     when = f", {_word(time)}" if time else ""
@@ -80,9 +80,9 @@ def _heading(message: ChatMessage, time: str | None) -> str:
 
 def _arguments(call: ToolCall) -> str:
     text = call.function.arguments
-    named = f"as {_code(call.id, MOST_NAME)} " if call.id else ""
+    named = f"as {code(call.id)} " if call.id else ""
     cut = _missing(len(text) - MOST_ARGUMENTS)
-    return f"{named}with {_code(text, MOST_ARGUMENTS)}{f' {cut}' if cut else ''}"
+    return f"{named}with {code(text, MOST_ARGUMENTS)}{f' {cut}' if cut else ''}"
 
 
 def _shown(message: ChatMessage) -> str:
@@ -117,8 +117,8 @@ def _fenced(text: str, most: int) -> Iterator[str]:
         yield cut
 
 
-def _code(text: str, most: int) -> str:
-    """Return a text on one line, as code that it cannot end."""
+def code(text: str, most: int = MOST_NAME) -> str:
+    """Return a text on one line, as code that it cannot end, at most so many characters."""
     line = " ".join(_harmless(text).split())
     shown = line if len(line) <= most else line[: most - 1] + "…"
     fence = "`" * (_longest_run(shown) + 1)
@@ -128,7 +128,7 @@ def _code(text: str, most: int) -> str:
 
 def _word(text: str) -> str:
     """Return a time as it is, and whatever else stands in its place as code."""
-    return text if re.fullmatch(r"[0-9TZ:.+-]{1,40}", text) else _code(text, MOST_NAME)
+    return text if re.fullmatch(r"[0-9TZ:.+-]{1,40}", text) else code(text)
 
 
 def _missing(characters: int) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 
 from harken.errors import AmbiguousName, ConfigError, UnknownName
-from harken.formats.base import Format
+from harken.formats.base import Format, Reader
 
 GROUP = "harken.formats"
 _BUILT_IN = {
@@ -72,6 +72,17 @@ class Formats:
         if names:
             raise AmbiguousName("format", given, names)
         raise UnknownName("format", given, self.names())
+
+    def reader(self, name: str) -> Reader | None:
+        """Return what reads bytes of this format: its own, or a later version that maps them."""
+        found = self.get(name)
+        if found is not None:
+            return found.reads
+        for later in filter(None, map(self.get, self.names())):
+            if name in later.older and later.reads is not None:
+                upgrade, reads = later.older[name], later.reads
+                return lambda data: reads(upgrade(data))
+        return None
 
     def names(self) -> list[str]:
         """Return the names of all formats, sorted; nothing is imported."""

@@ -1,0 +1,88 @@
+"""A format that nobody has, in one place, and its second version: what an author of one writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from harken.core.messages import Message, Role, text_of
+from harken.errors import FormatError
+from harken.formats.base import Format, WholeEntry
+
+ROLES: dict[str, str] = {"user": "<", "assistant": ">"}
+SIGNS: dict[str, Role] = {"<": "user", ">": "assistant"}
+
+
+def read_v1(data: bytes) -> list[WholeEntry]:
+    r"""Read lines such as `< Hi`.
+
+    >>> read_v1(b"< Hi\n")[0].message.content
+    'Hi'
+    """
+    found = []
+    for line in _text("toy-v1", data).splitlines():
+        sign, _, text = line.partition(" ")
+        if sign not in SIGNS:
+            raise FormatError("toy-v1", f"a line begins with < or >, not {sign[:9]!a}")
+        found.append(WholeEntry(Message(SIGNS[sign], text)))
+    return found
+
+
+def write_v1(entries: Sequence[WholeEntry]) -> bytes | None:
+    """Write texts on one line; what has more cannot be said."""
+    lines = []
+    for entry in entries:
+        message = entry.message
+        text = text_of(message.content)
+        if message.role not in ROLES or message.tool_calls or len(text.splitlines()) > 1:
+            return None
+        lines.append(f"{ROLES[message.role]} {text}\n")
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def read_v2(data: bytes) -> list[WholeEntry]:
+    """Read lines of JSON such as `{"who": "user", "says": "Hi"}`."""
+    found = []
+    for line in data.splitlines():
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise FormatError("toy-v2", f"{error}") from None
+        match value:
+            case {"who": "user" | "assistant" as role, "says": str(text)}:
+                found.append(WholeEntry(Message(role, text)))
+            case _:
+                raise FormatError("toy-v2", "a line has who and says")
+    return found
+
+
+def write_v2(entries: Sequence[WholeEntry]) -> bytes:
+    """Write the texts of messages."""
+    said = [entry.message for entry in entries if entry.message.role in ROLES]
+    lines = [{"who": m.role, "says": text_of(m.content)} for m in said]
+    return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+
+
+def upgrade(data: bytes) -> bytes:
+    """Map the fields of version 1."""
+    return write_v2(read_v1(data))
+
+
+def _text(name: str, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(name, f"{error}") from None
+
+
+TOY_1 = Format(
+    name="toy-v1", media_type="text/plain", reads=read_v1, writes=write_v1, joins=b"".join
+)
+TOY_2 = Format(
+    name="toy-v2",
+    media_type="application/jsonl",
+    reads=read_v2,
+    writes=write_v2,
+    joins=b"".join,
+    older={"toy-v1": upgrade},
+)
