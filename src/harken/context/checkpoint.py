@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
+from harken.context.content import read_artifact
 from harken.context.messages import messages_of
 from harken.core import commits as core
 from harken.core.clock import microseconds, rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId, CommitType, Entry, Hash, Notes
 from harken.core.messages import ChatMessage, text_of
+from harken.errors import FormatError, ObjectMissing, UnknownName
 from harken.store.base import Batch, Store
 
 SUMMARY_CHARACTERS = 200
@@ -108,9 +110,16 @@ def _content(store: Store, draft: Draft) -> _Content:
     if draft.messages:
         raise ValueError("a draft has messages or an artifact, never both")
     stored = store.deltas([draft.artifact]).get(draft.artifact)
-    if stored is None:  # raw bytes, or nothing, which the store refuses when it shall write
-        return _Content(draft.artifact)
-    return _Content(draft.artifact, stored, messages_of(store, stored))
+    if stored is not None:
+        return _Content(draft.artifact, stored, messages_of(store, stored))
+    if None not in (draft.message_count, draft.token_count, draft.created_at) and draft.summary:
+        return _Content(draft.artifact)  # nothing has to be read to know the commit
+    try:
+        said = read_artifact(store, draft.artifact, draft.format)
+    except (ObjectMissing, UnknownName, FormatError):
+        said = []  # what is not there the store refuses; what cannot be read is committed as it is
+    entries = [core.entry_of(one.message, time=one.time)[0] for one in said]
+    return _Content(draft.artifact, entries, [one.message for one in said])
 
 
 def entries_of(messages: Sequence[ChatMessage]) -> tuple[list[Entry], dict[Hash, bytes]]:

@@ -12,9 +12,9 @@ from itertools import takewhile
 import msgspec
 
 from harken.context.checkpoint import Draft, checkpoint_all
+from harken.context.content import as_deltas
 from harken.context.history import show
 from harken.context.materialize import materialize, picked
-from harken.context.messages import entries_in
 from harken.core.commits import CommitId, Notes, delta_of
 from harken.core.messages import ChatMessage, Message
 from harken.store.base import Batch, Store
@@ -65,16 +65,19 @@ def snapshot(store: Store, ctx: CommitId) -> CommitId:
     """
     stored = show(store, ctx)
     commits = picked(store, ctx)
-    entries = entries_in(store, [one.commit.artifact for one in commits])
+    entries, objects = as_deltas(store, commits)
     commit = msgspec.structs.replace(
         stored.commit,
         parent=ctx,
         type="snapshot",
         artifact=delta_of(entries)[0],
+        format="events-v1" if objects else stored.commit.format,
         checkpoint="explicit",
         message_count=len(entries),
         token_count=sum(one.commit.token_count for one in commits),
     )
     notes = Notes(summary=stored.notes.summary, derived=True)
-    store.write(Batch(deltas={commit.artifact: entries}, commits=[(commit, notes)]))
+    store.write(
+        Batch(objects=objects, deltas={commit.artifact: entries}, commits=[(commit, notes)])
+    )
     return commit.id

@@ -7,13 +7,14 @@ bytes stand in the conversation as they are, with a note.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from harken.context.messages import messages_of
-from harken.core.commits import ArtifactRef, Entry
+from harken.core.commits import ArtifactRef, Entry, Hash, entry_of
 from harken.core.messages import Message
-from harken.errors import FormatError, UnknownName
+from harken.errors import FormatError, ObjectMissing, UnknownName
 from harken.formats.base import WholeEntry
 from harken.formats.registry import FORMATS, Formats
 from harken.store.base import Store, Stored
@@ -37,13 +38,56 @@ class Content:
         return self.stored.commit.format
 
 
+def messages_in(
+    store: Store, artifacts: Sequence[ArtifactRef], commits: Callable[[], Sequence[Stored]]
+) -> list[Message]:
+    """Return the messages of the artifacts of commits, in order, also of bytes.
+
+    artifacts: as the commits have them. commits: asked for only where an artifact is no delta.
+    Raises ObjectMissing, ObjectDamaged.
+    """
+    deltas = store.deltas(dict.fromkeys(artifacts))
+    if all(artifact in deltas for artifact in artifacts):
+        return messages_of(store, [entry for name in artifacts for entry in deltas[name]])
+    return [entry.message for entry in entries_in(store, commits())]
+
+
+def entries_in(
+    store: Store, commits: Sequence[Stored], formats: Formats = FORMATS
+) -> list[WholeEntry]:
+    """Return the entries that commits hold, oldest first, and notes on what cannot be read.
+
+    Raises ObjectMissing, ObjectDamaged.
+    """
+    contents = contents_of(store, commits)
+    return [entry for content in contents for entry in entries_or_note(content, formats)]
+
+
+def as_deltas(store: Store, commits: Sequence[Stored]) -> tuple[list[Entry], dict[Hash, bytes]]:
+    """Return the entries of commits as a delta has them, oldest first.
+
+    Where a commit holds bytes, also the objects that what they say needs. As `entries_in`.
+    """
+    deltas = _deltas(store, [one.commit.artifact for one in commits])
+    entries: list[Entry] = []
+    objects: dict[Hash, bytes] = {}
+    for one in commits:
+        if one.commit.artifact in deltas:
+            entries += deltas[one.commit.artifact]
+            continue
+        for whole in entries_in(store, [one]):
+            entry, needed = entry_of(whole.message, time=whole.time, source=whole.source)
+            entries.append(entry)
+            objects |= needed
+    return entries, objects
+
+
 def contents_of(store: Store, commits: Sequence[Stored]) -> list[Content]:
     """Return what commits hold: a few round trips, and one for each that holds bytes.
 
     Raises ObjectMissing, ObjectDamaged.
     """
-    deltas = store.deltas(dict.fromkeys(one.commit.artifact for one in commits))
-    entries = _whole(store, deltas)
+    entries = _whole(store, _deltas(store, [one.commit.artifact for one in commits]))
     return [
         Content(one, entries[one.commit.artifact])
         if one.commit.artifact in entries
@@ -59,10 +103,27 @@ def read_content(content: Content, formats: Formats = FORMATS) -> list[WholeEntr
     """
     if content.entries is not None:
         return content.entries
-    reads = formats.reader(content.format)
+    return _read_bytes(content.data, content.format, formats)
+
+
+def read_artifact(
+    store: Store, artifact: ArtifactRef, format: str, formats: Formats = FORMATS
+) -> list[WholeEntry]:
+    """Return the entries of an artifact that no commit names yet. As `read_content`.
+
+    Raises ObjectMissing, ObjectDamaged, too.
+    """
+    deltas = _deltas(store, [artifact])
+    if artifact in deltas:
+        return _whole(store, deltas)[artifact]
+    return _read_bytes(store.raw(artifact), format, formats)
+
+
+def _read_bytes(data: bytes, format: str, formats: Formats) -> list[WholeEntry]:
+    reads = formats.reader(format)
     if reads is None:
-        raise UnknownName("format to be read", content.format, formats.names())
-    return reads(content.data)
+        raise UnknownName("format to be read", format, formats.names())
+    return reads(data)
 
 
 def entries_or_note(content: Content, formats: Formats = FORMATS) -> list[WholeEntry]:
@@ -82,6 +143,19 @@ def _note(content: Content) -> WholeEntry:
         f"all of them: `harken cat {commit.artifact}`]"
     )
     return WholeEntry(Message("user", f"{note}\n\n{shown}"), commit.created_at)
+
+
+def _deltas(store: Store, artifacts: Sequence[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
+    """Return the entries of those artifacts that are deltas, or sequences of deltas."""
+    deltas = store.deltas(dict.fromkeys(artifacts))
+    sequences = store.sequences([name for name in artifacts if name not in deltas])
+    inner = store.deltas(dict.fromkeys(chain.from_iterable(sequences.values())))
+    for name, parts in sequences.items():
+        missing = next((part for part in parts if part not in inner), None)
+        if missing is not None:
+            raise ObjectMissing("the store", missing, needed_by=name)
+        deltas[name] = [entry for part in parts for entry in inner[part]]
+    return deltas
 
 
 def _whole(

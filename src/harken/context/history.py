@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harken.context.checkpoint import normal_time
+from harken.context.content import entries_in
 from harken.context.materialize import picked, walk
-from harken.context.messages import read
 from harken.core.commits import CommitId, Notes
 from harken.core.messages import Message
 from harken.errors import UnknownName
@@ -107,4 +107,5 @@ def _since(store: Store, ancestor: CommitId | None, ctx: CommitId) -> list[Messa
     """Return what a commit saw after one before it, or all that it saw."""
     before = None if ancestor is None else {one.id for one in walk(store, ancestor)}
     commits = picked(store, ctx, "root")
-    return read(store, [one.commit.artifact for one in commits if one.id not in (before or ())])
+    since = [one for one in commits if one.id not in (before or ())]
+    return [entry.message for entry in entries_in(store, since)]

@@ -20,7 +20,7 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from harken.context.messages import read
+from harken.context.content import messages_in
 from harken.core.commits import ArtifactRef, CommitId, sequence_of
 from harken.core.events import ContextLoaded
 from harken.core.messages import Message
@@ -79,7 +79,9 @@ def materialize(
             store.write(Batch(sequences={ref: walked.artifacts}))
         if cache is not None and ctx is not None:
             cache[ctx, stop] = walked
-    messages = read(store, walked.artifacts)
+    messages = messages_in(
+        store, walked.artifacts, lambda: [] if ctx is None else picked(store, ctx, stop)
+    )
     return Materialized(
         sequence_of(walked.artifacts)[0], messages, len(messages), walked.token_count
     )

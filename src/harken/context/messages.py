@@ -6,22 +6,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain
 
 from harken.core import codec
-from harken.core.commits import ArtifactRef, Entry, Hash, message_of
+from harken.core.commits import Entry, Hash, message_of
 from harken.core.messages import Message
 from harken.errors import ObjectDamaged, ObjectMissing
 from harken.store.base import Store
-
-
-def read(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Message]:
-    """Return the messages of deltas, in order. Raises ObjectMissing, ObjectDamaged."""
-    return messages_of(store, entries_in(store, artifacts))
-
-
-def entries_in(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Entry]:
-    """Return the entries of deltas, in order. Raises ObjectMissing, ObjectDamaged."""
-    deltas = store.deltas(dict.fromkeys(artifacts))
-    _check_there(artifacts, deltas)
-    return [entry for artifact in artifacts for entry in deltas[artifact]]
 
 
 def messages_of(store: Store, entries: Sequence[Entry]) -> list[Message]:

@@ -202,13 +202,5 @@ def test_the_stop_counts_in_every_format(store: WatchedStore) -> None:
     full = render(store, tip, "narrative-v1", "root").read()
     short = render(store, tip, "narrative-v1").read()
     assert (b"in short" in full, b"in short" in short) == (False, True)
-    assert (
-        full
-        == narrative.narrative(
-            [
-                narrative.WholeEntry(Message("user", "a")),
-                narrative.WholeEntry(Message("assistant", "b")),
-                narrative.WholeEntry(Message("user", "c")),
-            ]
-        ).encode()
-    )
+    said_in_full = [Message("user", "a"), Message("assistant", "b"), Message("user", "c")]
+    assert full == narrative.narrative([*map(WholeEntry, said_in_full)]).encode()
