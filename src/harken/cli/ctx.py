@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, wraps
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.store import store_of
 from harken.cli.terminal import one_line, safe, say, say_json
+from harken.context.checkpoint import Origin
+from harken.context.fork import fork
 from harken.context.history import Difference, diff, histories, show, update_metadata
 from harken.context.materialize import materialize
 from harken.context.names import find, name_of
+from harken.core.clock import rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.core.messages import Message, text_of
 from harken.store.base import Store, Stored
@@ -111,6 +116,34 @@ def diff_command(store: Store, ours: str, theirs: str, as_json: bool) -> None:
         say_json(msgspec.to_builtins(found))
         return
     print_difference(store, ours, theirs, found)
+
+
+@looks
+@click.argument("ctx")
+@click.option("--label", "labels", multiple=True, help="A label for the branch.")
+@click.option("--principal", help="Who goes on with it (default: you).")
+@click.option("--thread", default="", help="The thread that it belongs to.")
+def fork_command(
+    store: Store,
+    ctx: str,
+    labels: tuple[str, ...],
+    principal: str | None,
+    thread: str,
+    as_json: bool,
+) -> None:
+    """Begin a branch at CTX that has a name of its own. Nothing is copied."""
+    origin = Origin(
+        principal=Path.home().name if principal is None else principal,
+        machine=platform.node(),
+        thread_id=thread,
+    )
+    made = fork(store, find(store, ctx), origin, rfc3339(system_clock()), labels=labels)
+    if as_json:
+        say_json(row(show(store, made)))
+        return
+    name = name_of(store, made)
+    say(name)
+    click.echo(f"Go on with `{command_line('chat', '--from', name)}`", err=True)
 
 
 @looks
