@@ -87,6 +87,25 @@ def test_two_chats_from_one_commit_are_compared(talked: Cli, script: str) -> Non
     assert "hello" in talked.ok("ctx", "diff", name, tips[0]).out
 
 
+def test_a_fork_is_a_branch_with_a_name_that_a_chat_goes_on_from(talked: Cli, script: str) -> None:
+    name = last(talked)
+    ran = talked.ok(
+        "ctx", "fork", name[:16], "--label", "try", "--principal", "bob", "--thread", "t"
+    )
+    forked = ran.out.strip()
+    assert f"chat --from {forked}" in ran.err
+    row = talked.ok("ctx", "show", forked, "--json").json
+    assert (row["parent"], row["labels"], row["principal"]) == (name, ["try"], "bob")
+    assert row["thread_id"] == "t"
+    told = [talked.ok("ctx", "cat", one, "--json").json for one in (forked, name)]
+    assert told[0] == told[1]
+    talked.ok("chat", "--model", script, "--from", forked, "-p", "hello")
+    assert talked.ok("ctx", "show", last(talked), "--json").json["parent"] == row["id"]
+    mine = talked.ok("ctx", "fork", name, "--json").json
+    assert mine["principal"] == Path.home().name
+    assert "ctx-12" in talked.refused("ctx", "fork", "ctx-12")
+
+
 def test_what_cannot_be_done_is_said(cli: Cli, talked: Cli, script: str) -> None:
     assert "ctx-12" in talked.refused("ctx", "cat", "ctx-12")
     refused = talked.refused("chat", "--continue", "--from", "ctx-12", "-p", "x")

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import wraps
+import platform
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, wraps
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home, command_line, home_option, json_option
+from harken.cli.store import store_of
 from harken.cli.terminal import one_line, safe, say, say_json
-from harken.context.history import Difference, diff, history, show, update_metadata
+from harken.context.checkpoint import Origin
+from harken.context.fork import fork
+from harken.context.history import Difference, diff, histories, show, update_metadata
 from harken.context.materialize import materialize
 from harken.context.names import find, name_of
+from harken.core.clock import rfc3339, system_clock
+from harken.core.commits import CommitId
 from harken.core.messages import Message, text_of
-from harken.errors import ConfigError
 from harken.store.base import Store, Stored
-from harken.store.sqlite import SqliteStore
+from harken.views.graph import graph
 from harken.views.written import count
 
 NEWEST = 20
 """How many commits `log` shows where nobody says how many."""
-
-
-@contextmanager
-def store_of(home: Home) -> Iterator[SqliteStore]:
-    """Open the store of a home, where there is one. Raises ConfigError, StoreError."""
-    if not home.store_file.exists():
-        raise ConfigError(f"{home.store_file}: there is no store yet; a chat makes one")
-    store = SqliteStore(home.store_file)
-    try:
-        yield store
-    finally:
-        store.close()
+EVERY = 2**62
+AT_ONCE = 1000
 
 
 @click.group()
@@ -60,11 +56,22 @@ def looks(function: Callable[..., None]) -> click.Command:
 
 
 @looks
-@click.argument("ctx", required=False)
+@click.argument("ctxs", metavar="[CTX]...", nargs=-1)
 @click.option("-n", "most", type=click.IntRange(1), default=NEWEST, show_default=True)
-def log_command(store: Store, ctx: str | None, most: int, as_json: bool) -> None:
-    """List commits, newest first: those before CTX, or the last ones of all."""
-    found = history(store, find(store, ctx), most) if ctx else newest(store, most)
+@click.option("--all", "every", is_flag=True, help="However many there are.")
+@click.option("--graph", "as_graph", is_flag=True, help="Draw which was built on which.")
+def log_command(
+    store: Store, ctxs: tuple[str, ...], most: int, every: bool, as_graph: bool, as_json: bool
+) -> None:
+    """List commits, newest first: each CTX and those before it, or the last ones of all.
+
+    The graph marks compactions, spawns (where a subagent begins) and other snapshots with signs
+    of their own; `:` stands where a history goes on.
+    """
+    found = selected(store, [find(store, ctx) for ctx in ctxs], None if every else most)
+    if as_graph and not as_json:
+        print_graph(store, found)
+        return
     if as_json:
         say_json([row(one) for one in found])
         return
@@ -113,6 +120,34 @@ def diff_command(store: Store, ours: str, theirs: str, as_json: bool) -> None:
 
 @looks
 @click.argument("ctx")
+@click.option("--label", "labels", multiple=True, help="A label for the branch.")
+@click.option("--principal", help="Who goes on with it (default: you).")
+@click.option("--thread", default="", help="The thread that it belongs to.")
+def fork_command(
+    store: Store,
+    ctx: str,
+    labels: tuple[str, ...],
+    principal: str | None,
+    thread: str,
+    as_json: bool,
+) -> None:
+    """Begin a branch at CTX that has a name of its own. Nothing is copied."""
+    origin = Origin(
+        principal=Path.home().name if principal is None else principal,
+        machine=platform.node(),
+        thread_id=thread,
+    )
+    made = fork(store, find(store, ctx), origin, rfc3339(system_clock()), labels=labels)
+    if as_json:
+        say_json(row(show(store, made)))
+        return
+    name = name_of(store, made)
+    say(name)
+    click.echo(f"Go on with `{command_line('chat', '--from', name)}`", err=True)
+
+
+@looks
+@click.argument("ctx")
 @click.argument("labels", nargs=-1)
 def label_command(store: Store, ctx: str, labels: tuple[str, ...], as_json: bool) -> None:
     """Give a commit these LABELS, in place of those that it has."""
@@ -137,11 +172,27 @@ def summarize_command(store: Store, ctx: str, summary: str, as_json: bool) -> No
         say(f"{name_of(store, name)} {notes.summary}")
 
 
-def newest(store: Store, most: int) -> list[Stored]:
-    """Return the last commits of all, newest first."""
-    found = store.newest(most)
-    by_name = store.commits(found)
-    return [by_name[name] for name in found if name in by_name]
+def selected(store: Store, ctxs: Sequence[CommitId], most: int | None) -> Iterator[Stored]:
+    """Yield commits and those before them, or the last of all, newest first, at most so many."""
+    found = histories(store, ctxs) if ctxs else newest(store, most)
+    yield from islice(found, most)
+
+
+def newest(store: Store, most: int | None) -> Iterator[Stored]:
+    """Yield the last commits of all, newest first."""
+    names = store.newest(EVERY if most is None else most)
+    for at in range(0, len(names), AT_ONCE):
+        some = names[at : at + AT_ONCE]
+        by_name = store.commits(some)
+        yield from (by_name[name] for name in some if name in by_name)
+
+
+def print_graph(store: Store, found: Iterable[Stored]) -> None:
+    """Print commits as a graph."""
+    from harken.cli.graph import graph_lines, look_of
+
+    for text in graph_lines(graph(found), partial(name_of, store), look_of()):
+        click.echo(text)
 
 
 def line(store: Store, one: Stored) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from harken.context.checkpoint import normal_time
 from harken.context.content import entries_in
 from harken.context.materialize import picked, walk
+from harken.core.clock import microseconds
 from harken.core.commits import CommitId, Notes
 from harken.core.messages import Message
 from harken.errors import UnknownName
@@ -33,6 +35,31 @@ def history(store: Store, ctx: CommitId, depth: int | None = None) -> list[Store
     if depth is not None and depth < 1:
         raise ValueError(f"a history has a depth of 1 or more, not {depth}")
     return store.chain(ctx, depth)
+
+
+def histories(store: Store, tips: Iterable[CommitId]) -> Iterator[Stored]:
+    """Yield commits and those before them, each once, the newest first; lazily.
+
+    Where clocks disagree a commit may come before one that was built on it in another branch.
+    Raises UnknownName.
+    """
+    walks = [walk(store, tip) for tip in dict.fromkeys(tips)]
+    heads = [(_newness(one), at, one) for at, one in enumerate(map(next, walks))]
+    heapify(heads)
+    seen: set[CommitId] = set()
+    while heads:
+        _, at, one = heappop(heads)
+        if one.id in seen:
+            continue  # from here on another walk goes the same way
+        seen.add(one.id)
+        yield one
+        following = next(walks[at], None)
+        if following is not None:
+            heappush(heads, (_newness(following), at, following))
+
+
+def _newness(one: Stored) -> int:
+    return -microseconds(one.commit.created_at)
 
 
 def resolve(store: Store, principal: str, time: str) -> CommitId | None:

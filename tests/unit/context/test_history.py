@@ -4,7 +4,7 @@ import pytest
 
 from harken.context.checkpoint import Draft, Origin
 from harken.context.compaction import compact, snapshot
-from harken.context.history import diff, history, resolve, show, update_metadata
+from harken.context.history import diff, histories, history, resolve, show, update_metadata
 from harken.context.names import find, name_of
 from harken.core.commits import CommitId, Notes
 from harken.core.messages import Message, text_of
@@ -186,3 +186,29 @@ def test_a_snapshot_repeats_what_a_commit_stands_for(store: WatchedStore) -> Non
     store.lost.add(store.artifact(tip))
     with pytest.raises(ObjectMissing):
         snapshot(store, tip)
+
+
+def test_histories_are_merged_newest_first_each_commit_once(store: WatchedStore) -> None:
+    at = [f"2026-01-01T00:00:{second:02}.000000Z" for second in range(60)]
+    root = commit(store, None, "root", created_at=at[0])
+    ours = [root]
+    theirs = [root]
+    for second in range(1, 40, 2):
+        ours.append(commit(store, ours[-1], "ours", created_at=at[second]))
+        theirs.append(commit(store, theirs[-1], "theirs", created_at=at[second + 1]))
+    alone = commit(store, None, "alone", created_at=at[50])
+    found = [one.id for one in histories(store, [ours[-1], theirs[-1], alone, ours[3]])]
+    turns = zip(theirs[:0:-1], ours[:0:-1], strict=True)
+    assert found == [alone, *(name for turn in turns for name in turn), root]
+
+
+def test_histories_are_walked_no_further_than_they_are_asked_for(store: WatchedStore) -> None:
+    tip = None
+    for at in range(100):
+        tip = commit(store, tip, str(at))
+    assert tip is not None
+    store.asked.clear()
+    assert next(histories(store, [tip])).id == tip
+    assert store.asked["commits walked"] <= 16
+    with pytest.raises(UnknownName):
+        list(histories(store, [CommitId("ctx-" + "0" * 64)]))

@@ -1,0 +1,60 @@
+"""Branches that have a name before anything is said in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from harken.context.checkpoint import Origin
+from harken.context.fork import EMPTY, fork
+from harken.context.history import history, resolve, show
+from harken.core.commits import CommitId
+from harken.errors import UnknownName
+from tests.unit.context.kit import NOON, commit, texts
+from tests.unit.context.watched import WatchedStore
+
+ONE = "2026-01-31T13:00:00.000000Z"
+BOB = Origin(principal="bob", machine="m", thread_id="t")
+
+
+def test_a_fork_writes_no_messages(store: WatchedStore) -> None:
+    trunk = commit(store, None, "a", "b")
+    store.asked.clear()
+    made = fork(store, trunk, BOB, ONE)
+    assert {what: store.asked[what] for what in store.asked if store.asked[what]} == {}
+    assert store.commits([made])[made].commit.artifact == EMPTY
+    assert store.deltas([EMPTY]) == {EMPTY: []}
+
+
+@pytest.mark.req("S2-08")
+def test_forks_share_what_came_before_and_nothing_after(store: WatchedStore) -> None:
+    trunk = commit(store, None, "a", "b")
+    ours, theirs = fork(store, trunk, BOB, ONE), fork(store, trunk, BOB, NOON)
+    assert ours != theirs
+    assert texts(store, ours) == texts(store, trunk)
+    tip = commit(store, ours, "c")
+    assert texts(store, tip) == ["a", "b", "c"]
+    assert texts(store, theirs) == texts(store, trunk) == ["a", "b"]
+    assert [one.id for one in history(store, tip)] == [tip, ours, trunk]
+
+
+def test_a_fork_says_where_it_comes_from_and_whose_it_is(store: WatchedStore) -> None:
+    trunk = commit(store, None, "a", summary="x" * 500, origin=Origin(template="coder"))
+    made = show(store, fork(store, trunk, BOB, ONE, labels=["try"]))
+    assert (made.commit.principal, made.commit.thread_id, made.commit.machine) == ("bob", "t", "m")
+    assert (made.commit.template, made.commit.message_count) == ("coder", 0)
+    assert made.notes.labels == ("try",)
+    assert not made.notes.derived
+    assert made.notes.summary.startswith(f"Fork of {trunk[:16]}: xxx")
+    assert len(made.notes.summary) == 200
+    assert resolve(store, "bob", ONE) == made.id
+
+
+def test_the_same_fork_twice_is_one(store: WatchedStore) -> None:
+    trunk = commit(store, None, "a")
+    assert fork(store, trunk, BOB, ONE) == fork(store, trunk, BOB, ONE)
+
+
+def test_a_fork_of_nothing_is_refused(store: WatchedStore) -> None:
+    with pytest.raises(UnknownName):
+        fork(store, CommitId("ctx-" + "0" * 64), BOB, ONE)
+    assert store.named("") == []
