@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from harken.cli.export import command as export
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.store import store_of
 from harken.cli.terminal import one_line, safe, say, say_json
@@ -39,6 +40,9 @@ def command() -> None:
 
     A CTX is the name of a commit (ctx-...), or any unique beginning of one.
     """
+
+
+command.add_command(export)
 
 
 def looks(function: Callable[..., None]) -> click.Command:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
 
@@ -44,6 +44,8 @@ TIERS: dict[Tier, str] = {
 }
 RAW = "raw-v1"
 """The format of what the fourth way gives: Markdown that shows bytes."""
+_LARGE, _PIECE = 4 << 20, 1 << 20
+"""What has more bytes is kept in pieces of so many."""
 _UNREAD = (
     "Some of it stands in a format that is not known here. These are its artifacts, oldest first; "
     "below, what can be read is told, and bytes are shown as they are."
@@ -197,13 +199,21 @@ def _derived(store: Store, key: str) -> Rendered | None:
 
 
 def _keep(store: Store, key: str, known: _Known, data: bytes) -> None:
-    raw, derived = {raw_ref(data): data}, {}
+    ref, record = raw_ref(data), codec.canonical(known)
+    batch = _as_file(ref, data) if len(data) > _LARGE else Batch(raw={ref: data})
     if known.tier != 4:
-        record = codec.canonical(known)
-        raw[raw_ref(record)] = record
-        derived = dict(zip(_keys(key), raw, strict=True))
+        kept = raw_ref(record)
+        derived = dict(zip(_keys(key), (ref, kept), strict=True))
+        batch = replace(batch, raw={**batch.raw, kept: record}, derived=derived)
     with suppress(StoreWriteError, StoreLocked):
-        store.write(Batch(raw=raw, derived=derived))
+        store.write(batch)
+
+
+def _as_file(ref: ArtifactRef, data: bytes) -> Batch:
+    """Return bytes as a file: what a longer conversation begins with is in the store once."""
+    pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
+    refs = [raw_ref(piece) for piece in pieces]
+    return Batch(raw=dict(zip(refs, pieces, strict=True)), files={ref: refs})
 
 
 def _keys(key: str) -> tuple[str, str]:

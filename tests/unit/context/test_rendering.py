@@ -180,6 +180,14 @@ def test_a_store_that_refuses_to_keep_a_translation_does_no_harm() -> None:
     assert how(render(store, tip, "narrative-v1"))[0] == 3
 
 
+def test_a_large_conversation_is_kept_in_pieces(store: WatchedStore) -> None:
+    tip = commit(store, None, "x" * 5_000_000)
+    first = render(store, tip, "events-v1")
+    assert store.raw(first.ref) == first.read()
+    assert render(store, tip, "events-v1") == first
+    assert len(store.named("art-", 100)) > 5
+
+
 @pytest.mark.req("S2-55")
 def test_a_native_snapshot_among_events_repeats_nothing(store: WatchedStore) -> None:
     """As of a runtime that commits what happens as events, and now and then its own state."""

@@ -1,0 +1,46 @@
+"""`harken cat`: the bytes of an artifact."""
+
+from __future__ import annotations
+
+import click
+
+from harken.cli.export import write_bytes
+from harken.cli.home import Home, home_option
+from harken.cli.store import store_of
+from harken.context.names import find_any
+from harken.core.commits import ArtifactRef, delta_of, sequence_of
+from harken.errors import ConfigError
+from harken.store.base import Store
+
+
+@click.command("cat")
+@click.argument("artifact")
+@click.option("-o", "--out", "file", metavar="FILE", help="Where to; else standard output.")
+@home_option
+def command(home: Home, artifact: str, file: str | None) -> None:
+    """Print the bytes of an ARTIFACT (art-...): as they are, or of a delta its JSON."""
+    with store_of(home) as store:
+        name = find_any(store, artifact)
+        if name.startswith("ctx-"):
+            raise ConfigError(f"{artifact} is a commit; see `harken ctx cat` or `harken export`")
+        data = bytes_of(store, ArtifactRef(name))
+        write_bytes(data, file, is_text=_is_text(data))
+
+
+def bytes_of(store: Store, name: ArtifactRef) -> bytes:
+    """Return the bytes of an artifact; of a delta or a sequence the canonical JSON and a newline.
+
+    Raises ObjectMissing, ObjectDamaged.
+    """
+    for entries in store.deltas([name]).values():
+        return delta_of(entries)[1] + b"\n"
+    for names in store.sequences([name]).values():
+        return sequence_of(names)[1] + b"\n"
+    return store.raw(name)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return "\0" not in data.decode()
+    except UnicodeDecodeError:
+        return False

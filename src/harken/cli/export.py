@@ -1,0 +1,107 @@
+"""`harken export`: the conversation of a commit, in the format that somebody wants."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from harken.cli.home import Home, home_option
+from harken.cli.store import store_of
+from harken.cli.terminal import one_line, say
+from harken.context.names import find
+from harken.core.commits import CommitId
+from harken.errors import ConfigError
+from harken.formats.registry import FORMATS
+from harken.store.base import Store
+from harken.views.written import count
+
+LIST = "list"
+
+
+@click.command("export")
+@click.argument("ctx", required=False)
+@click.option("--format", "wanted", default="narrative-v1", show_default=True, help="Or `list`.")
+@click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
+@click.option("-o", "--out", "file", metavar="FILE", help="Where to; else standard output.")
+@home_option
+def command(home: Home, ctx: str | None, wanted: str, stop: str, file: str | None) -> None:
+    """Write the conversation of a commit in a format: any unique beginning of its name will do.
+
+    How it was translated is said on standard error.
+    """
+    if wanted == LIST:
+        for name in FORMATS.names():
+            say(_line(name))
+        return
+    if ctx is None:
+        raise click.UsageError("which commit? `harken ctx log` lists them")
+    with store_of(home) as store:
+        export(store, ctx, wanted, stop, file)
+
+
+def export(store: Store, ctx: str, wanted: str, stop: str, file: str | None) -> None:
+    """Render a commit and write the bytes to a file, or to standard output where there is none."""
+    from harken.context.rendering import TIERS, render
+
+    name = find(store, ctx)
+    until = stop if stop in ("compaction", "root") else find(store, stop)
+    rendered = render(store, name, _format_name(store, name, wanted), until)
+    write_bytes(rendered.read(), file, is_text=_is_text(rendered.format))
+    messages = count(rendered.message_count, "message")
+    way = f"tier {rendered.tier}, {TIERS[rendered.tier]}"
+    click.echo(f"{one_line(rendered.format)}: {messages} ({way})", err=True)
+
+
+def write_bytes(data: bytes, file: str | None, *, is_text: bool) -> None:
+    """Write bytes to a file that its owner alone may read, or else to standard output.
+
+    A terminal is shown text only, made harmless. Raises ConfigError for other bytes, OSError.
+    """
+    if file is not None and file != "-":
+        _replace(Path(file), data)
+    elif not sys.stdout.isatty():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    elif is_text:
+        say(data.decode("utf-8", "backslashreplace").rstrip("\n"))
+    else:
+        size = count(len(data), "byte")
+        raise ConfigError(f"these are {size} that no terminal shows: give a file with -o FILE")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file whole, or leave the one that is there."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            out.write(data)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _format_name(store: Store, name: CommitId, wanted: str) -> str:
+    """Return the name of a format that is known here, or that the commit itself has."""
+    own = store.commits([name])[name].commit.format
+    return wanted if wanted == own else FORMATS.find(wanted).name
+
+
+def _is_text(name: str) -> bool:
+    known = FORMATS.get(name)
+    media_type = "text/markdown" if known is None else known.media_type
+    return media_type.startswith(("text/", "application/json"))
+
+
+def _line(name: str) -> str:
+    """Return what is known of a format, on one line; also of one that cannot be used."""
+    try:
+        known = FORMATS.get(name)
+    except ConfigError as error:
+        return one_line(f"{name:<16} {error}", 200)
+    ways = {} if known is None else {"read": known.reads, "written": known.writes}
+    can = " and ".join(way for way, function in ways.items() if function is not None)
+    return f"{name:<16} {known.media_type if known else '':<24} {can}".rstrip()

@@ -1,0 +1,148 @@
+"""`harken export` and `harken cat`: conversations and bytes for others."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harken.context.checkpoint import Draft, checkpoint
+from harken.core.commits import raw_ref
+from harken.formats import events_v1
+from harken.store.base import Batch
+from harken.store.sqlite import SqliteStore
+from tests.cli.kit import HARKEN, Cli, start
+
+NOON = "2026-01-31T12:00:00.000000Z"
+
+
+@pytest.fixture
+def talked(cli: Cli, script: str) -> Cli:
+    """`harken` after a chat."""
+    cli.ok("chat", "--model", script, "-p", "hello")
+    return cli
+
+
+def last(cli: Cli) -> str:
+    name: str = cli.ok("ctx", "log", "--json", "-n", "1").json[0]["id"]
+    return name
+
+
+def commit_raw(cli: Cli, data: bytes, format: str) -> str:
+    """Commit bytes on top of the last commit."""
+    parent = last(cli)
+    store = SqliteStore(cli.home / "store.db")
+    store.write(Batch(raw={raw_ref(data): data}))
+    (found,) = store.named(parent)
+    draft = Draft(artifact=raw_ref(data), parent=found, format=format, created_at=NOON)  # type: ignore[arg-type]
+    name = checkpoint(store, draft)
+    store.close()
+    return name
+
+
+@pytest.mark.req("S2-59")
+def test_a_conversation_is_told(talked: Cli) -> None:
+    ran = talked.ok("export", last(talked))
+    assert "## User" in ran.out
+    assert "```\nHi there.\n```" in ran.out
+    assert ran.err == "narrative-v1: 3 messages (tier 3, rendered)\n"
+    assert talked.ok("ctx", "export", last(talked)).out == ran.out
+
+
+@pytest.mark.req("S2-52", "S2-61")
+def test_its_events_are_written_to_a_file_or_a_pipe(talked: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "talk.cbor"
+    ran = talked.ok("export", last(talked), "--format", "events", "-o", file)
+    assert (ran.out, ran.err) == ("", "events-v1: 3 messages (tier 1, native)\n")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [event.type for event in events_v1.decode(file.read_bytes())] == [
+        "system",
+        "prompt",
+        "response",
+    ]
+    piped = start(talked.home, "export", last(talked), "--format", "events-v1")
+    assert piped.stdout == file.read_bytes()
+    assert list(tmp_path.glob(".*.part")) == []
+
+
+def test_a_request_is_taken_out_with_other_tools(talked: Cli) -> None:
+    ran = talked.ok("export", last(talked), "--format", "messages-v1")
+    assert json.loads(ran.out)["anthropic"]["messages"][0]["content"][0]["text"] == "hello"
+
+
+def test_the_formats_are_listed(cli: Cli) -> None:
+    lines = cli.ok("export", "--format", "list").out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["events-v1", "application/cbor", "read", "and", "written"],
+        ["messages-v1", "application/json", "read", "and", "written"],
+        ["narrative-v1", "text/markdown", "written"],
+    ]
+
+
+def test_what_cannot_be_exported_is_said(talked: Cli, tmp_path: Path) -> None:
+    name = last(talked)
+    assert "messages-v1" in talked.refused("export", name, "--format", "codex")
+    assert "no commit 'ctx-0'" in talked.refused("export", "ctx-0")
+    assert "which commit?" in talked.refused("export")
+    assert "No such file" in talked.refused("export", name, "-o", tmp_path / "no" / "file")
+    assert "was built on" in talked.refused(
+        "export", name, "--stop", commit_raw(talked, b"", "x-v1")
+    )
+
+
+@pytest.mark.req("S2-60")
+def test_what_nobody_can_read_is_shown_as_it_is(talked: Cli) -> None:
+    data = b'{"a": "transcript"}\x1b[2J'
+    name = commit_raw(talked, data, "codex-v9")
+    ran = talked.ok("export", name, "--format", "messages-v1")
+    assert ran.err == "raw-v1: 3 messages (tier 4, raw)\n"
+    assert '{"a": "transcript"}\\x1b[2J' in ran.out
+    assert raw_ref(data) in ran.out
+    assert start(talked.home, "cat", raw_ref(data)[:16]).stdout == data
+    assert "codex-v9" in talked.ok("ctx", "cat", name).out
+
+
+def test_a_delta_is_its_json(talked: Cli) -> None:
+    artifact = talked.ok("ctx", "show", last(talked), "--json").json["artifact"]
+    entries = json.loads(talked.ok("cat", artifact).out)
+    assert [set(entry) for entry in entries] == [{"message", "occurrence", "time"}] * len(entries)
+    assert "no commit or artifact" in talked.refused("cat", "art-0")
+    assert "harken export" in talked.refused("cat", last(talked))
+
+
+def shown(home: Path, *arguments: str) -> tuple[int, str]:
+    """Run `harken` at a terminal; return the exit code and what the terminal was sent."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [HARKEN, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "HARKEN_HOME": str(home)},
+    ) as child:
+        os.close(theirs)
+        found = b""
+        while True:
+            try:
+                data = os.read(ours, 4096)
+            except OSError:  # how Linux says that the other side is closed
+                break
+            if not data:
+                break
+            found += data
+    os.close(ours)
+    return child.returncode, found.decode()
+
+
+def test_a_terminal_is_sent_no_bytes_but_harmless_text(talked: Cli) -> None:
+    commit_raw(talked, b"\x1b[2J\x00", "codex-v9")
+    code, text = shown(talked.home, "export", last(talked), "--format", "events")
+    assert code == 0  # it is raw, which is text
+    assert "\x1b" not in text
+    code, text = shown(talked.home, "cat", raw_ref(b"\x1b[2J\x00"))
+    assert (code, text.count("\n")) == (2, 1)
+    assert "-o FILE" in text
