@@ -8,13 +8,15 @@ bytes stand in the conversation as they are, with a note.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
+
+import msgspec
 
 from harken.context.messages import messages_of
 from harken.core.commits import ArtifactRef, Entry, Hash, entry_of
 from harken.core.messages import Message
-from harken.errors import FormatError, ObjectMissing, UnknownName
+from harken.errors import FormatError, UnknownName
 from harken.formats.base import WholeEntry
 from harken.formats.registry import FORMATS, Formats
 from harken.store.base import Store, Stored
@@ -68,7 +70,7 @@ def as_deltas(store: Store, commits: Sequence[Stored]) -> tuple[list[Entry], dic
 
     Where a commit holds bytes, also the objects that what they say needs. As `entries_in`.
     """
-    deltas = _deltas(store, [one.commit.artifact for one in commits])
+    commits, deltas = _flat(store, commits)
     entries: list[Entry] = []
     objects: dict[Hash, bytes] = {}
     for one in commits:
@@ -85,9 +87,11 @@ def as_deltas(store: Store, commits: Sequence[Stored]) -> tuple[list[Entry], dic
 def contents_of(store: Store, commits: Sequence[Stored]) -> list[Content]:
     """Return what commits hold: a few round trips, and one for each that holds bytes.
 
-    Raises ObjectMissing, ObjectDamaged.
+    One that holds a sequence gives a content for each artifact of it. Raises ObjectMissing,
+    ObjectDamaged.
     """
-    entries = _whole(store, _deltas(store, [one.commit.artifact for one in commits]))
+    commits, deltas = _flat(store, commits)
+    entries = _whole(store, deltas)
     return [
         Content(one, entries[one.commit.artifact])
         if one.commit.artifact in entries
@@ -113,10 +117,13 @@ def read_artifact(
 
     Raises ObjectMissing, ObjectDamaged, too.
     """
-    deltas = _deltas(store, [artifact])
-    if artifact in deltas:
-        return _whole(store, deltas)[artifact]
-    return _read_bytes(store.raw(artifact), format, formats)
+    parts = store.sequences([artifact]).get(artifact, [artifact])
+    deltas = _whole(store, store.deltas(dict.fromkeys(parts)))
+    found: list[WholeEntry] = []
+    for part in parts:
+        known = deltas.get(part)
+        found += _read_bytes(store.raw(part), format, formats) if known is None else known
+    return found
 
 
 def _read_bytes(data: bytes, format: str, formats: Formats) -> list[WholeEntry]:
@@ -145,17 +152,22 @@ def _note(content: Content) -> WholeEntry:
     return WholeEntry(Message("user", f"{note}\n\n{shown}"), commit.created_at)
 
 
-def _deltas(store: Store, artifacts: Sequence[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
-    """Return the entries of those artifacts that are deltas, or sequences of deltas."""
-    deltas = store.deltas(dict.fromkeys(artifacts))
+def _flat(
+    store: Store, commits: Sequence[Stored]
+) -> tuple[Sequence[Stored], dict[ArtifactRef, list[Entry]]]:
+    """Return commits, one with a sequence for each artifact of it, and all deltas of theirs."""
+    artifacts = dict.fromkeys(one.commit.artifact for one in commits)
+    deltas = store.deltas(artifacts)
     sequences = store.sequences([name for name in artifacts if name not in deltas])
-    inner = store.deltas(dict.fromkeys(chain.from_iterable(sequences.values())))
-    for name, parts in sequences.items():
-        missing = next((part for part in parts if part not in inner), None)
-        if missing is not None:
-            raise ObjectMissing("the store", missing, needed_by=name)
-        deltas[name] = [entry for part in parts for entry in inner[part]]
-    return deltas
+    if not sequences:
+        return commits, deltas
+    deltas |= store.deltas(dict.fromkeys(chain.from_iterable(sequences.values())))
+    flat = [
+        replace(one, commit=msgspec.structs.replace(one.commit, artifact=part))
+        for one in commits
+        for part in sequences.get(one.commit.artifact, [one.commit.artifact])
+    ]
+    return flat, deltas
 
 
 def _whole(

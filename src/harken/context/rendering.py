@@ -86,7 +86,8 @@ def render(
     found = _derived(store, key)
     if found is not None:
         return found
-    contents = contents_of(store, [] if ctx is None else picked(store, ctx, stop))
+    commits = [] if ctx is None else picked(store, ctx, stop)
+    contents = contents_of(store, commits)
     target = formats.get(format)
     if target is None and all(content.format != format for content in contents):
         raise UnknownName("format", format, formats.names())
@@ -96,8 +97,8 @@ def render(
     known = _Known(
         tier=tier,
         format=RAW if tier == 4 else format,
-        message_count=sum(content.stored.commit.message_count for content in contents),
-        token_count=sum(content.stored.commit.token_count for content in contents),
+        message_count=sum(one.commit.message_count for one in commits),
+        token_count=sum(one.commit.token_count for one in commits),
     )
     _keep(store, key, known, data)
     return known.rendered(raw_ref(data), lambda: data)

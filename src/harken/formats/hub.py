@@ -285,7 +285,7 @@ def _item(payload: Payload) -> Part | ToolCall:
             return OtherPart(_SERVER_TOOL, codec.encode(block).decode())
         case OutputEvent(raw=raw):
             return _part_in(raw)
-    raise ValueError(f"an answer has no part of the type {payload.__struct_config__.tag}")
+    raise AssertionError(payload)  # `_group` lets nothing else through
 
 
 def _part_in(raw: str) -> Part:

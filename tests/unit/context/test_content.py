@@ -9,6 +9,7 @@ from harken.context.compaction import compact, snapshot
 from harken.context.content import MOST_SHOWN, contents_of, read_content
 from harken.context.history import diff, show
 from harken.context.materialize import Cache, materialize
+from harken.context.rendering import render
 from harken.core.commits import CommitId, raw_ref
 from harken.core.messages import FunctionCall, Message, ToolCall, text_of
 from harken.errors import ObjectMissing, UnknownName
@@ -107,6 +108,16 @@ def test_what_was_materialized_can_be_committed(store: WatchedStore) -> None:
     again = checkpoint(store, Draft(artifact=whole, type="snapshot", created_at=NOON))
     assert texts(store, again) == ["a", "b"]
     assert show(store, again).commit.message_count == 2
+
+
+def test_so_can_be_what_holds_bytes(store: WatchedStore) -> None:
+    whole = materialize(store, commit_bytes(store, commit(store, None, "a"), events(*ANSWER))).ref
+    again = checkpoint(store, Draft(artifact=whole, type="snapshot"))
+    assert texts(store, again) == ["a", "I look.", "Nobody."]
+    assert show(store, again).commit.message_count == 3
+    assert texts(store, snapshot(store, again)) == texts(store, again)
+    rendered = render(store, again, "events-v1")
+    assert (rendered.tier, rendered.message_count) == (1, 3)
 
 
 @pytest.mark.req("S2-68")

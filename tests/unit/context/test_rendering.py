@@ -142,6 +142,15 @@ def test_who_learns_a_format_later_reads_what_was_raw(store: WatchedStore) -> No
     assert render(store, tip, "narrative-v1", formats=TOYS).tier == 3
 
 
+def test_what_is_only_read_is_joined_from_its_own_bytes_alone(store: WatchedStore) -> None:
+    read_only = Formats(Format(name="toy-v3", reads=TOY_1.reads, joins=b"".join), installed=list)
+    raw = commit_raw(store, None, b"< a\n", "toy-v3")
+    raw = commit_raw(store, raw, b"< b\n", "toy-v3")
+    assert how(render(store, raw, "toy-v3", formats=read_only)) == (1, "toy-v3", b"< a\n< b\n")
+    mixed = commit(store, raw, "c", format="toy-v3")
+    assert how(render(store, mixed, "toy-v3", formats=read_only))[:2] == (3, "narrative-v1")
+
+
 def test_a_target_that_nobody_knows_is_refused(store: WatchedStore) -> None:
     with pytest.raises(UnknownName, match=r"no format 'codex-v9'.*events-v1"):
         render(store, commit(store, None, "a"), "codex-v9", formats=PLAIN)

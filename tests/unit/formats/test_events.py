@@ -22,6 +22,7 @@ from harken.formats.events import (
     PAYLOADS,
     Event,
     OutputEvent,
+    PromptEvent,
     event_dict,
     event_from,
 )
@@ -117,6 +118,7 @@ def test_a_native_block_is_output_as_it_was() -> None:
     [
         ('{ "a": 1.0 }', {"a": 1.0}),
         ('{"a":100000000000000000000}', '{"a":100000000000000000000}'),
+        ('{"a":[1,null]}', {"a": [1, None]}),
         ("[1]", "[1]"),
         ("not JSON", "not JSON"),
         ("", ""),
@@ -211,7 +213,8 @@ def test_an_event_that_is_none_is_refused(event: Any) -> None:
 def test_messages_of_several_events_are_whole_or_refused() -> None:
     events = events_of(WholeEntry(Message("assistant", [TextPart("a"), TextPart("b")])))
     prompts = events_of(WholeEntry(Message("user", "Hi")))
-    for torn in (events[:1], [events[0], *prompts], [events[0], events[0]]):
+    headless = [Event(PromptEvent("Hi"), own=events[0].own), events[1]]
+    for torn in (events[:1], [events[0], *prompts], [events[0], events[0]], headless):
         with pytest.raises(FormatError):
             entries_of(torn)
     assert entries_of([*events, *prompts, *events]) != []
