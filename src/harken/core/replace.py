@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TypeAlias
 
 from harken.core import codec
@@ -43,7 +44,9 @@ class Secret:
         self._forms = _forms(text)
         longest_first = sorted(self._forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
-        self._bytes = [form.encode("utf-8", "surrogatepass") for form in self._forms]
+        as_bytes = [form.encode("utf-8", "surrogatepass") for form in longest_first]
+        self._in_bytes = re.compile(b"|".join(map(re.escape, as_bytes)))
+        self._longest = len(max(as_bytes, key=len))
 
     def replace(self, text: str) -> str:
         """Return a text without it."""
@@ -60,7 +63,26 @@ class Secret:
 
     def is_in(self, data: bytes) -> bool:
         """Whether it stands in bytes, in any of its forms."""
-        return any(form in data for form in self._bytes)
+        return self._in_bytes.search(data) is not None
+
+    def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+        """Yield where it begins and ends in bytes that come piece by piece, also across borders.
+
+        >>> list(Secret("secret").spans_in([b"a sec", b"re", b"t."]))
+        [(2, 8)]
+        """
+        held, at = b"", 0
+        for piece in chain(pieces, [None]):
+            held += piece or b""
+            sure = len(held) if piece is None else len(held) - self._longest
+            done = 0
+            for found in self._in_bytes.finditer(held):
+                if found.start() > sure:
+                    break
+                done = found.end()
+                yield at + found.start(), at + done
+            done = max(done, min(sure + 1, len(held)), 0)
+            held, at = held[done:], at + done
 
     def __repr__(self) -> str:
         """Return what may be shown: a secret is not."""

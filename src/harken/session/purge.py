@@ -28,7 +28,15 @@ from harken.session.reader import events, open_log
 from harken.session.rewriting import PartOfStructure, Rewriting
 from harken.session.state import SessionState
 
-__all__ = ["LogPlace", "PartOfStructure", "Taking", "places_in", "purge_log", "purged_copy"]
+__all__ = [
+    "LogPlace",
+    "PartOfStructure",
+    "Taking",
+    "check_log",
+    "places_in",
+    "purge_log",
+    "purged_copy",
+]
 
 _CHUNK_BYTES = 1 << 20
 
@@ -72,6 +80,13 @@ def places_in(path: Path, replace: Replace) -> Iterator[LogPlace]:
                 event = ev.decode_event(body)
             kind = "" if event is None else ev.event_type(event)
             yield LogPlace(number, kind, MessageId("") if event is None else event.message_id)
+
+
+def check_log(path: Path, taking: Taking) -> None:
+    """Read a log as `purge_log` does and change nothing. Raises PartOfStructure, NotALog."""
+    with open_log(path) as file:
+        for _ in _rewriting(taking).lines(file):
+            pass
 
 
 def purge_log(log: LogFile, taking: Taking) -> int:

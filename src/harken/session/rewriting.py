@@ -129,8 +129,8 @@ class Rewriting:
             self._last_sum = sum_of(before, head)
             self._sums = {line[DIGITS_AT]: self._last_sum}
             return head + self._last_sum + CLOSE
-        # It does not verify, nor shall it. Its digits may be what is wrong: then the next line, which
-        # follows what they should be, proves it.
+        # It does not verify, nor shall it. Its digits may be what is wrong: then the next line
+        # proves it, which follows what they should be.
         right = {sum_of(old, line[HEAD]): sum_of(now, head) for old, now in self._sums.items()}
         self._follow({line[DIGITS_AT]: line[DIGITS_AT], **right})
         return head + line[DIGITS_AT] + CLOSE

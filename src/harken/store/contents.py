@@ -39,7 +39,7 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: str
 
 
-class FileShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file as it is kept: its name, and the raw artifacts that make it up, in order."""
 
     name: ArtifactRef
@@ -118,7 +118,7 @@ def _things(batch: Batch) -> Iterator[Thing]:
         _same(name_of(Kind.RAW, data), ref)
         yield Thing(Kind.RAW, ref, bytes(data))
     for ref, pieces in batch.files.items():
-        body = codec.canonical(FileShape(ref, list(pieces)))
+        body = codec.canonical(Cut(ref, list(pieces)))
         yield Thing(Kind.FILE, ref, body, tuple(dict.fromkeys(pieces)))
 
 
@@ -140,7 +140,7 @@ def parts_of(name: str, body: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(shape.parts))
 
 
-def file_of(body: bytes) -> FileShape:
+def file_from(body: bytes) -> Cut:
     """Read a file from its canonical bytes. Raises ValueError where they are none."""
     shape = _files.decode(body)
     if codec.canonical(shape) != body:
@@ -158,7 +158,7 @@ def needs_of(kind: Kind, body: bytes) -> tuple[str, ...]:
         case Kind.SEQUENCE:
             return tuple(dict.fromkeys(commits.sequence_from(body)))
         case Kind.FILE:
-            return tuple(dict.fromkeys(file_of(body).pieces))
+            return tuple(dict.fromkeys(file_from(body).pieces))
         case Kind.COMMIT:
             commit = commits.commit_from(body)
             return (commit.artifact, *([] if commit.parent is None else [commit.parent]))
@@ -193,4 +193,4 @@ def _same(found: str, name: str) -> None:
 
 
 _shapes = msgspec.json.Decoder(Shape)
-_files = msgspec.json.Decoder(FileShape)
+_files = msgspec.json.Decoder(Cut)

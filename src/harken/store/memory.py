@@ -25,7 +25,7 @@ from harken.store.base import (
     Thing,
     Tombstone,
 )
-from harken.store.contents import Contents, contents_of, file_of
+from harken.store.contents import Contents, contents_of, file_from
 from harken.store.keeping import check_keeping, held, reached
 from harken.store.stand_in import brought, replaced
 
@@ -93,7 +93,7 @@ class MemoryStore:
     def _check_file(self, file: Thing, new: Mapping[Name, Thing]) -> None:
         """Raise ObjectDamaged where a file's pieces are not what its name says."""
         hasher = blake3(codec.RAW)
-        for piece in file_of(file.body).pieces:
+        for piece in file_from(file.body).pieces:
             thing = new.get(piece) or self._thing(piece)
             if thing is None or thing.kind is not Kind.RAW:
                 raise ObjectDamaged(NAME, file.name, reason=f"its piece {piece} is not raw bytes")
@@ -126,7 +126,7 @@ class MemoryStore:
         with self._lock:
             pieces = [name]
             for _, file in self._of([name], Kind.FILE):
-                pieces = file_of(file.body).pieces
+                pieces = file_from(file.body).pieces
             found = dict(self._of(pieces, Kind.RAW))
         for piece in pieces:
             if piece not in found:

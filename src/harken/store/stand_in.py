@@ -25,7 +25,7 @@ from harken.core.commits import (
 )
 from harken.errors import ObjectDamaged, ObjectMissing
 from harken.store.base import Batch, Kind, Name, Thing, Tombstone
-from harken.store.contents import Contents, contents_of, file_of, name_of
+from harken.store.contents import Contents, contents_of, file_from, name_of
 
 STAND_IN = "the stand-in"
 _FULL = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
@@ -141,7 +141,7 @@ class _Loose:
 
     def _add(self, kind: Kind, body: bytes) -> Name:
         if kind is Kind.FILE:
-            shape = file_of(body)
+            shape = file_from(body)
             self._files[shape.name] = shape.pieces
             return shape.name
         name = name_of(kind, body)
