@@ -7,13 +7,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from blake3 import blake3
-
-from harken.core import codec
 from harken.core import commits as values
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
-from harken.errors import ObjectDamaged, ObjectMissing, UnknownName
+from harken.errors import ObjectMissing, UnknownName
 from harken.store.base import (
     Batch,
     Collected,
@@ -25,7 +22,8 @@ from harken.store.base import (
     Thing,
     Tombstone,
 )
-from harken.store.contents import Contents, contents_of, file_of
+from harken.store.contents import Contents, contents_of, file_from
+from harken.store.files import checked
 from harken.store.keeping import check_keeping, held, reached
 from harken.store.stand_in import brought, replaced
 
@@ -83,23 +81,19 @@ class MemoryStore:
                     raise ObjectMissing(NAME, needed, needed_by=thing.name)
             if thing.name in self._tombstones and self._thing(thing.name) is None:
                 raise ObjectMissing(NAME, thing.name)  # purged, then collected: it cannot come back
-            if thing.kind is Kind.FILE and self._thing(thing.name) is None:
-                self._check_file(thing, contents.things)
             before.add(thing.name)
+        self._check_files(contents)
         for key, ref in batch.derived.items():
             if ref not in before and self._thing(ref) is None:
                 raise ObjectMissing(NAME, ref, needed_by=f"the derived {key!r}")
 
-    def _check_file(self, file: Thing, new: Mapping[Name, Thing]) -> None:
-        """Raise ObjectDamaged where a file's pieces are not what its name says."""
-        hasher = blake3(codec.RAW)
-        for piece in file_of(file.body).pieces:
-            thing = new.get(piece) or self._thing(piece)
-            if thing is None or thing.kind is not Kind.RAW:
-                raise ObjectDamaged(NAME, file.name, reason=f"its piece {piece} is not raw bytes")
-            hasher.update(thing.body)
-        if f"art-{hasher.hexdigest()}" != file.name:
-            raise ObjectDamaged(NAME, file.name, reason="its pieces make up something else")
+    def _check_files(self, contents: Contents) -> None:
+        """Raise ObjectDamaged where the pieces of a new file are not what its name says."""
+        for name, pieces in contents.files.items():
+            if self._thing(name) is None:
+                whole = (contents.things.get(one) or self._thing(one) for one in pieces)
+                for _ in checked(NAME, name, (thing.body for thing in whole if thing)):
+                    pass
 
     def _enter(self, name: Name) -> None:
         """Make a name one that is found by its beginning."""
@@ -124,14 +118,17 @@ class MemoryStore:
 
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
         with self._lock:
-            pieces = [name]
-            for _, file in self._of([name], Kind.FILE):
-                pieces = file_of(file.body).pieces
-            found = dict(self._of(pieces, Kind.RAW))
-        for piece in pieces:
-            if piece not in found:
-                raise ObjectMissing(NAME, piece, needed_by="" if piece == name else name)
-        return (found[piece].body for piece in pieces)
+            thing = self._thing(name)
+            if thing is None or thing.kind not in (Kind.RAW, Kind.FILE):
+                raise ObjectMissing(NAME, name)
+            if thing.kind is Kind.RAW:
+                return iter([thing.body])
+            found = [(piece, self._thing(piece)) for piece in file_from(thing.body).pieces]
+        lost = next((piece for piece, one in found if one is None), None)
+        if lost is not None:
+            raise ObjectMissing(NAME, lost, needed_by=name)
+        bodies = (one.body for _, one in found if one is not None)
+        return checked(NAME, ArtifactRef(thing.name), bodies)
 
     def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._lock:

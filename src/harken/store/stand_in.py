@@ -25,7 +25,8 @@ from harken.core.commits import (
 )
 from harken.errors import ObjectDamaged, ObjectMissing
 from harken.store.base import Batch, Kind, Name, Thing, Tombstone
-from harken.store.contents import Contents, contents_of, file_of, name_of
+from harken.store.contents import Contents, contents_of, file_from, name_of
+from harken.store.files import checked
 
 STAND_IN = "the stand-in"
 _FULL = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
@@ -68,10 +69,17 @@ def replaced(
         leads[name] = leads[thing.name] = batch.add(thing.kind, body)
         _check_same_place(thing, body)
     contents = contents_of(batch.batch())
+    for name, body in stand_ins.items():
+        if contents.things[leads[name]].body != body:
+            raise ObjectDamaged(STAND_IN, name, reason="it is not in canonical form")
     for thing in contents.things.values():
         for needed in thing.needs:
             if needed not in contents.things and found(needed) is None:
                 raise ObjectMissing(where, needed, needed_by=thing.name)
+    for name, pieces in contents.files.items():
+        whole = (contents.things.get(piece) or found(piece) for piece in pieces)
+        for _ in checked(STAND_IN, name, (thing.body for thing in whole if thing)):
+            pass
     before = {name: stone.stand_in for name, stone in tombstones.items()}
     after = _ends({**before, **leads})
     stones = {
@@ -141,7 +149,7 @@ class _Loose:
 
     def _add(self, kind: Kind, body: bytes) -> Name:
         if kind is Kind.FILE:
-            shape = file_of(body)
+            shape = file_from(body)
             self._files[shape.name] = shape.pieces
             return shape.name
         name = name_of(kind, body)
