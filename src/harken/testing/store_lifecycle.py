@@ -366,19 +366,19 @@ class LifecycleSuite:
         self._is_gone(store)
 
     def test_a_stand_in_can_be_purged_too(self) -> None:
-        store, batch = self.store(), batch_of(f"{_SECRET} and more")
+        store, batch = self.store(), batch_of(f"{_SECRET} and-then-76543210 and-more-fedcba98")
         store.write(batch)
         name = _part_with(batch, _SECRET)
         first = _replaced(batch.objects[name])
-        second = _replaced(first, "more")
-        third = _replaced(second, "and")
+        second = _replaced(first, "more-fedcba98")
+        third = _replaced(second, "then-76543210")
         middle = Hash(name_of(Kind.PART, first))
         store.purge({name: first}, _PURGED)
         store.purge({middle: second}, _PURGED)
         store.purge({name: third}, _PURGED)
         for reader in self._both(store):
             assert reader.objects([name, middle]) == {name: third, middle: third}
-        for text in ("more", "and", _SECRET):
+        for text in ("more-fedcba98", "then-76543210", _SECRET):
             self._is_gone(store, text)
 
     def test_what_stands_in_is_never_collected(self) -> None:
