@@ -15,7 +15,8 @@
     │   ├── StoreLocked             others have been writing for longer than one waits
     │   ├── StoreWriteError         the disk refused: nothing of the batch was written
     │   ├── ObjectMissing           something names what is not there
-    │   └── ObjectDamaged           the bytes are not what their name says
+    │   ├── ObjectDamaged           the bytes are not what their name says
+    │   └── NotMessages             raw bytes stand where messages are wanted
     ├── EventRefused                an event that would break an invariant of the log
     ├── UnknownName                 a name or id that does not exist here (and what does)
     │   └── AmbiguousName           the beginning of several names (and which)
@@ -176,6 +177,14 @@ class ObjectDamaged(StoreError):
     def __init__(self, store: str | Path, name: str, *, reason: str) -> None:
         super().__init__(store, f"{name} is damaged: {reason}; nothing was changed")
         self.name, self.reason = name, reason
+
+
+class NotMessages(StoreError):
+    """An artifact is raw bytes: only who knows their format can say what messages they are."""
+
+    def __init__(self, store: str | Path, name: str) -> None:
+        super().__init__(store, f"{name} is raw bytes, not messages: read it by its format")
+        self.name = name
 
 
 class EventRefused(HarkenError, ValueError):

@@ -7,13 +7,12 @@ bytes stand in the conversation as they are, with a note.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import msgspec
 
-from harken.context.messages import messages_of
+from harken.context.messages import leaves, messages_of
 from harken.core.commits import ArtifactRef, Entry, Hash, entry_of
 from harken.core.messages import Message
 from harken.errors import FormatError, UnknownName
@@ -38,20 +37,6 @@ class Content:
     def format(self) -> str:
         """The format that the commit says."""
         return self.stored.commit.format
-
-
-def messages_in(
-    store: Store, artifacts: Sequence[ArtifactRef], commits: Callable[[], Sequence[Stored]]
-) -> list[Message]:
-    """Return the messages of the artifacts of commits, in order, also of bytes.
-
-    artifacts: as the commits have them. commits: asked for only where an artifact is no delta.
-    Raises ObjectMissing, ObjectDamaged.
-    """
-    deltas = store.deltas(dict.fromkeys(artifacts))
-    if all(artifact in deltas for artifact in artifacts):
-        return messages_of(store, [entry for name in artifacts for entry in deltas[name]])
-    return [entry.message for entry in entries_in(store, commits())]
 
 
 def entries_in(
@@ -117,12 +102,12 @@ def read_artifact(
 
     Raises ObjectMissing, ObjectDamaged, too.
     """
-    parts = store.sequences([artifact]).get(artifact, [artifact])
-    deltas = _whole(store, store.deltas(dict.fromkeys(parts)))
+    deltas = store.deltas([artifact])
+    names = list(leaves(store, [artifact], deltas))
+    known = _whole(store, deltas)
     found: list[WholeEntry] = []
-    for part in parts:
-        known = deltas.get(part)
-        found += _read_bytes(store.raw(part), format, formats) if known is None else known
+    for name in names:
+        found += known[name] if name in known else _read_bytes(store.raw(name), format, formats)
     return found
 
 
@@ -156,18 +141,19 @@ def _flat(
     store: Store, commits: Sequence[Stored]
 ) -> tuple[Sequence[Stored], dict[ArtifactRef, list[Entry]]]:
     """Return commits, one with a sequence for each artifact of it, and all deltas of theirs."""
-    artifacts = dict.fromkeys(one.commit.artifact for one in commits)
-    deltas = store.deltas(artifacts)
-    sequences = store.sequences([name for name in artifacts if name not in deltas])
-    if not sequences:
-        return commits, deltas
-    deltas |= store.deltas(dict.fromkeys(chain.from_iterable(sequences.values())))
-    flat = [
-        replace(one, commit=msgspec.structs.replace(one.commit, artifact=part))
-        for one in commits
-        for part in sequences.get(one.commit.artifact, [one.commit.artifact])
-    ]
+    deltas = store.deltas(dict.fromkeys(one.commit.artifact for one in commits))
+    flat: list[Stored] = []
+    for one in commits:
+        if one.commit.artifact in deltas:
+            flat.append(one)
+        else:
+            names = leaves(store, [one.commit.artifact], deltas)
+            flat += [_holding(one, name) for name in names]
     return flat, deltas
+
+
+def _holding(one: Stored, artifact: ArtifactRef) -> Stored:
+    return replace(one, commit=msgspec.structs.replace(one.commit, artifact=artifact))
 
 
 def _whole(

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from harken.core import codec
-from harken.core.commits import Entry, Hash, message_of
-from harken.core.messages import Message
-from harken.errors import ObjectDamaged, ObjectMissing
+from harken.core.commits import ArtifactRef, Entry, Hash
+from harken.core.messages import Message, PureMessage, join
+from harken.errors import NotMessages, ObjectDamaged, ObjectMissing, StoreError
 from harken.store.base import Store
+
+_AT_ONCE = 4096
+"""How many artifacts are read at once: what a store opens for them serves their messages too."""
+
+
+def read(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Message]:
+    """Return the messages of deltas, and of sequences of them, in order. As `entries_in`."""
+    found: list[Message] = []
+    for at in range(0, len(artifacts), _AT_ONCE):
+        found += messages_of(store, entries_in(store, artifacts[at : at + _AT_ONCE]))
+    return found
+
+
+def entries_in(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Entry]:
+    """Return the entries of deltas, and of sequences of them, in order.
+
+    Raises ObjectMissing, ObjectDamaged, and NotMessages for raw bytes.
+    """
+    deltas = store.deltas(dict.fromkeys(artifacts))
+    if len(deltas) < len(artifacts):
+        artifacts = list(leaves(store, artifacts, deltas))
+        for name in artifacts:
+            if name not in deltas:
+                raise _no_messages(store, name)
+    return [entry for artifact in artifacts for entry in deltas[artifact]]
 
 
 def messages_of(store: Store, entries: Sequence[Entry]) -> list[Message]:
@@ -17,28 +42,68 @@ def messages_of(store: Store, entries: Sequence[Entry]) -> list[Message]:
 
     Raises ObjectMissing, ObjectDamaged.
     """
-    names = dict.fromkeys(entry.message for entry in entries)
+    names = dict.fromkeys([entry.message for entry in entries])
     objects = store.objects(names)
     _check_there(names, objects)
-    parts = dict.fromkeys(chain.from_iterable(_parts(name, objects) for name in names))
-    objects |= store.objects(parts)
-    _check_there(parts, objects)
-    return [_whole(entry, objects) for entry in entries]
+    shapes = {name: _shape(name, objects[name]) for name in names}
+    parts = dict.fromkeys([part for _, parts in shapes.values() for part in parts])
+    bodies = store.objects(parts)
+    _check_there(parts, bodies)
+    values = {name: _value(name, body) for name, body in bodies.items()}
+    return [_whole(entry, shapes[entry.message], values) for entry in entries]
 
 
-def _parts(name: Hash, objects: Mapping[Hash, bytes]) -> list[Hash]:
+def leaves(
+    store: Store, artifacts: Iterable[ArtifactRef], deltas: dict[ArtifactRef, list[Entry]]
+) -> Iterator[ArtifactRef]:
+    """Yield artifacts in order, those of sequences in place of the sequence.
+
+    Deltas that were not read yet are, into `deltas`; what is not in there then is raw, or missing.
+    """
+    waiting = list(artifacts)[::-1]
+    while waiting:
+        name = waiting.pop()
+        if name not in deltas:
+            deltas |= store.deltas([name])
+        found = {} if name in deltas else store.sequences([name])
+        if found:
+            deltas |= store.deltas(found[name])
+            waiting += found[name][::-1]
+        else:
+            yield name
+
+
+def _no_messages(store: Store, name: ArtifactRef) -> StoreError:
+    """Return what to say of an artifact that is neither a delta nor a sequence."""
     try:
-        parts: list[Hash] = list(codec.decode(objects[name])["parts"])
+        next(store.pieces(name), None)
+    except ObjectMissing:
+        return ObjectMissing("the store", name)
+    return NotMessages("the store", name)
+
+
+def _shape(name: Hash, body: bytes) -> tuple[Any, list[Hash]]:
+    """Return the role of a message, and its parts by name."""
+    try:
+        shape = codec.decode(body)
+        return shape["role"], list(shape["parts"])
     except (LookupError, TypeError, ValueError) as error:
         reason = f"it is no message ({error!r})"
         raise ObjectDamaged("the store", name, reason=reason) from None
-    return parts
 
 
-def _whole(entry: Entry, objects: Mapping[Hash, bytes]) -> Message:
+def _value(name: Hash, body: bytes) -> Any:
+    try:
+        return codec.decode(body)
+    except ValueError as error:
+        raise ObjectDamaged("the store", name, reason=f"it is no part ({error!r})") from None
+
+
+def _whole(entry: Entry, shape: tuple[Any, Sequence[Hash]], values: Mapping[Hash, Any]) -> Message:
     """Put one message together; what another machine wrote may not fit together."""
     try:
-        return message_of(entry, objects)
+        role, parts = shape
+        return join(PureMessage(role, [values[part] for part in parts]), entry.occurrence)
     except (LookupError, TypeError, ValueError, StopIteration) as error:
         reason = f"its occurrence does not fit ({error!r})"
         raise ObjectDamaged("the store", entry.message, reason=reason) from None

@@ -197,13 +197,16 @@ class Places:
 def spoken(items: Sequence[Part | ToolCall]) -> Message:
     """Return the assistant message that says these parts and makes these calls, in this order.
 
+    Calls that share an id have no places, and stand after all parts.
+
     >>> from harken.core.messages import FunctionCall
     >>> spoken([TextPart("I look."), ToolCall("c1", FunctionCall("look", "{}"))]).content
     'I look.'
     """
     calls = [item for item in items if isinstance(item, ToolCall)]
     parts = [item for item in items if not isinstance(item, ToolCall)]
-    if any(isinstance(item, ToolCall) for item in items[: len(parts)]):
+    has_places = len({call.id for call in calls}) == len(calls)
+    if has_places and any(isinstance(item, ToolCall) for item in items[: len(parts)]):
         placed = [CallPlace(item.id) if isinstance(item, ToolCall) else item for item in items]
         return Message("assistant", placed, calls)
     return Message("assistant", content_of(parts), calls or None)

@@ -35,7 +35,7 @@ from harken.core.messages import (
 )
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
-from harken.formats.calls import as_object, clean, content_of, spoken
+from harken.formats.calls import as_object, clean, spoken
 from harken.formats.events import (
     INSTRUCTIONS,
     NAME,
@@ -262,13 +262,7 @@ def _message(payloads: Sequence[Payload]) -> Message:
             return Message("system", message or "")
         case ToolResultEvent(content=content, tool_use_id=id_, is_error=is_error):
             return Message("tool", content, tool_call_id=id_ or None, is_error=is_error)
-    items = [_item(payload) for payload in payloads]
-    ids = [item.id for item in items if isinstance(item, ToolCall)]
-    if len(set(ids)) == len(ids):
-        return spoken(items)
-    parts = [item for item in items if not isinstance(item, ToolCall)]
-    calls = [item for item in items if isinstance(item, ToolCall)]
-    return Message("assistant", content_of(parts), calls)  # calls that look alike have no places
+    return spoken([_item(payload) for payload in payloads])
 
 
 def _item(payload: Payload) -> Part | ToolCall:

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from harken.errors import AmbiguousName, ConfigError, UnknownName
 from harken.formats.base import Format, Reader
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "harken.formats"
 _BUILT_IN = {
@@ -25,6 +28,8 @@ _BUILT_IN = {
 
 
 def _installed() -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and seldom needed
+
     return entry_points(group=GROUP)
 
 

@@ -8,11 +8,13 @@ from harken.testing.disk import FailingDisk, Fault, RecordingDisk, faults
 from harken.testing.formats import FormatSuite, odd_conversation, plain_conversation
 from harken.testing.model import ModelSuite, request_of
 from harken.testing.store import StoreSuite, batch_of, commit_in
+from harken.testing.store_lifecycle import LifecycleSuite
 
 __all__ = [
     "FailingDisk",
     "Fault",
     "FormatSuite",
+    "LifecycleSuite",
     "ModelSuite",
     "RecordingDisk",
     "StoreSuite",

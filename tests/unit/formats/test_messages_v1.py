@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from harken.core.messages import Message
+from harken.core.messages import Message, split
 from harken.errors import FormatError
 from harken.formats import anthropic, openai
 from harken.formats.base import WholeEntry
@@ -49,6 +50,75 @@ def test_a_tidy_conversation_comes_back(context: list[Message]) -> None:
 @given(ODD_CONTEXT)
 def test_any_conversation_is_written(context: list[Message]) -> None:
     assert set(json.loads(written(context))) == {"anthropic", "openai"}
+
+
+NAMES = st.sampled_from(
+    [
+        "role",
+        "content",
+        "type",
+        "text",
+        "tool_calls",
+        "id",
+        "function",
+        "name",
+        "arguments",
+        "input",
+        "source",
+        "url",
+        "data",
+        "thinking",
+        "media_type",
+        "system",
+        "messages",
+        "tool_use_id",
+        "is_error",
+        "image_url",
+        "citations",
+        "signature",
+        "custom",
+    ]
+)
+WORDS = st.sampled_from(
+    [
+        "assistant",
+        "user",
+        "tool",
+        "system",
+        "developer",
+        "text",
+        "thinking",
+        "tool_use",
+        "tool_result",
+        "image",
+        "base64",
+        "function",
+        "image_url",
+        "custom",
+        "refusal",
+        "url",
+    ]
+)
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | WORDS | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=5),
+    max_leaves=30,
+)
+
+
+@given(st.sampled_from(["anthropic", "openai"]), st.lists(ODD, max_size=4), ODD)
+def test_whatever_others_wrote_is_read(name: str, messages: list[Any], system: Any) -> None:
+    data = json.dumps({name: {"messages": messages, "system": system}}).encode()
+    for message in read(data):
+        split(message)
+
+
+def test_calls_that_share_an_id_are_read_as_calls() -> None:
+    call = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+    turn = {"role": "assistant", "content": [call, {"type": "text", "text": "so"}, call]}
+    [message] = read(json.dumps({"anthropic": {"messages": [turn]}}).encode())
+    assert (message.content, len(message.tool_calls or ())) == ("so", 2)
+    split(message)
 
 
 def test_either_body_alone_is_read() -> None:
