@@ -18,7 +18,7 @@ from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.errors import ObjectDamaged, ObjectMissing, UnknownName
 from harken.store import derived, files, history, packs
 from harken.store.base import Batch, Kind, Stats, Stored, Thing
-from harken.store.contents import Contents, contents_of, file_from, needs_of
+from harken.store.contents import Contents, contents_of, file_of, needs_of
 from harken.store.database import Connection, Database
 from harken.store.history import Row
 from harken.store.index import artifacts, places, slices
@@ -70,7 +70,7 @@ class SqliteStore:
         for kind, body in self._found([name], Kind.RAW, Kind.FILE).values():
             if kind is Kind.RAW:
                 return iter([body])
-            return files.checked(str(self.path), name, self._joined(name, file_from(body).pieces))
+            return files.checked(str(self.path), name, self._joined(name, file_of(body).pieces))
         raise ObjectMissing(self.path, name)
 
     def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
