@@ -159,7 +159,9 @@ class Writer:
         `written`: what batches before this one write in the same transaction.
         """
         needed = {name for thing in contents.things.values() for name in thing.needs}
-        there = self._whole(connection, needed | contents.things.keys() | {*contents.derived.values()})
+        there = self._whole(
+            connection, needed | contents.things.keys() | {*contents.derived.values()}
+        )
         there |= {name: thing.kind for name, thing in written.items()}
         kinds = self._elsewhere(connection, needed - there.keys()) | there
         new: dict[str, Thing] = {}
