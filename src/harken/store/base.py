@@ -189,8 +189,11 @@ class Store(Protocol):
         """Return the names that begin so (`ctx-12ab`, `art-...`), sorted, at most `limit`."""
         ...
 
-    def annotate(self, name: CommitId, notes: Notes) -> None:
-        """Replace what of a commit may change. Raises UnknownName."""
+    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
+        """Replace what of a commit may change.
+
+        With `was`, only if that is what is there. Raises UnknownName, NotesChanged.
+        """
         ...
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:

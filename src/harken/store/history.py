@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -30,6 +31,10 @@ WITH RECURSIVE up (id, name, parent, pack, notes, depth) AS (
 """
 
 
+class RowDamaged(sqlite3.DatabaseError):
+    """A row is not as it was written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One commit, as far as its row knows it."""
@@ -39,6 +44,16 @@ class Row:
     """32 bytes; 6 in a file that was damaged before it was migrated."""
     pack: int
     notes: bytes
+
+    def __post_init__(self) -> None:
+        """Raise RowDamaged for what only a damaged table says: SQLite does not look again."""
+        if not (
+            isinstance(self.id, int)
+            and isinstance(self.pack, int)
+            and isinstance(self.name, bytes)
+            and isinstance(self.notes, bytes)
+        ):
+            raise RowDamaged(f"row {self.id!r} of history has values of the wrong types")
 
     def is_of(self, name: CommitId) -> bool:
         """Whether this is the row of that commit."""
@@ -94,7 +109,7 @@ def labelled(connection: sqlite3.Connection, label: str | None) -> list[tuple[st
         f" ON h.id = label.history {which} ORDER BY label.name, h.time_us, h.id",
         given,
     )
-    return [(name.decode("utf-8", "surrogatepass"), Row(*row)) for name, *row in rows.fetchall()]
+    return [(_text(name), Row(*row)) for name, *row in rows.fetchall()]
 
 
 def add(connection: sqlite3.Connection, new: NewCommit, number: int) -> None:
@@ -136,6 +151,13 @@ def notes_from(name: CommitId, data: bytes) -> Notes:
 def in_bytes(text: str) -> bytes:
     """Return text as tables have it: lone surrogates too."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def _text(data: object) -> str:
+    if isinstance(data, bytes):
+        with suppress(UnicodeDecodeError):
+            return data.decode("utf-8", "surrogatepass")
+    raise RowDamaged(f"{data!r} is no label")
 
 
 def _principal(connection: sqlite3.Connection, name: str) -> int:

@@ -44,8 +44,9 @@ def places(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, li
                 key = "substr(name, 1, 6)"
                 query = f"SELECT {key}, pack FROM history WHERE {key} IN ({marks})"  # noqa: S608
             for key_, number in connection.execute(query, some).fetchall():
-                for name in by_key[key_]:
-                    found.setdefault(name, []).append(number)
+                for name in by_key.get(key_, ()):  # a damaged table may answer anything
+                    if isinstance(number, int):
+                        found.setdefault(name, []).append(number)
     return found
 
 
@@ -69,7 +70,9 @@ def artifacts(connection: sqlite3.Connection, digits: str) -> Iterator[tuple[byt
     """Yield the keys and numbers of artifacts whose names may begin so, sorted."""
     if (between := keys_between(digits)) is not None:
         query = "SELECT key, pack FROM artifact WHERE key BETWEEN ? AND ? ORDER BY key, pack"
-        yield from connection.execute(query, between)
+        for key, number in connection.execute(query, between):
+            if isinstance(key, bytes) and isinstance(number, int):  # else the table is damaged
+                yield key, number
 
 
 def keys_between(digits: str) -> tuple[bytes, bytes] | None:

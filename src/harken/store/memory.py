@@ -13,7 +13,7 @@ from harken.core import codec
 from harken.core import commits as values
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
-from harken.errors import ObjectDamaged, ObjectMissing, UnknownName
+from harken.errors import NotesChanged, ObjectDamaged, ObjectMissing, UnknownName
 from harken.store.base import (
     Batch,
     Collected,
@@ -171,10 +171,12 @@ class MemoryStore:
             near = self._names[start : start + limit]
         return [ArtifactRef(name) for name in near if name.startswith(beginning)]
 
-    def annotate(self, name: CommitId, notes: Notes) -> None:
+    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
         values.check_notes(notes)
         with self._lock:
-            self._notes[self._known(name)] = notes
+            if was not in (None, self._notes[self._known(name)]):
+                raise NotesChanged(NAME, name)
+            self._notes[name] = notes
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
         stored = list(self._all())

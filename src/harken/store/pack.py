@@ -102,6 +102,8 @@ def packed(things: list[Thing]) -> Packed:
 
 def unpacked(data: bytes) -> dict[str, Body]:
     """Open a pack: name -> kind and canonical bytes. Raises Damaged."""
+    if not isinstance(data, bytes) or len(data) <= SUM_BYTES:  # a damaged table may say anything
+        raise Damaged("it has no bytes")
     if blake3(data[SUM_BYTES:]).digest(SUM_BYTES) != data[:SUM_BYTES]:
         raise Damaged("its sum does not fit")
     try:
