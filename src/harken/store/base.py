@@ -75,8 +75,7 @@ class Kind(IntEnum):
     FILE = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Thing:
+class Thing(msgspec.Struct, frozen=True):
     """Bytes, what they are, and the full names of what they need: those must be there too."""
 
     kind: Kind

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+from blake3 import blake3
 
 from harken.core import codec, commits
 from harken.core.clock import microseconds, rfc3339
@@ -49,6 +50,7 @@ _FITTING = {
     Kind.FILE: frozenset({Kind.RAW}),
     Kind.COMMIT: _ARTIFACTS | {Kind.COMMIT},
 }
+_LIKE_MESSAGE = b'{"parts":'
 _ARTIFACT = re.compile(r"art-[0-9a-f]{64}")
 _COMMIT = re.compile(r"ctx-[0-9a-f]{64}")
 
@@ -67,8 +69,7 @@ class FileShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pieces: list[ArtifactRef]
 
 
-@dataclass(frozen=True, slots=True)
-class NewCommit:
+class NewCommit(msgspec.Struct, frozen=True):
     """A commit of a batch, its time taken apart."""
 
     id: CommitId
@@ -94,7 +95,7 @@ def name_of(kind: Kind, body: bytes) -> str:
     """Return the full name of canonical bytes. Raises ValueError for a file that is none."""
     if kind is Kind.FILE:
         return file_of(body).name
-    return PREFIXES.get(kind, "") + codec.digest(DOMAINS[kind], body).hex()
+    return PREFIXES.get(kind, "") + _hash(DOMAINS[kind], body)
 
 
 def fits(thing: Thing, kind: Kind) -> bool:
@@ -114,11 +115,10 @@ def contents_of(batch: Batch) -> Contents:
     if batch.files:
         found.files = {ref: tuple(p) for ref, p in batch.files.items() if ref not in batch.raw}
     for commit, notes in batch.commits:
-        thing = _commit(commit, notes)
+        thing, new = _commit(commit, notes)
         if thing.name not in loose:
             loose[thing.name] = thing
-            id_ = CommitId(thing.name)
-            found.commits.append(NewCommit(id_, commit, notes, microseconds(commit.created_at)))
+            found.commits.append(new)
         _place(thing.name, loose, found.things)
     for name in loose:
         if name not in found.things:
@@ -171,9 +171,9 @@ def _bearable(name: str, body: bytes) -> bytes:
 
 
 def _object(name: Hash, body: bytes) -> Thing:
-    if body.startswith(b'{"parts":') and name_of(Kind.MESSAGE, body) == name:
+    if body.startswith(_LIKE_MESSAGE) and _hash(codec.MESSAGE, body) == name:
         return Thing(Kind.MESSAGE, name, body, parts_of(name, body))
-    _same(name_of(Kind.PART, body), name)
+    _same(_hash(codec.PART, body), name)
     try:
         is_canonical = codec.canonical(codec.decode(body)) == body
     except ValueError:
@@ -227,7 +227,7 @@ def _delta(ref: ArtifactRef, entries: Sequence[Entry]) -> Thing:
         found, body = commits.delta_of(entries)
         _same(found, ref)
         again = commits.delta_from(body)
-        comes_back = commits.delta_of(again)[1] == body
+        comes_back = codec.canonical(again) == body
         if b"null" in body:  # that is written for what is no number, too
             comes_back &= msgspec.to_builtins(again) == msgspec.to_builtins(list(entries))
     except (TypeError, ValueError) as error:
@@ -237,19 +237,25 @@ def _delta(ref: ArtifactRef, entries: Sequence[Entry]) -> Thing:
     return Thing(Kind.DELTA, ref, body, tuple(dict.fromkeys([one.message for one in entries])))
 
 
-def _commit(commit: Commit, notes: Notes) -> Thing:
+def _commit(commit: Commit, notes: Notes) -> tuple[Thing, NewCommit]:
     body = commits.commit_bytes(commit)
     if commits.commit_from(body) != commit:
         raise ValueError(f"{commit} does not come back as it is")
-    if rfc3339(microseconds(commit.created_at)) != commit.created_at:
+    time_us = microseconds(commit.created_at)
+    if rfc3339(time_us) != commit.created_at:
         raise ValueError(f"{commit.created_at!r} is not in UTC with microseconds")
     commits.check_notes(notes)
-    name = name_of(Kind.COMMIT, body)
-    _check_names(_ARTIFACT, [commit.artifact], needed_by=name)
-    if commit.parent is None:
-        return Thing(Kind.COMMIT, name, body, (commit.artifact,))
-    _check_names(_COMMIT, [commit.parent], needed_by=name)
-    return Thing(Kind.COMMIT, name, body, (commit.artifact, commit.parent))
+    name = CommitId(f"ctx-{_hash(codec.COMMIT, body)}")
+    needs: tuple[str, ...] = (commit.artifact,)
+    _check_names(_ARTIFACT, needs, needed_by=name)
+    if commit.parent is not None:
+        _check_names(_COMMIT, [commit.parent], needed_by=name)
+        needs = (commit.artifact, commit.parent)
+    return Thing(Kind.COMMIT, name, body, needs), NewCommit(name, commit, notes, time_us)
+
+
+def _hash(domain: bytes, body: bytes) -> str:
+    return blake3(domain + body).hexdigest()
 
 
 def _check_names(pattern: re.Pattern[str], names: Sequence[str], *, needed_by: str) -> None:

@@ -29,6 +29,13 @@ WITH RECURSIVE up (id, name, parent, pack, notes, depth) AS (
     FROM up JOIN history h ON h.id = up.parent WHERE h.id < up.id AND depth < ?
 ) SELECT id, name, pack, notes FROM up
 """
+_ADD = """
+INSERT INTO history (name, pack, parent, principal, time_us, notes) VALUES (
+    ?1, ?2,
+    (SELECT id FROM history
+     WHERE substr(name, 1, 6) = substr(?3, 1, 6) AND name = substr(?3, 1, length(name))),
+    (SELECT id FROM principal WHERE name = ?4), ?5, ?6)
+"""
 
 
 class RowDamaged(sqlite3.DatabaseError):
@@ -113,22 +120,25 @@ def labelled(connection: sqlite3.Connection, label: str | None) -> list[tuple[st
 
 
 def add(connection: sqlite3.Connection, new: NewCommit, number: int) -> None:
-    """Enter a commit that is in the pack of this number, or say that it is there now."""
-    known = row_of(connection, new.id)
-    name = bytes.fromhex(new.id[4:])
-    if known is not None:  # it was in a pack that is damaged
-        query = "UPDATE history SET pack = ?, name = ? WHERE id = ?"
-        connection.execute(query, [number, name, known.id])
-        return
-    parent = None if new.commit.parent is None else row_of(connection, new.commit.parent)
-    who = _principal(connection, new.commit.principal)
-    added = connection.execute(
-        "INSERT INTO history (name, pack, parent, principal, time_us, notes)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        [name, number, parent and parent.id, who, new.time_us, seal(new.id, new.notes)],
-    )
+    """Enter a commit that is in the pack of this number."""
+    who = in_bytes(new.commit.principal)
+    connection.execute("INSERT OR IGNORE INTO principal (name) VALUES (?)", [who])
+    parent = new.commit.parent and bytes.fromhex(new.commit.parent[4:])
+    notes = seal(new.id, new.notes)
+    given = [bytes.fromhex(new.id[4:]), number, parent, who, new.time_us, notes]
+    added = connection.execute(_ADD, given)
     assert added.lastrowid is not None
-    _label(connection, added.lastrowid, new.notes)
+    if new.notes.labels:
+        _label(connection, added.lastrowid, new.notes)
+
+
+def mend(connection: sqlite3.Connection, name: CommitId, number: int) -> bool:
+    """Say that a commit is in the pack of this number now, if it has a row; return whether."""
+    row = row_of(connection, name)
+    if row is not None:
+        query = "UPDATE history SET pack = ?, name = ? WHERE id = ?"
+        connection.execute(query, [number, bytes.fromhex(name[4:]), row.id])
+    return row is not None
 
 
 def annotate(connection: sqlite3.Connection, row: Row, name: CommitId, notes: Notes) -> None:
@@ -158,16 +168,6 @@ def _text(data: object) -> str:
         with suppress(UnicodeDecodeError):
             return data.decode("utf-8", "surrogatepass")
     raise RowDamaged(f"{data!r} is no label")
-
-
-def _principal(connection: sqlite3.Connection, name: str) -> int:
-    query = "SELECT id FROM principal WHERE name = ?"
-    row = connection.execute(query, [in_bytes(name)]).fetchone()
-    if row is not None:
-        return int(row[0])
-    added = connection.execute("INSERT INTO principal (name) VALUES (?)", [in_bytes(name)])
-    assert added.lastrowid is not None
-    return added.lastrowid
 
 
 def _label(connection: sqlite3.Connection, id_: int, notes: Notes) -> None:

@@ -52,10 +52,12 @@ def places(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, li
 
 def enter(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> None:
     """Say where objects and artifacts are: full name -> number. Commits have their history."""
+    rows: dict[str, list[tuple[bytes, int]]] = {"": [], "art-": [], "ctx-": []}
+    for name, at in numbers.items():
+        rows[name[:-64]].append((key_of(name), at))
     for prefix, table in _TABLES.items():
-        rows = [(key_of(name), at) for name, at in numbers.items() if name[:-64] == prefix]
         query = f"INSERT OR IGNORE INTO {table} (key, pack) VALUES (?, ?)"  # noqa: S608 - ours
-        connection.executemany(query, rows)
+        connection.executemany(query, rows[prefix])
 
 
 def leave(connection: sqlite3.Connection, numbers: Iterable[tuple[str, int]]) -> None:

@@ -141,7 +141,9 @@ class Writer:
         """Write the rows of a batch, beside its things."""
         for commit in contents.commits:
             if commit.id in numbers:
-                history.add(connection, commit, numbers[commit.id])
+                number = numbers[commit.id]
+                if not history.mend(connection, commit.id, number):
+                    history.add(connection, commit, number)
         if contents.derived:
             derived.enter(connection, contents.derived)
         loose = contents.things.keys() - numbers.keys()
