@@ -19,7 +19,7 @@ from harken.core import codec, commits
 from harken.core.clock import microseconds, rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
 from harken.errors import ObjectDamaged, ObjectMissing
-from harken.store.base import Batch, Kind, Thing
+from harken.store.base import Batch, Kind, Thing, Tombstone
 
 BATCH = "the batch"
 LARGEST_BODY = 256 * 1024 * 1024
@@ -62,8 +62,8 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: str
 
 
-class FileShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file as it is kept: its name, and the raw artifacts that make it up, in order."""
+class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file as it is kept: the name of all its bytes, and the pieces that they were cut into."""
 
     name: ArtifactRef
     pieces: list[ArtifactRef]
@@ -89,18 +89,19 @@ class Contents:
     files: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
     """Those of `things` that are files, by their pieces: not checked yet."""
     derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
+    tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
 
 
 def name_of(kind: Kind, body: bytes) -> str:
     """Return the full name of canonical bytes. Raises ValueError for a file that is none."""
     if kind is Kind.FILE:
-        return file_of(body).name
+        return file_from(body).name
     return PREFIXES.get(kind, "") + _hash(DOMAINS[kind], body)
 
 
-def fits(thing: Thing, kind: Kind) -> bool:
-    """Whether what a thing needs may be of this kind."""
-    return kind in _FITTING[thing.kind]
+def fits(thing: Thing, kind: Kind | None) -> bool:
+    """Whether what a thing needs may be of this kind; None: it was purged, and is not judged."""
+    return kind is None or kind in _FITTING[thing.kind]
 
 
 def contents_of(batch: Batch) -> Contents:
@@ -111,7 +112,7 @@ def contents_of(batch: Batch) -> Contents:
     a commit, notes or an entry with a member that is none.
     """
     loose = {thing.name: thing for thing in _things(batch)}
-    found = Contents(derived=batch.derived)
+    found = Contents(derived=dict(batch.derived), tombstones=dict(batch.tombstones))
     if batch.files:
         found.files = {ref: tuple(p) for ref, p in batch.files.items() if ref not in batch.raw}
     for commit, notes in batch.commits:
@@ -194,13 +195,13 @@ def parts_of(name: str, body: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(shape.parts))
 
 
-def file_of(body: bytes) -> FileShape:
+def file_from(body: bytes) -> Cut:
     """Read a file's name and pieces from its canonical bytes. Raises ValueError: they are none."""
-    shape = _files.decode(body)
-    for name in (shape.name, *shape.pieces):
+    cut = _cuts.decode(body)
+    for name in (cut.name, *cut.pieces):
         if not _ARTIFACT.fullmatch(name):
             raise ValueError(f"{name!r} is no name of an artifact")
-    return shape
+    return cut
 
 
 def needs_of(kind: Kind, body: bytes) -> tuple[str, ...]:
@@ -213,7 +214,7 @@ def needs_of(kind: Kind, body: bytes) -> tuple[str, ...]:
         case Kind.SEQUENCE:
             return tuple(dict.fromkeys(commits.sequence_from(body)))
         case Kind.FILE:
-            return tuple(dict.fromkeys(file_of(body).pieces))
+            return tuple(dict.fromkeys(file_from(body).pieces))
         case Kind.COMMIT:
             commit = commits.commit_from(body)
             return (commit.artifact, *([] if commit.parent is None else [commit.parent]))
@@ -270,4 +271,4 @@ def _same(found: str, name: str) -> None:
 
 
 _shapes = msgspec.json.Decoder(Shape)
-_files = msgspec.json.Decoder(FileShape)
+_cuts = msgspec.json.Decoder(Cut)

@@ -41,7 +41,7 @@ class Database:
     """The connections of one process to one file."""
 
     def __init__(self, path: Path, patience_s: float, now_us: int) -> None:
-        self.path, self._patience_s = path, patience_s
+        self.path, self.patience_s = path, patience_s
         self._local = threading.local()
         self._open: list[tuple[threading.Thread, Connection]] = []
         self._opening = threading.Lock()
@@ -120,7 +120,7 @@ class Database:
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?{mode or self._mode}",
             uri=True,
-            timeout=self._patience_s,
+            timeout=self.patience_s,
             isolation_level=None,
             check_same_thread=False,
             factory=Connection,
@@ -158,7 +158,7 @@ class Database:
 
     def _make(self, now_us: int) -> None:
         connection = self.connection()
-        end = time.monotonic() + self._patience_s
+        end = time.monotonic() + self.patience_s
         while True:  # another process may be making the same store; SQLite does not wait here
             try:
                 connection.execute("PRAGMA journal_mode=WAL")

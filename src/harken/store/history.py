@@ -163,6 +163,14 @@ def in_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+def principal(connection: sqlite3.Connection, name: str) -> int:
+    """Return the number of a principal, which is given one if it has none."""
+    connection.execute("INSERT OR IGNORE INTO principal (name) VALUES (?)", [in_bytes(name)])
+    query = "SELECT id FROM principal WHERE name = ?"
+    (found,) = connection.execute(query, [in_bytes(name)]).fetchone()
+    return int(found)
+
+
 def _text(data: object) -> str:
     if isinstance(data, bytes):
         with suppress(UnicodeDecodeError):

@@ -7,13 +7,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from blake3 import blake3
-
-from harken.core import codec
 from harken.core import commits as values
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
-from harken.errors import NotesChanged, ObjectDamaged, ObjectMissing, UnknownName
+from harken.errors import NotesChanged, ObjectMissing, UnknownName
 from harken.store.base import (
     Batch,
     Collected,
@@ -25,9 +22,10 @@ from harken.store.base import (
     Thing,
     Tombstone,
 )
-from harken.store.contents import Contents, contents_of, file_of, fits
+from harken.store.contents import Contents, contents_of, file_from, fits
+from harken.store.files import checked
 from harken.store.keeping import check_keeping, held, reached
-from harken.store.stand_in import brought, replaced
+from harken.store.stand_in import bring, replaced
 
 NAME = "the store in memory"
 
@@ -56,51 +54,47 @@ class MemoryStore:
     def write(self, batch: Batch) -> None:
         contents = contents_of(batch)
         with self._lock:
-            stones = brought(NAME, batch, contents, self._thing)
-            self._check(contents, batch, stones)
+            bring(NAME, contents, lambda name: self._thing(name) is not None)
+            self._check(contents)
             now_us = self._clock()
             for name, thing in contents.things.items():
                 self._written_us[name] = now_us
                 if name not in self._things and name not in self._tombstones:
                     self._things[name] = thing
-            self._tombstones |= stones
-            as_commit = {stone.stand_in: name for name, stone in batch.tombstones.items()}
+            self._tombstones |= contents.tombstones
             for new in contents.commits:
-                name = as_commit.get(new.id, new.id)
-                self._notes.setdefault(name, new.notes)
-                self._enter(name)
-            for name in (*contents.things, *stones):
+                self._notes.setdefault(new.id, new.notes)
+                self._enter(new.id)
+            for name in (*contents.things, *contents.tombstones):
                 if name.startswith("art-"):
                     self._enter(name)
-            self._derived |= batch.derived
+            self._derived |= contents.derived
 
-    def _check(self, contents: Contents, batch: Batch, purged: Mapping[Name, Tombstone]) -> None:
+    def _check(self, contents: Contents) -> None:
         """Raise unless all that is needed is there, and a parent before its children."""
-        before: set[Name] = {*purged}
+        before: set[Name] = {*contents.tombstones}
         for thing in contents.things.values():
             for needed in thing.needs:
                 found = contents.things.get(needed) if needed in before else self._thing(needed)
-                if needed not in purged and (found is None or not fits(thing, found.kind)):
+                if needed not in contents.tombstones and (
+                    found is None or not fits(thing, found.kind)
+                ):
                     raise ObjectMissing(NAME, needed, needed_by=thing.name)
             if thing.name in self._tombstones and self._thing(thing.name) is None:
                 raise ObjectMissing(NAME, thing.name)  # purged, then collected: it cannot come back
-            if thing.kind is Kind.FILE and self._thing(thing.name) is None:
-                self._check_file(thing, contents.things)
             before.add(thing.name)
-        for key, ref in batch.derived.items():
+        self._check_files(contents)
+        for key, ref in contents.derived.items():
             if ref not in before and self._thing(ref) is None:
                 raise ObjectMissing(NAME, ref, needed_by=f"the derived {key!r}")
 
-    def _check_file(self, file: Thing, new: Mapping[Name, Thing]) -> None:
-        """Raise ObjectDamaged where a file's pieces are not what its name says."""
-        hasher = blake3(codec.RAW)
-        for piece in file_of(file.body).pieces:
-            thing = new.get(piece) or self._thing(piece)
-            if thing is None or thing.kind is not Kind.RAW:
-                raise ObjectDamaged(NAME, file.name, reason=f"its piece {piece} is not raw bytes")
-            hasher.update(thing.body)
-        if f"art-{hasher.hexdigest()}" != file.name:
-            raise ObjectDamaged(NAME, file.name, reason="its pieces make up something else")
+    def _check_files(self, contents: Contents) -> None:
+        """Raise ObjectDamaged where the pieces of a new file are not what its name says."""
+        for name, pieces in contents.files.items():
+            if self._thing(name) is None:
+                whole = (contents.things.get(one) or self._thing(one) for one in pieces)
+                for _ in checked(NAME, name, (thing.body for thing in whole if thing)):
+                    pass
 
     def _enter(self, name: Name) -> None:
         """Make a name one that is found by its beginning."""
@@ -125,14 +119,17 @@ class MemoryStore:
 
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
         with self._lock:
-            pieces = [name]
-            for _, file in self._of([name], Kind.FILE):
-                pieces = file_of(file.body).pieces
-            found = dict(self._of(pieces, Kind.RAW))
-        for piece in pieces:
-            if piece not in found:
-                raise ObjectMissing(NAME, piece, needed_by="" if piece == name else name)
-        return (found[piece].body for piece in pieces)
+            thing = self._thing(name)
+            if thing is None or thing.kind not in (Kind.RAW, Kind.FILE):
+                raise ObjectMissing(NAME, name)
+            if thing.kind is Kind.RAW:
+                return iter([thing.body])
+            found = [(piece, self._thing(piece)) for piece in file_from(thing.body).pieces]
+        lost = next((piece for piece, one in found if one is None), None)
+        if lost is not None:
+            raise ObjectMissing(NAME, lost, needed_by=name)
+        bodies = (one.body for _, one in found if one is not None)
+        return checked(NAME, ArtifactRef(thing.name), bodies)
 
     def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._lock:

@@ -21,7 +21,7 @@ import zstandard
 from blake3 import blake3
 
 from harken.store.base import Kind, Thing
-from harken.store.contents import DOMAINS, PREFIXES, file_of
+from harken.store.contents import DOMAINS, PREFIXES, file_from
 from harken.store.words import WORDS
 
 Body: TypeAlias = tuple[Kind, bytes]
@@ -142,7 +142,7 @@ def _named(inside: _Inside) -> dict[str, Body]:
                 at += 1
             body = first
         # The name of a file is in it: that of bytes that are elsewhere.
-        name = blake3(domain + body).hexdigest() if domain else file_of(body).name[-64:]
+        name = blake3(domain + body).hexdigest() if domain else file_from(body).name[-64:]
         known.append(name.encode())
         found[prefix + name] = kind, body
     return found

@@ -8,7 +8,7 @@ Source: docs/formats/store.md; docs/design/004-context-store.md has the measurem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby, islice
 from operator import itemgetter
@@ -19,16 +19,30 @@ from harken.core import commits as values
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.errors import NotesChanged, ObjectDamaged, ObjectMissing, UnknownName
-from harken.store import derived, files, history, packs
-from harken.store.base import Batch, Kind, Stats, Stored, Thing
-from harken.store.contents import Contents, contents_of, file_of, needs_of
+from harken.store import derived, files, history, kept, packs, replacement, tombs
+from harken.store.base import (
+    Batch,
+    Collected,
+    Keeping,
+    Kind,
+    Name,
+    Stats,
+    Stored,
+    Thing,
+    Tombstone,
+)
+from harken.store.contents import Contents, contents_of, file_from, needs_of
 from harken.store.database import Connection, Database
+from harken.store.graph import Progress
 from harken.store.history import Row
 from harken.store.index import artifacts, places, slices
+from harken.store.keeping import check_keeping
 from harken.store.opened import Opened
 from harken.store.pack import Body, Damaged, unpacked
 from harken.store.seal import is_sealed
+from harken.store.shrink import write_anew
 from harken.store.stats import stats
+from harken.store.sweep import Sweep
 from harken.store.writer import Writer
 
 T = TypeVar("T")
@@ -48,6 +62,7 @@ class SqliteStore:
     ) -> None:
         self.path = Path(path)
         self._database = Database(self.path, patience_s, clock())
+        self._clock = clock
         self._opened = Opened(self.path)
         self._writer = Writer(self._database, self._opened, clock)
 
@@ -55,7 +70,11 @@ class SqliteStore:
         contents = contents_of(batch)
         if contents.files:
             self._check_files(contents)
-        self._writer.write(contents)
+        if contents.tombstones:
+            with self.removing() as connection:
+                self._writer.bring(connection, contents)
+        else:
+            self._writer.write(contents)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         found = self._found(names, Kind.PART, Kind.MESSAGE)
@@ -77,7 +96,7 @@ class SqliteStore:
         for kind, body in self._found([name], Kind.RAW, Kind.FILE).values():
             if kind is Kind.RAW:
                 return iter([body])
-            return files.checked(str(self.path), name, self._joined(name, file_of(body).pieces))
+            return files.checked(str(self.path), name, self._joined(name, file_from(body).pieces))
         raise ObjectMissing(self.path, name)
 
     def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
@@ -156,6 +175,56 @@ class SqliteStore:
                 found.setdefault(text, []).extend(self._names(connection, [row]))
         return found
 
+    def keep(self, names: Mapping[CommitId | ArtifactRef, Keeping | None]) -> None:
+        for keeping in names.values():
+            if keeping is not None:
+                check_keeping(keeping)
+        with self._database.writing() as connection:
+            self._opened.look(connection)
+            for name in names:
+                self._check_can_be_kept(connection, name)
+            kept.enter(connection, names)
+
+    def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
+        with self._reading() as connection:
+            return {ArtifactRef(name): one for name, one in kept.kept(connection).items()}
+
+    def collect(
+        self,
+        roots: Collection[Name],
+        *,
+        now: str,
+        grace_s: float = 3600,
+        dry_run: bool = False,
+        on_progress: Progress | None = None,
+    ) -> Collected:
+        now_us = microseconds(now)
+        sweep = Sweep(
+            store=self,
+            roots=roots,
+            now_us=now_us,
+            before_us=now_us - int(grace_s * 1_000_000),
+            clock=self._clock,
+            on_progress=on_progress,
+        )
+        return sweep.plan() if dry_run else sweep.run()
+
+    def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
+        """As `Store.purge`. Copies that were kept when the file was migrated are deleted.
+
+        Raises StoreLocked where others read or write for too long; then the things are replaced,
+        but their bytes may still be in the file: purge again, whatever it is.
+        """
+        with self.removing() as connection:
+            replacement.replace(str(self.path), connection, stand_ins, tombstone, self._thing)
+        for copy in replacement.copies_of(self.path):
+            copy.unlink()
+        self.write_anew(self._database.patience_s)
+
+    def tombstones(self) -> dict[Name, Tombstone]:
+        with self._reading() as connection:
+            return tombs.tombstones(connection)
+
     def things(self) -> Iterator[Thing]:
         with self._reading() as connection:
             row = packs.row_of(connection, 0)
@@ -194,6 +263,10 @@ class SqliteStore:
         with self._reading():
             pass
 
+    def write_anew(self, patience_s: float) -> None:
+        """Give back what is free in the file. Raises StoreLocked where others use it for longer."""
+        write_anew(self._database, patience_s)
+
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         with self._database.reading() as connection:
@@ -220,6 +293,22 @@ class SqliteStore:
             return decode(body[1])
         except ValueError as error:
             raise ObjectDamaged(self.path, name, reason=f"it cannot be read: {error}") from None
+
+    def _thing(self, name: Name) -> Thing | None:
+        """Return what is read under a name; None: nothing is."""
+        with self._reading() as connection:
+            own = self._opened.stand_ins.get(name, name)
+            numbers = places(connection, [own, name])
+            found = self._opened.find(
+                connection, own, [*numbers.get(own, ()), *numbers.get(name, ())]
+            )
+        return None if found is None else Thing(found[0], own, found[1], needs_of(*found))
+
+    def _check_can_be_kept(self, connection: Connection, name: Name) -> None:
+        if name.startswith("ctx-"):
+            self._known(connection, CommitId(name))
+        elif not name.startswith("art-") or self._thing(name) is None:
+            raise UnknownName("commit or artifact", name, self.named("", 3))
 
     def _joined(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Iterator[bytes]:
         for piece in pieces:
@@ -284,8 +373,8 @@ class SqliteStore:
         return found
 
     def _artifacts(self, connection: Connection, digits: str, limit: int) -> list[ArtifactRef]:
-        purged = (name for name in self._opened.stand_ins if name.startswith("art-"))
-        found = {name for name in purged if name[4:].startswith(digits)}
+        beginning, stand_ins = f"art-{digits}", self._opened.stand_ins.items()
+        found = {name for name, other in stand_ins if other and name.startswith(beginning)}
         by_key = (list(same) for _, same in groupby(artifacts(connection, digits), itemgetter(0)))
         while some := [place for same in islice(by_key, max(limit, 1)) for place in same]:
             names = self._opened.names(connection, some)

@@ -16,6 +16,7 @@ import msgspec
 from harken.core.commits import (
     ArtifactRef,
     Commit,
+    CommitId,
     Entry,
     Hash,
     Notes,
@@ -25,7 +26,8 @@ from harken.core.commits import (
 )
 from harken.errors import ObjectDamaged, ObjectMissing
 from harken.store.base import Batch, Kind, Name, Thing, Tombstone
-from harken.store.contents import Contents, contents_of, file_of, name_of
+from harken.store.contents import Contents, contents_of, file_from, name_of
+from harken.store.files import checked
 
 STAND_IN = "the stand-in"
 _FULL = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
@@ -68,10 +70,17 @@ def replaced(
         leads[name] = leads[thing.name] = batch.add(thing.kind, body)
         _check_same_place(thing, body)
     contents = contents_of(batch.batch())
+    for name, body in stand_ins.items():
+        if contents.things[leads[name]].body != body:
+            raise ObjectDamaged(STAND_IN, name, reason="it is not in canonical form")
     for thing in contents.things.values():
         for needed in thing.needs:
             if needed not in contents.things and found(needed) is None:
                 raise ObjectMissing(where, needed, needed_by=thing.name)
+    for name, pieces in contents.files.items():
+        whole = (contents.things.get(piece) or found(piece) for piece in pieces)
+        for _ in checked(STAND_IN, name, (thing.body for thing in whole if thing)):
+            pass
     before = {name: stone.stand_in for name, stone in tombstones.items()}
     after = _ends({**before, **leads})
     stones = {
@@ -84,25 +93,32 @@ def replaced(
     return Replaced(contents, gone, stones)
 
 
-def brought(
-    where: str, batch: Batch, contents: Contents, found: Callable[[Name], Thing | None]
-) -> dict[Name, Tombstone]:
-    """Return the tombstones of a batch that are new: nothing is there under their names.
+def bring(where: str, contents: Contents, there: Callable[[Name], bool]) -> None:
+    """Leave in a batch the tombstones that are new: nothing is there under their names.
 
-    `found` gives what is there. Raises ObjectMissing for one whose stand-in is neither there nor
-    in the batch, ValueError for one that stands for something of another kind.
+    The commits that stand in have the names of those that they stand for afterwards. Raises
+    ObjectMissing for a tombstone whose stand-in is neither there nor in the batch, ValueError for
+    one that stands for something of another kind, or for what the batch has.
     """
     new: dict[Name, Tombstone] = {}
-    for name, stone in batch.tombstones.items():
+    for name, stone in contents.tombstones.items():
         if not _FULL.fullmatch(name) or name[:-64] != stone.stand_in[:-64]:
             raise ValueError(f"{stone.stand_in!r} cannot stand for {name!r}")
-        if name in contents.things or stone.stand_in in batch.tombstones:
+        if name in contents.things or stone.stand_in in contents.tombstones:
             raise ValueError(f"{name} cannot be purged and be, or stand for something purged")
-        if found(name) is None:
-            if stone.stand_in not in contents.things and found(stone.stand_in) is None:
+        if not there(name):
+            if stone.stand_in not in contents.things and not there(stone.stand_in):
                 raise ObjectMissing(where, stone.stand_in, needed_by=name)
             new[name] = stone
-    return new
+        elif name.startswith("ctx-"):
+            contents.things.pop(stone.stand_in, None)
+    names = {stone.stand_in: CommitId(name) for name, stone in new.items()}
+    contents.commits = [
+        msgspec.structs.replace(one, id=names.get(one.id, one.id))
+        for one in contents.commits
+        if one.id in contents.things
+    ]
+    contents.tombstones = new
 
 
 def _ends(leads: Mapping[Name, Name]) -> dict[Name, Name]:
@@ -141,7 +157,7 @@ class _Loose:
 
     def _add(self, kind: Kind, body: bytes) -> Name:
         if kind is Kind.FILE:
-            shape = file_of(body)
+            shape = file_from(body)
             self._files[shape.name] = shape.pieces
             return shape.name
         name = name_of(kind, body)
