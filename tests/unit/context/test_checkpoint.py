@@ -12,6 +12,7 @@ from harken.context.checkpoint import (
     tokens_in,
 )
 from harken.context.history import show
+from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId, raw_ref
 from harken.core.events import TranscriptEntry
 from harken.core.messages import FunctionCall, Message, TextPart, ToolCall
@@ -147,6 +148,14 @@ def test_raw_bytes_can_be_committed(store: WatchedStore) -> None:
     stored = show(store, checkpoint(store, draft))
     assert stored.commit.message_count == 1
     assert stored.notes.summary == "1 messages as claude-code-v1"
+
+
+@pytest.mark.req("S2-10", "S2-12")
+def test_what_was_materialized_can_be_committed(store: WatchedStore) -> None:
+    whole = materialize(store, commit(store, commit(store, None, "a", "b"), "c"))
+    again = checkpoint(store, Draft(artifact=whole.ref, created_at=NOON))
+    assert materialize(store, again).messages == whole.messages
+    assert show(store, again).commit.message_count == 3
 
 
 def test_a_draft_has_messages_or_an_artifact(store: WatchedStore) -> None:

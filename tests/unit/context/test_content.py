@@ -101,16 +101,7 @@ def test_bytes_can_be_compacted_compared_and_repeated(store: WatchedStore) -> No
     ]
 
 
-@pytest.mark.req("S2-10")
-def test_what_was_materialized_can_be_committed(store: WatchedStore) -> None:
-    tip = commit(store, commit(store, None, "a"), "b")
-    whole = materialize(store, tip).ref
-    again = checkpoint(store, Draft(artifact=whole, type="snapshot", created_at=NOON))
-    assert texts(store, again) == ["a", "b"]
-    assert show(store, again).commit.message_count == 2
-
-
-def test_so_can_be_what_holds_bytes(store: WatchedStore) -> None:
+def test_what_was_materialized_of_bytes_can_be_committed(store: WatchedStore) -> None:
     whole = materialize(store, commit_bytes(store, commit(store, None, "a"), events(*ANSWER))).ref
     again = checkpoint(store, Draft(artifact=whole, type="snapshot"))
     assert texts(store, again) == ["a", "I look.", "Nobody."]
