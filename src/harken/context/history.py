@@ -76,11 +76,12 @@ def update_metadata(
     *,
     summary: str | None = None,
     labels: Iterable[str] | None = None,
+    by: str = "",
 ) -> Notes:
     """Replace the summary or the labels of a commit; return both as they are now.
 
-    Nothing else of a commit can change. Raises UnknownName, ValueError for an empty summary: a
-    commit always has one.
+    `by`: the model that wrote the summary. Nothing else of a commit can change. Raises
+    UnknownName, ValueError for an empty summary: a commit always has one.
     """
     if summary is not None and not summary.strip():
         raise ValueError("a commit always has a summary: say something")
@@ -88,6 +89,7 @@ def update_metadata(
     notes = Notes(
         summary=before.summary if summary is None else summary,
         derived=before.derived and summary is None,
+        summarized_by=before.summarized_by if summary is None else by,
         labels=before.labels if labels is None else tuple(labels),
     )
     store.annotate(ctx, notes)
