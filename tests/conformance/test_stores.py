@@ -12,6 +12,7 @@ from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from harken.store.sqlite import SqliteStore
 from harken.testing.store import StoreSuite
+from harken.testing.store_lifecycle import LifecycleSuite
 
 pytestmark = pytest.mark.req("S2-02", "S2-03", "S2-04", "S2-06", "S2-08", "S2-11", "S2-18")
 
@@ -40,3 +41,8 @@ class TestSqliteStore(StoreSuite):
     def _open(self, path: Path) -> SqliteStore:
         self._opened.append(SqliteStore(path))
         return self._opened[-1]
+
+
+class TestMemoryLifecycle(LifecycleSuite):
+    def store(self) -> Store:
+        return MemoryStore()
