@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from harken.cli.ctx import store_of
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.progress import Tell, progress
+from harken.cli.store import store_of
 from harken.cli.terminal import say, say_json
 from harken.core.commits import CommitId
 from harken.core.events import ContextCommitted, ContextLoaded

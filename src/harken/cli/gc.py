@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 import msgspec
 
-from harken.cli.ctx import store_of
 from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.progress import progress
+from harken.cli.store import store_of
 from harken.cli.terminal import say, say_json
 from harken.core.clock import rfc3339, system_clock
 from harken.session.mentions import mentions

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import click
 
-from harken.cli.ctx import store_of
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.side_files import holding, is_ours, without
+from harken.cli.store import store_of
 from harken.cli.terminal import say, say_json
 from harken.context.purge import Place, Purge, find_secret, purge_text
 from harken.core.replace import Secret

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.progress import Tell, progress
 from harken.cli.settings import Settings, load_settings
@@ -27,7 +28,6 @@ from harken.llm.base import Model
 from harken.store.base import Store, Stored
 from harken.views.written import count
 
-_DAY_US = 86_400_000_000
 _FAILURES = 10
 """So many failures are told one by one."""
 
@@ -38,7 +38,7 @@ class Wish:
 
     every: bool
     principal: str | None
-    days: float | None
+    age_s: float | None
     model: str | None
     whole: bool
     per_minute: float | None
@@ -48,8 +48,8 @@ class Wish:
     def choice(self) -> Choice:
         """Return which commits are meant."""
         before = None
-        if self.days is not None:
-            before = rfc3339(max(0, system_clock() - int(self.days * _DAY_US)))
+        if self.age_s is not None:
+            before = rfc3339(max(0, system_clock() - int(self.age_s * 1_000_000)))
         return Choice(every=self.every, principal=self.principal, before=before)
 
     def manner(self, parameters: Mapping[str, Any]) -> Manner:
@@ -96,9 +96,7 @@ class Sum:
 @click.option("--missing", is_flag=True, help="Ask a model about all commits without a summary.")
 @click.option("--all", "every", is_flag=True, help="Also about those that have one.")
 @click.option("--principal", help="Only those of this principal.")
-@click.option(
-    "--older-than", "days", type=click.FloatRange(0, 100_000), help="Only those older than DAYS."
-)
+@click.option("--older-than", "age_s", type=Duration(), help="Only those older than, say, 7d.")
 @click.option("--model", metavar="NAME", help="The model; a small one will do.")
 @click.option("--whole", is_flag=True, help="Show it the whole conversation, not only what is new.")
 @click.option(
