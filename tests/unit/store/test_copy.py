@@ -51,7 +51,7 @@ class Sized(MemoryStore):
         return {
             name
             for batch in self.batches
-            for some in (batch.objects, batch.deltas, batch.raw, batch.sequences)
+            for some in (batch.objects, batch.deltas, batch.raw, batch.sequences, batch.files)
             for name in some
         }
 
