@@ -13,7 +13,7 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -24,6 +24,7 @@ from blake3 import blake3
 from harken.context.bundle.manifest import MANIFEST, SESSIONS, STORE, Manifest, Member, log_name
 from harken.core.commits import CommitId
 from harken.errors import BundleError, LogError
+from harken.session.file import RealDisk
 from harken.session.mentions import mentions
 from harken.session.reader import Reading, events
 from harken.store.base import Store
@@ -32,6 +33,7 @@ from harken.store.sqlite import SqliteStore
 
 _CHUNK_BYTES = 1 << 20
 _AT_ONCE = 1000
+_THERE = "is there already; choose another name"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 Told = Callable[[int, int], None]
 """How much is done, of how much."""
@@ -77,14 +79,18 @@ def create_bundle(
     Raises BundleError, also where `out` is there; UnknownName, ObjectMissing, StoreError.
     """
     if out.exists() or out.is_symlink():
-        raise BundleError(out, "is there already; choose another name with -o")
+        raise BundleError(out, _THERE)
     with _folder_beside(out) as folder:
         left_out = _copy_logs(wanted.logs, folder)
         lacking = _copy_store(wanted, folder, on_copy)
         manifest = _manifest(folder, wanted.created_at)
         packed = folder / "packed"
         _pack(folder, manifest, packed, on_pack)
-        _put(packed, out)
+        packed.chmod(0o600)
+        try:
+            put(packed, out)
+        except FileExistsError:
+            raise BundleError(out, _THERE) from None
     return Bundled(manifest, out.stat().st_size, tuple(left_out), lacking)
 
 
@@ -214,23 +220,20 @@ def _info(name: str, size_bytes: int) -> zipfile.ZipInfo:
     return info
 
 
-def _put(packed: Path, out: Path) -> None:
-    """Give the finished file its name, durably; nothing that is there is replaced."""
-    packed.chmod(0o600)
-    with packed.open("rb") as file:
-        os.fsync(file.fileno())
+def put(partial: Path, path: Path) -> None:
+    """Give a finished file its name, durably. Raises FileExistsError: nothing is replaced."""
+    disk = RealDisk()
+    with partial.open("rb+") as file:
+        disk.sync(file.fileno())
     try:
-        os.link(packed, out)
+        os.link(partial, path)
     except FileExistsError:
-        raise BundleError(out, "is there already; choose another name with -o") from None
+        raise
     except OSError:  # a file system without links
-        packed.rename(out)
-    with suppress(OSError):  # a folder cannot be opened everywhere
-        fd = os.open(out.parent, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        if path.exists():
+            raise FileExistsError(path) from None
+        partial.rename(path)
+    disk.sync_folder(path.parent)
 
 
 def _slices(names: Sequence[CommitId]) -> Iterator[Sequence[CommitId]]:
