@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -37,12 +38,16 @@ def command() -> None:
 @command.command(name="create")
 @click.argument("wanted", metavar="[CTX|SESSION]...", nargs=-1)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The file; there must be none.")
+@click.option("--as-is", is_flag=True, help="Redact nothing: everything exact.")
 @json_option
 @home_option
-def create_command(wanted: tuple[str, ...], out: Path | None, as_json: bool, home: Home) -> int:
+def create_command(
+    wanted: tuple[str, ...], out: Path | None, as_is: bool, as_json: bool, home: Home
+) -> int:
     """Write commits with all before them, and sessions with their commits, to one file.
 
-    Without arguments, everything. Exit code 1 where a log was left out, since it is damaged.
+    Without arguments, everything. Credentials of well-known shapes are redacted; names stay as
+    they are. Exit code 1 where a log was left out, since it is damaged.
     """
     out = out or Path(f"harken_{datetime.now().astimezone():%Y%m%d_%H%M%S}.zip")
     with ExitStack() as opening, progress("Bundling") as tell:
@@ -56,6 +61,7 @@ def create_command(wanted: tuple[str, ...], out: Path | None, as_json: bool, hom
             tips=tips,
             logs=list(dict.fromkeys(logs)),
             created_at=rfc3339(system_clock()),
+            as_is=as_is,
         )
         made = create_bundle(out, asked, on_copy=tell, on_pack=tell)
     tell_made(out, made, as_json=as_json)
@@ -78,9 +84,18 @@ def tell_made(out: Path, made: Bundled, *, as_json: bool) -> None:
     if made.lacking:
         what = count(made.lacking, "commit")
         click.echo(f"the logs name {what} that the store does not have", err=True)
+    if made.credentials:
+        kinds = ", ".join(f"{kind} ({number})" for kind, number in made.credentials.items())
+        done = "is in it as it was" if made.manifest.redaction is None else "was redacted"
+        click.echo(f"what looks like a credential {done}: {kinds}", err=True)
     if as_json:
         left_out = [{"path": str(one.path), "why": one.why} for one in made.left_out]
-        told = {"path": str(out), "size_bytes": made.size_bytes, "left_out": left_out}
+        told: dict[str, Any] = {
+            "path": str(out),
+            "size_bytes": made.size_bytes,
+            "left_out": left_out,
+        }
+        told["credentials"] = dict(made.credentials)
         say_json({**told, "manifest": msgspec.to_builtins(made.manifest)})
         return
     manifest = made.manifest
@@ -149,6 +164,7 @@ def tell_taken(store: Store, bundle: OpenBundle, taken: Taken, *, as_json: bool)
 def go_on(store: Store, sessions: Sequence[str], tips: Sequence[CommitId]) -> None:
     """Say how to look at what came, and how to go on with it."""
     ways = [command_line("view", session, "dialog") for session in sessions[:_TIPS]]
-    ways += [command_line("chat", "--from", name_of(store, tip)) for tip in tips[:_TIPS]]
+    first = [tip for tip, one in store.commits(tips).items() if "/" not in one.commit.principal]
+    ways += [command_line("chat", "--from", name_of(store, tip)) for tip in (first or tips)[:_TIPS]]
     for way in ways:
         click.echo(f"  {safe(way)}", err=True)

@@ -12,16 +12,25 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 import msgspec
 from blake3 import blake3
 
-from harken.context.bundle.manifest import MANIFEST, SESSIONS, STORE, Manifest, Member, log_name
+from harken.context.bundle.manifest import (
+    MANIFEST,
+    SESSIONS,
+    STORE,
+    Manifest,
+    Member,
+    Redaction,
+    log_name,
+)
+from harken.context.bundle.redacting import Credentials, look_for, redact_logs, redact_store
 from harken.core.commits import CommitId
 from harken.errors import BundleError, LogError
 from harken.session.file import RealDisk
@@ -56,6 +65,8 @@ class Bundled:
     left_out: tuple[LeftOut, ...] = ()
     lacking: int = 0
     """How many commits the logs name that are not in the store."""
+    credentials: Mapping[str, int] = field(default_factory=dict)
+    """Kind -> how many different ones were found. They are in it only where it is as it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +79,8 @@ class Wanted:
     logs: Sequence[Path] = ()
     created_at: str
     """RFC 3339."""
+    as_is: bool = False
+    """Whether credentials stay in it."""
 
 
 def create_bundle(
@@ -75,6 +88,7 @@ def create_bundle(
 ) -> Bundled:
     """Write a bundle to a new file, for its owner only; on return it is on disk.
 
+    Credentials of well-known shapes are redacted, unless everything shall be as it is.
     A log that is damaged is left out. Of one that is being written, all whole lines by now are in.
     Raises BundleError, also where `out` is there; UnknownName, ObjectMissing, StoreError.
     """
@@ -82,8 +96,15 @@ def create_bundle(
         raise BundleError(out, _THERE)
     with _folder_beside(out) as folder:
         left_out = _copy_logs(wanted.logs, folder)
-        lacking = _copy_store(wanted, folder, on_copy)
-        manifest = _manifest(folder, wanted.created_at)
+        found = Credentials()
+        with closing(SqliteStore(folder / STORE)) as copy:
+            lacking = _copy_commits(wanted, folder, copy, on_copy)
+            if wanted.as_is:
+                look_for(folder, copy, found)
+            else:
+                redact_store(copy, found, wanted.created_at)
+                redact_logs(folder, copy, found)
+        manifest = _manifest(folder, wanted, found)
         packed = folder / "packed"
         _pack(folder, manifest, packed, on_pack)
         packed.chmod(0o600)
@@ -91,7 +112,7 @@ def create_bundle(
             put(packed, out)
         except FileExistsError:
             raise BundleError(out, _THERE) from None
-    return Bundled(manifest, out.stat().st_size, tuple(left_out), lacking)
+    return Bundled(manifest, out.stat().st_size, tuple(left_out), lacking, found.kinds)
 
 
 @contextmanager
@@ -147,8 +168,8 @@ def copy_whole_lines(path: Path, out: Path) -> Reading:
     return reading
 
 
-def _copy_store(wanted: Wanted, folder: Path, on_copy: Told | None) -> int:
-    """Copy commits into a store of their own; return how many are named by logs and not there."""
+def _copy_commits(wanted: Wanted, folder: Path, copy: Store, on_copy: Told | None) -> int:
+    """Copy commits to a store of their own; return how many are named by logs and not there."""
     named = {
         CommitId(name)
         for log in (folder / SESSIONS).iterdir()
@@ -156,29 +177,23 @@ def _copy_store(wanted: Wanted, folder: Path, on_copy: Told | None) -> int:
         if name.startswith("ctx-")
     }
     there = [name for some in _slices(sorted(named)) for name in wanted.store.commits(some)]
-    copy = SqliteStore(folder / STORE)
-    try:
-        copy_commits(wanted.store, copy, [*wanted.tips, *there], on_progress=on_copy)
-    finally:
-        copy.close()
+    copy_commits(wanted.store, copy, [*wanted.tips, *there], on_progress=on_copy)
     return len(named) - len(there)
 
 
-def _manifest(folder: Path, created_at: str) -> Manifest:
-    store = SqliteStore(folder / STORE)
-    try:
+def _manifest(folder: Path, wanted: Wanted, found: Credentials) -> Manifest:
+    with closing(SqliteStore(folder / STORE)) as store:
         names = store.newest(2**62)
-        found = (one for some in _slices(names) for one in store.commits(some).values())
-        inner = {one.commit.parent for one in found}
-    finally:
-        store.close()
+        commits = (one for some in _slices(names) for one in store.commits(some).values())
+        inner = {one.commit.parent for one in commits}
     logs = sorted((folder / SESSIONS).iterdir())
     return Manifest(
-        created_at=created_at,
+        created_at=wanted.created_at,
         tips=tuple(name for name in names if name not in inner),
         commits=len(names),
         store=_member(folder / STORE, STORE),
         sessions=tuple(_member(log, f"{SESSIONS}{log.name}") for log in logs),
+        redaction=None if wanted.as_is else Redaction(kinds=found.kinds),
     )
 
 
