@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -22,7 +22,9 @@ class TestMemoryStore(StoreSuite):
         return MemoryStore()
 
 
-class TestSqliteStore(StoreSuite):
+class _InFiles:
+    """Makes stores in files of a test's folder, and closes them."""
+
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path) -> Iterator[None]:
         self._paths = (tmp_path / f"{n}.db" for n in count())
@@ -43,6 +45,16 @@ class TestSqliteStore(StoreSuite):
         return self._opened[-1]
 
 
+class TestSqliteStore(_InFiles, StoreSuite):
+    """One file, as one person has it."""
+
+
 class TestMemoryLifecycle(LifecycleSuite):
     def store(self) -> Store:
         return MemoryStore()
+
+
+class TestSqliteLifecycle(_InFiles, LifecycleSuite):
+    def files(self, store: Store) -> Sequence[Path]:
+        assert isinstance(store, SqliteStore)
+        return list(store.path.parent.iterdir())

@@ -25,7 +25,7 @@ from harken.store.base import (
 from harken.store.contents import Contents, contents_of, file_from
 from harken.store.files import checked
 from harken.store.keeping import check_keeping, held, reached
-from harken.store.stand_in import brought, replaced
+from harken.store.stand_in import bring, replaced
 
 NAME = "the store in memory"
 
@@ -54,27 +54,25 @@ class MemoryStore:
     def write(self, batch: Batch) -> None:
         contents = contents_of(batch)
         with self._lock:
-            stones = brought(NAME, batch, contents, self._thing)
-            self._check(contents, batch, stones)
+            bring(NAME, contents, lambda name: self._thing(name) is not None)
+            self._check(contents)
             now_us = self._clock()
             for name, thing in contents.things.items():
                 self._written_us[name] = now_us
                 if name not in self._things and name not in self._tombstones:
                     self._things[name] = thing
-            self._tombstones |= stones
-            as_commit = {stone.stand_in: name for name, stone in batch.tombstones.items()}
+            self._tombstones |= contents.tombstones
             for new in contents.commits:
-                name = as_commit.get(new.id, new.id)
-                self._notes.setdefault(name, new.notes)
-                self._enter(name)
-            for name in (*contents.things, *stones):
+                self._notes.setdefault(new.id, new.notes)
+                self._enter(new.id)
+            for name in (*contents.things, *contents.tombstones):
                 if name.startswith("art-"):
                     self._enter(name)
-            self._derived |= batch.derived
+            self._derived |= contents.derived
 
-    def _check(self, contents: Contents, batch: Batch, purged: Mapping[Name, Tombstone]) -> None:
+    def _check(self, contents: Contents) -> None:
         """Raise unless all that is needed is there, and a parent before its children."""
-        before: set[Name] = {*purged}
+        before: set[Name] = {*contents.tombstones}
         for thing in contents.things.values():
             for needed in thing.needs:
                 if needed not in before and self._thing(needed) is None:
@@ -83,7 +81,7 @@ class MemoryStore:
                 raise ObjectMissing(NAME, thing.name)  # purged, then collected: it cannot come back
             before.add(thing.name)
         self._check_files(contents)
-        for key, ref in batch.derived.items():
+        for key, ref in contents.derived.items():
             if ref not in before and self._thing(ref) is None:
                 raise ObjectMissing(NAME, ref, needed_by=f"the derived {key!r}")
 

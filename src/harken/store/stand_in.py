@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from harken.core.commits import (
     ArtifactRef,
     Commit,
+    CommitId,
     Entry,
     Hash,
     Notes,
@@ -92,25 +93,32 @@ def replaced(
     return Replaced(contents, gone, stones)
 
 
-def brought(
-    where: str, batch: Batch, contents: Contents, found: Callable[[Name], Thing | None]
-) -> dict[Name, Tombstone]:
-    """Return the tombstones of a batch that are new: nothing is there under their names.
+def bring(where: str, contents: Contents, there: Callable[[Name], bool]) -> None:
+    """Leave in a batch the tombstones that are new: nothing is there under their names.
 
-    `found` gives what is there. Raises ObjectMissing for one whose stand-in is neither there nor
-    in the batch, ValueError for one that stands for something of another kind.
+    The commits that stand in have the names of those that they stand for afterwards. Raises
+    ObjectMissing for a tombstone whose stand-in is neither there nor in the batch, ValueError for
+    one that stands for something of another kind, or for what the batch has.
     """
     new: dict[Name, Tombstone] = {}
-    for name, stone in batch.tombstones.items():
+    for name, stone in contents.tombstones.items():
         if not _FULL.fullmatch(name) or name[:-64] != stone.stand_in[:-64]:
             raise ValueError(f"{stone.stand_in!r} cannot stand for {name!r}")
-        if name in contents.things or stone.stand_in in batch.tombstones:
+        if name in contents.things or stone.stand_in in contents.tombstones:
             raise ValueError(f"{name} cannot be purged and be, or stand for something purged")
-        if found(name) is None:
-            if stone.stand_in not in contents.things and found(stone.stand_in) is None:
+        if not there(name):
+            if stone.stand_in not in contents.things and not there(stone.stand_in):
                 raise ObjectMissing(where, stone.stand_in, needed_by=name)
             new[name] = stone
-    return new
+        elif name.startswith("ctx-"):
+            contents.things.pop(stone.stand_in, None)
+    names = {stone.stand_in: CommitId(name) for name, stone in new.items()}
+    contents.commits = [
+        replace(one, id=names.get(one.id, one.id))
+        for one in contents.commits
+        if one.id in contents.things
+    ]
+    contents.tombstones = new
 
 
 def _ends(leads: Mapping[Name, Name]) -> dict[Name, Name]:
