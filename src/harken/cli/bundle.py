@@ -163,7 +163,7 @@ def tell_taken(store: Store, bundle: OpenBundle, taken: Taken, *, as_json: bool)
 
 def go_on(store: Store, sessions: Sequence[str], tips: Sequence[CommitId]) -> None:
     """Say how to look at what came, and how to go on with it."""
-    ways = [command_line("view", session, "dialog") for session in sessions[:_TIPS]]
+    ways = [command_line("view", session, "tree") for session in sessions[:_TIPS]]
     first = [tip for tip, one in store.commits(tips).items() if "/" not in one.commit.principal]
     ways += [command_line("chat", "--from", name_of(store, tip)) for tip in (first or tips)[:_TIPS]]
     for way in ways:

@@ -35,7 +35,7 @@ from harken.core.commits import CommitId
 from harken.errors import BundleError, LogError
 from harken.session.file import RealDisk
 from harken.session.mentions import mentions
-from harken.session.reader import Reading, events
+from harken.session.reader import Reading, events, open_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.sqlite import SqliteStore
@@ -158,7 +158,7 @@ def copy_whole_lines(path: Path, out: Path) -> Reading:
 
     Raises LogError: not there, not a log, damaged.
     """
-    with path.open("rb") as source, out.open("xb") as target:
+    with open_log(path) as source, out.open("xb") as target:
         shutil.copyfileobj(source, target, _CHUNK_BYTES)
     reading = Reading()
     for _ in events(out, reading):

@@ -51,6 +51,8 @@ class Credentials:
         held, at = b"", 0
         for piece in chain(pieces, [None]):
             held += piece or b""
+            if piece is not None and len(held) < 4 * _LONGEST_BYTES:
+                continue
             sure = len(held) if piece is None else len(held) - _LONGEST_BYTES
             done = 0
             # Shapes are ASCII, so bytes may be looked at as if each were a letter.
