@@ -15,6 +15,7 @@ import msgspec
 from harken.cli.export import command as export
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.store import store_of
+from harken.cli.summarize import summarize
 from harken.cli.terminal import one_line, safe, say, say_json
 from harken.context.checkpoint import Origin
 from harken.context.fork import fork
@@ -163,17 +164,7 @@ def label_command(store: Store, ctx: str, labels: tuple[str, ...], as_json: bool
         say(f"{name_of(store, name)} {' '.join(f'[{label}]' for label in notes.labels)}".rstrip())
 
 
-@looks
-@click.argument("ctx")
-@click.argument("summary")
-def summarize_command(store: Store, ctx: str, summary: str, as_json: bool) -> None:
-    """Give a commit this SUMMARY, in place of the one that it has."""
-    name = find(store, ctx)
-    notes = update_metadata(store, name, summary=summary)
-    if as_json:
-        say_json(msgspec.to_builtins(notes))
-    else:
-        say(f"{name_of(store, name)} {notes.summary}")
+command.add_command(summarize)
 
 
 def selected(store: Store, ctxs: Sequence[CommitId], most: int | None) -> Iterator[Stored]:

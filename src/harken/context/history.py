@@ -79,11 +79,13 @@ def update_metadata(
     *,
     summary: str | None = None,
     labels: Iterable[str] | None = None,
+    by: str = "",
 ) -> Notes:
     """Replace the summary or the labels of a commit; return both as they are now.
 
-    Nothing else of a commit can change. Raises UnknownName, ValueError for an empty summary: a
-    commit always has one; NotesChanged where others change it all the time.
+    `by`: the model that wrote the summary. Nothing else of a commit can change. Raises
+    UnknownName, ValueError for an empty summary: a commit always has one; NotesChanged where
+    others change it all the time.
     """
     if summary is not None and not summary.strip():
         raise ValueError("a commit always has a summary: say something")
@@ -93,6 +95,7 @@ def update_metadata(
         notes = Notes(
             summary=before.summary if summary is None else summary,
             derived=before.derived and summary is None,
+            summarized_by=before.summarized_by if summary is None else by,
             labels=before.labels if given is None else given,
         )
         try:

@@ -77,6 +77,8 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     summary: str = ""
     derived: bool = False
     """Whether the summary was made from the last answer, since nobody gave one."""
+    summarized_by: str = ""
+    """The model that wrote the summary; empty: no model did."""
     labels: tuple[str, ...] = ()
 
 
