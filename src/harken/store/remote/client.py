@@ -1,0 +1,205 @@
+"""`RemoteStore`: a store that another process keeps, through the service.
+
+One idea: nothing that comes back is believed because of where it comes from. Bodies are hashed,
+chains are followed, and a name counts only if it is one.
+
+Source: docs/formats/service.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from harken.core import codec
+from harken.core import commits as values
+from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
+from harken.errors import ObjectDamaged, ObjectMissing, StoreError, UnknownName
+from harken.store.base import Batch, Kind, Stored
+from harken.store.contents import name_of
+from harken.store.remote import wire
+from harken.store.remote.connection import Connection
+
+LOCAL = "http://localhost"
+_FULL = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
+_DIGITS = "0123456789abcdef"
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class RemoteStore:
+    """The store of the service at `url`, which asks for `token`; or at a Unix `socket`.
+
+    Threads may share it. A question is asked again where the connection broke; everything here may
+    be. Raises ConfigError; all methods raise StoreError where the service is away.
+    """
+
+    def __init__(
+        self, url: str = LOCAL, *, token: str = "", socket: str | Path | None = None
+    ) -> None:
+        self._connection = Connection(url, token=token, socket=socket)
+        self.address = self._connection.address
+
+    def write(self, batch: Batch) -> None:
+        self._connection.ask("/v1/store/write", wire.packed_batch(batch), sends=wire.PACKED)
+
+    def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
+        found = self._found("objects", names, Kind.PART, Kind.MESSAGE)
+        return {Hash(name): body for name, body in found.items()}
+
+    def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
+        return self._read("deltas", names, Kind.DELTA, values.delta_from)
+
+    def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
+        return self._read("sequences", names, Kind.SEQUENCE, values.sequence_from)
+
+    def raw(self, name: ArtifactRef) -> bytes:
+        if not _FULL.fullmatch(name):
+            raise ObjectMissing(self.address, name)
+        body = self._connection.ask(f"/v1/raw/{name}", accepts=wire.BYTES, method="GET")
+        self._check(name, body, Kind.RAW)
+        return body
+
+    def commits(self, names: Iterable[CommitId]) -> dict[CommitId, Stored]:
+        found: dict[str, Stored] = {}
+        asked = wanted = _full(names)
+        while wanted:
+            answer = self._commits("commits", names=wanted[: wire.MOST_NAMES])
+            found |= {stored.id: stored for stored in self._stored(answer)}
+            wanted = self._rest(wanted, answer.asked)
+        return {CommitId(name): found[name] for name in asked if name in found}
+
+    def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
+        found: list[Stored] = []
+        at: CommitId | None = name
+        while at is not None:
+            left = wire.MOST_NAMES if depth is None else max(depth - len(found), 0)
+            links = self._links(at, min(left, wire.MOST_NAMES), found)
+            for stored in links:
+                if at is None or stored.id != at:
+                    raise ObjectDamaged(self.address, name, reason="its chain leads elsewhere")
+                found.append(stored)
+                at = stored.commit.parent
+            if not links or len(found) == depth:
+                break
+        return found
+
+    def children(self, name: CommitId) -> list[CommitId]:
+        return [CommitId(one) for one in self._names("children", name=name)]
+
+    def latest(self, principal: str, at: str) -> CommitId | None:
+        return self._asked("latest", wire.MaybeCommit, principal=principal, at=at).id
+
+    def newest(self, limit: int = 20) -> list[CommitId]:
+        found = self._names("newest", limit=min(limit, wire.MOST_LISTED))
+        if len(found) == wire.MOST_LISTED < limit:
+            raise StoreError(self.address, f"has more than {wire.MOST_LISTED} commits to list")
+        return [CommitId(name) for name in found]
+
+    def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
+        most = min(limit, wire.MOST_NAMES)
+        found = self._names("named", beginning=beginning, limit=most)
+        if len(found) == most < limit:  # there may be more than one answer holds: ask for less
+            found = []
+            for longer in _longer(beginning):
+                found += self.named(longer, limit - len(found))
+        return [ArtifactRef(name) for name in found]
+
+    def annotate(self, name: CommitId, notes: Notes) -> None:
+        values.check_notes(notes)
+        self._asked("annotate", wire.Done, name=name, notes=notes)
+
+    def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
+        return self._asked("labelled", wire.LabelList, label=label).labels
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _found(self, what: str, names: Iterable[str], *kinds: Kind) -> dict[str, bytes]:
+        """Return those bodies of these names that are there, each checked."""
+        found: dict[str, bytes] = {}
+        wanted = _full(names)
+        while wanted:
+            body = codec.encode({"names": wanted[: wire.MOST_NAMES]})
+            packed = self._connection.ask(f"/v1/store/{what}", body, accepts=wire.PACKED)
+            answer = self._believed(wire.unpack, packed, wire.PackedFound)
+            for name in wanted[: answer.asked]:
+                if name in answer.found:
+                    found[name] = answer.found[name]
+                    self._check(name, found[name], *kinds)
+            wanted = self._rest(wanted, answer.asked)
+        return found
+
+    def _read(
+        self,
+        what: str,
+        names: Iterable[ArtifactRef],
+        kind: Kind,
+        read: Callable[[bytes], T],
+    ) -> dict[ArtifactRef, T]:
+        found = self._found(what, names, kind)
+        return {ArtifactRef(name): self._believed(read, body) for name, body in found.items()}
+
+    def _links(self, at: CommitId, depth: int, found: list[Stored]) -> list[Stored]:
+        """Return the next commits of a chain, of which some are `found` already."""
+        try:
+            return self._stored(self._commits("chain", name=at, depth=depth))
+        except UnknownName:
+            if not found:
+                raise
+            raise ObjectMissing(self.address, at, needed_by=found[-1].id) from None
+
+    def _commits(self, what: str, **asked: object) -> wire.PackedCommits:
+        body = codec.encode(asked)
+        packed = self._connection.ask(f"/v1/store/{what}", body, accepts=wire.PACKED)
+        return self._believed(wire.unpack, packed, wire.PackedCommits)
+
+    def _stored(self, answer: wire.PackedCommits) -> list[Stored]:
+        return [self._believed(wire.stored_from, *pair) for pair in answer.commits]
+
+    def _names(self, what: str, **asked: object) -> list[str]:
+        found = self._asked(what, wire.NameList, **asked).names
+        if not all(_FULL.fullmatch(name) for name in found):
+            raise self._odd("a name that is none")
+        return found
+
+    def _asked(self, what: str, kind: type[T], **asked: object) -> T:
+        answer = self._connection.ask(f"/v1/store/{what}", codec.encode(asked))
+        return self._believed(wire.read_json, answer, kind)
+
+    def _rest(self, wanted: list[str], asked: int) -> list[str]:
+        if not 0 < asked <= len(wanted):
+            raise self._odd(f"to {asked} of {len(wanted)} names")
+        return wanted[asked:]
+
+    def _check(self, name: str, body: bytes, *kinds: Kind) -> None:
+        """Raise ObjectDamaged where these are not the bytes of this name."""
+        names = [name_of(kind, body) for kind in kinds]
+        if name not in names:
+            reason = f"what came has the name {names[0]}"
+            raise ObjectDamaged(self.address, name, reason=reason)
+
+    def _believed(self, read: Callable[P, T], *data: P.args, **more: P.kwargs) -> T:
+        """Read what came. Raises StoreError where it is something else."""
+        try:
+            return read(*data, **more)
+        except (ValueError, RecursionError) as error:
+            raise self._odd(f"what cannot be read ({error})") from None
+
+    def _odd(self, what: str) -> StoreError:
+        return StoreError(self.address, f"answers {what}: is it a Harken service?")
+
+
+def _full(names: Iterable[str]) -> list[str]:
+    """Return the names that are full ones, each once: no others are there."""
+    return [name for name in dict.fromkeys(names) if _FULL.fullmatch(name)]
+
+
+def _longer(beginning: str) -> list[str]:
+    """Return the beginnings that are one step longer, sorted, with which all names go on."""
+    for prefix in ("art-", "ctx-"):
+        if beginning.startswith(prefix):
+            return [beginning + digit for digit in _DIGITS]
+    return [prefix for prefix in ("art-", "ctx-") if prefix.startswith(beginning)]

@@ -1,0 +1,211 @@
+"""What of a store's contract goes over the wire: canonical bytes, under the names that they have.
+
+One idea: whoever gets bytes computes their name, so neither side trusts the other, nor what lies
+between them. In MessagePack a body is its canonical bytes, as they are hashed; in JSON it is the
+value, for people.
+
+Source: docs/formats/service.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+
+from harken.core import codec, commits
+from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
+from harken.store.base import Batch, Kind, Stored
+from harken.store.contents import contents_of
+
+PACKED = "application/msgpack"
+JSON = "application/json"
+BYTES = "application/octet-stream"
+MOST_NAMES = 10_000
+"""So many names at most are asked for in one request, and so many commits of a chain given."""
+MOST_LISTED = 1_000_000
+"""So many names at most are given in one answer."""
+BATCH_BYTES = 64 * 1024 * 1024
+"""How large a batch is at most, unless the service was told otherwise."""
+ANSWER_BYTES = 32 * 1024 * 1024
+"""When an answer is as large as this, the rest must be asked for again."""
+
+T = TypeVar("T")
+Names = Annotated[list[str], msgspec.Meta(max_length=MOST_NAMES)]
+
+
+class PackedBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A batch in MessagePack: canonical bytes by name; commits as pairs, commit and notes."""
+
+    objects: dict[str, bytes] = {}
+    deltas: dict[str, bytes] = {}
+    sequences: dict[str, bytes] = {}
+    raw: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
+    derived: bytes = b"{}"
+    """A JSON object: key -> `art-` name."""
+    commits: list[tuple[bytes, bytes]] = []
+
+
+class CommitAndNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A commit, and what of it may change."""
+
+    commit: Commit
+    notes: Notes = Notes()
+
+
+class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A batch in JSON: values by the names of their canonical bytes; raw bytes in base64."""
+
+    objects: dict[str, Any] = {}
+    deltas: dict[str, list[Entry]] = {}
+    sequences: dict[str, list[str]] = {}
+    raw: dict[str, bytes] = {}
+    files: dict[str, list[str]] = {}
+    derived: dict[str, str] = {}
+    commits: list[CommitAndNotes] = []
+
+
+class PackedFound(msgspec.Struct, frozen=True):
+    """Bodies by name, of the first `asked` names of a question: the rest is asked for again."""
+
+    found: dict[str, bytes]
+    asked: int
+
+
+class PackedCommits(msgspec.Struct, frozen=True):
+    """Commits with their notes, in the order asked for."""
+
+    commits: list[tuple[bytes, bytes]]
+    asked: int
+
+
+class NameList(msgspec.Struct, frozen=True):
+    """Names of objects, artifacts or commits."""
+
+    names: list[str]
+
+
+class MaybeCommit(msgspec.Struct, frozen=True):
+    """The name of a commit, or null for none."""
+
+    id: CommitId | None
+
+
+class LabelList(msgspec.Struct, frozen=True):
+    """Labels, and the commits that have them, oldest first."""
+
+    labels: dict[str, list[CommitId]]
+
+
+class Done(msgspec.Struct, frozen=True):
+    """It is done, and durable."""
+
+    done: Literal[True] = True
+
+
+_MEMBERS = {
+    Kind.PART: "objects",
+    Kind.MESSAGE: "objects",
+    Kind.DELTA: "deltas",
+    Kind.SEQUENCE: "sequences",
+    Kind.RAW: "raw",
+}
+
+
+def packed_batch(batch: Batch) -> bytes:
+    """Return a batch as MessagePack. Raises as `contents_of` where it is wrong by itself."""
+    contents = contents_of(batch)
+    bodies: dict[str, dict[str, bytes]] = {}
+    for thing in contents.things.values():
+        if thing.kind in _MEMBERS:
+            bodies.setdefault(_MEMBERS[thing.kind], {})[thing.name] = thing.body
+    packed = PackedBatch(
+        **bodies,
+        files={name: codec.canonical(list(pieces)) for name, pieces in batch.files.items()},
+        derived=codec.canonical(dict(batch.derived)),
+        commits=[
+            (contents.things[new.id].body, codec.canonical(new.notes)) for new in contents.commits
+        ],
+    )
+    return pack(packed)
+
+
+def batch_from(data: bytes) -> Batch:
+    """Read a batch from MessagePack. Raises ValueError where it is none."""
+    packed = unpack(data, PackedBatch)
+    return Batch(
+        objects={Hash(name): body for name, body in packed.objects.items()},
+        deltas={
+            ArtifactRef(name): commits.delta_from(body) for name, body in packed.deltas.items()
+        },
+        sequences={
+            ArtifactRef(name): commits.sequence_from(body)
+            for name, body in packed.sequences.items()
+        },
+        raw={ArtifactRef(name): body for name, body in packed.raw.items()},
+        files={ArtifactRef(n): commits.sequence_from(body) for n, body in packed.files.items()},
+        derived=read_json(packed.derived, dict[str, ArtifactRef]),
+        commits=[(commits.commit_from(one), notes_from(other)) for one, other in packed.commits],
+    )
+
+
+def batch_of(plain: PlainBatch) -> Batch:
+    """Return the batch that somebody wrote in JSON."""
+    return Batch(
+        objects={Hash(name): codec.canonical(value) for name, value in plain.objects.items()},
+        deltas={ArtifactRef(name): entries for name, entries in plain.deltas.items()},
+        sequences={
+            ArtifactRef(name): [ArtifactRef(one) for one in names]
+            for name, names in plain.sequences.items()
+        },
+        raw={ArtifactRef(name): body for name, body in plain.raw.items()},
+        files={
+            ArtifactRef(name): [ArtifactRef(one) for one in names]
+            for name, names in plain.files.items()
+        },
+        derived={key: ArtifactRef(name) for key, name in plain.derived.items()},
+        commits=[(one.commit, one.notes) for one in plain.commits],
+    )
+
+
+def packed_pairs(stored: Iterable[Stored]) -> list[tuple[bytes, bytes]]:
+    """Return commits and their notes as canonical bytes."""
+    return [(commits.commit_bytes(one.commit), codec.canonical(one.notes)) for one in stored]
+
+
+def stored_from(commit: bytes, notes: bytes) -> Stored:
+    """Read a commit and its notes; its name is that of the bytes. Raises ValueError."""
+    found = commits.commit_from(commit)
+    return Stored(found.id, found, notes_from(notes))
+
+
+def notes_from(data: bytes) -> Notes:
+    """Read notes from JSON. Raises ValueError where they are none."""
+    return read_json(data, Notes)
+
+
+def pack(value: object) -> bytes:
+    """Return a value as MessagePack."""
+    return msgspec.msgpack.encode(value)
+
+
+def unpack(data: bytes, kind: type[T]) -> T:
+    """Read a value of this type from MessagePack. Raises ValueError where it is none."""
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"it is no MessagePack of this form: {error}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_json(data: bytes, kind: type[T]) -> T:
+    """Read a value of this type from JSON. Raises ValueError where it is none."""
+    return msgspec.convert(codec.decode(data), kind)
+
+
+def values_of(bodies: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return bodies as JSON values. Raises ValueError where one is none."""
+    return {name: codec.decode(body) for name, body in bodies.items()}
