@@ -26,6 +26,7 @@ COMMANDS = {
     "sessions": ("harken.cli.sessions", "List the sessions that are kept."),
     "view": ("harken.cli.view", "Look at a session: tree, dialog, context, and more."),
     "ctx": ("harken.cli.ctx", "Look at commits: what agents understood, and when."),
+    "serve": ("harken.cli.serve", "Serve the store over HTTP, for other programs of this machine."),
     "session": ("harken.cli.session", "Check or repair a session log."),
     "init": ("harken.cli.init", "Write a first config.toml from what is found here."),
     "models": ("harken.cli.models", "List the models that can be used, and what others need."),

@@ -8,16 +8,16 @@ from importlib.metadata import version
 from typing import Any
 
 import anyio.to_thread
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from harken.errors import HarkenError
 from harken.service import commits, contract
 from harken.service.asked import Health
-from harken.service.bodies import Json
+from harken.service.bodies import Json, only_known
 from harken.service.border import Border, hints
-from harken.service.description import SCHEMAS, describe, failure
+from harken.service.description import SCHEMAS, describe, failure, methods_of
 from harken.service.gate import OPEN_PATH, Gate
 from harken.service.limits import Limits
 from harken.store.base import Store
@@ -58,7 +58,7 @@ def make_app(
     )
     app.state.store, app.state.limits, app.state.read_only = store, limits, read_only
     for routes in (commits.routes, contract.routes, contract.raw_routes):
-        app.include_router(routes)
+        app.include_router(routes, dependencies=[Depends(only_known)])
     _add_own(app)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):
         app.add_exception_handler(kind, _failed)
@@ -107,13 +107,15 @@ async def _invalid(_: Request, error: Exception) -> Json:
     return _answer(Problem("invalid", "; ".join(said)))
 
 
-async def _no_route(_: Request, error: Exception) -> Json:
+async def _no_route(request: Request, error: Exception) -> Json:
     """Say that there is no such path, or not with this method."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        problem = Problem("method_not_allowed", "this path is asked with another method")
-    elif error.status_code == 404:
+        methods = ", ".join(methods_of(request.app, request.url.path))
+        problem = Problem("method_not_allowed", f"this path is asked with {methods}")
+        return Json(Failed(problem), problem.status, {"allow": methods})
+    if error.status_code == 404:
         problem = Problem("not_found", "there is no such path; /v1/openapi.json describes all")
     else:
         problem = Problem("invalid", str(error.detail))
-    return Json(Failed(problem), problem.status, {**(error.headers or {}), **hints(problem)})
+    return _answer(problem)

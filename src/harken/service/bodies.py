@@ -74,6 +74,15 @@ async def read(request: Request) -> Body:
     return Body(bytes(data), kind == PACKED, wants_packed=PACKED in accepts)
 
 
+async def only_known(request: Request) -> None:
+    """Raise Refused for a parameter that an operation does not have: it may be a slip of a pen."""
+    known = {one.alias for one in request.scope["route"].dependant.query_params}
+    for name in request.query_params:
+        if name not in known:
+            there = ", ".join(sorted(known)) or "none"
+            raise Refused("invalid", f"there is no parameter {name!r} here; there is: {there}")
+
+
 def _too_large(limits: Limits) -> Refused:
     size_mb = limits.body_bytes / 1024 / 1024
     return Refused("too_large", f"a body has at most {size_mb:g} MB here: send less at once")

@@ -6,6 +6,7 @@ from, so the description says what is true.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -98,6 +99,15 @@ def describe(app: FastAPI) -> Mapping[str, Any]:
         made["security"] = [{"token": []}]
         app.openapi_schema = made
     return app.openapi_schema
+
+
+def methods_of(app: FastAPI, path: str) -> list[str]:
+    """Return the methods with which a path is asked, sorted."""
+    found: list[str] = []
+    for template, operations in describe(app)["paths"].items():
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
+            found += [method.upper() for method in operations]
+    return sorted(found)
 
 
 _BINARY = {"type": "string", "format": "binary"}

@@ -1,0 +1,53 @@
+"""The service keeps to its description, whatever is asked: nothing ends in a bug."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis import Case
+from schemathesis.checks import CHECKS, load_all_checks
+
+from harken.service.app import make_app
+from harken.service.gate import Gate
+from harken.store.memory import MemoryStore
+from harken.testing.store import batch_of
+from tests.service_kit import TOKEN
+
+load_all_checks()
+# What a schema cannot say is refused, too: a time that is none, a name of nothing.
+UNSAID: list[Any] = [CHECKS.get_one("positive_data_acceptance")]
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@schemathesis.serializer("application/msgpack")
+def as_it_is(context: object, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else repr(value).encode()
+
+
+def service() -> Any:
+    store = MemoryStore()
+    store.write(batch_of("Hi", principal="iree"))
+    return make_app(store, Gate(TOKEN, any_host=True))
+
+
+schema = schemathesis.openapi.from_asgi("/v1/openapi.json", service(), headers=HEADERS)
+quick = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+long = settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@pytest.mark.req("D-07")
+@schema.parametrize()
+@quick
+def test_the_service_keeps_to_its_description(case: Case[Any]) -> None:
+    case.call_and_validate(headers=HEADERS, excluded_checks=UNSAID)
+
+
+@pytest.mark.full
+@pytest.mark.req("D-07")
+@schema.parametrize()
+@long
+def test_the_service_keeps_to_its_description_at_length(case: Case[Any]) -> None:
+    case.call_and_validate(headers=HEADERS, excluded_checks=UNSAID)
