@@ -12,7 +12,7 @@ from harken.core.commits import ArtifactRef, CommitId, CommitType
 from harken.core.messages import Message
 from harken.store.base import Stored
 
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class TimedMessage(Message, frozen=True, omit_defaults=True):

@@ -75,12 +75,15 @@ async def read(request: Request) -> Body:
 
 
 async def only_known(request: Request) -> None:
-    """Raise Refused for a parameter that an operation does not have: it may be a slip of a pen."""
+    """Raise Refused for a parameter that an operation does not have, or has twice: a slip."""
     known = {one.alias for one in request.scope["route"].dependant.query_params}
-    for name in request.query_params:
+    given = [name for name, _ in request.query_params.multi_items()]
+    for name in given:
         if name not in known:
             there = ", ".join(sorted(known)) or "none"
             raise Refused("invalid", f"there is no parameter {name!r} here; there is: {there}")
+        if given.count(name) > 1:
+            raise Refused("invalid", f"{name} is given more than once")
 
 
 def _too_large(limits: Limits) -> Refused:

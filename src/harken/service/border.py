@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import Path
+from traceback import extract_tb
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -59,9 +61,10 @@ class Border:
     async def _failed(self, error: Exception, scope: Scope, answer: _Answer) -> None:
         problem = problem_of(error)
         if problem.code == "internal":
-            where = f"{scope['method']} {scope['path']!r}"
-            log.error("a bug in Harken (%s: %s) at %s", type(error).__name__, error, where)
-            log.debug("where", exc_info=error)
+            last = extract_tb(error.__traceback__)[-1]
+            where = f"{Path(last.filename).name}, line {last.lineno}"
+            log.error("a bug in Harken (%s in %s): please report it", type(error).__name__, where)
+            log.debug("all of it", exc_info=error)
         if not answer.is_begun:
             await answer.say(problem)
 

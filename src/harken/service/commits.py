@@ -150,8 +150,14 @@ def diff(store: Open, ours: str, theirs: str) -> Json:
 
 
 @routes.get("/labels", **operation(LabelList))
-def labels(store: Open, label: str | None = None) -> Json:
-    """List labels and the commits that have them, oldest first; one, or all."""
+def labels(store: Open) -> Json:
+    """List all labels and the commits that have them, oldest first."""
+    return Json(LabelList(store.labelled()))
+
+
+@routes.get("/labels/{label}", **operation(LabelList))
+def labelled(store: Open, label: str) -> Json:
+    """List the commits that have a label, oldest first."""
     return Json(LabelList(store.labelled(label)))
 
 

@@ -50,15 +50,17 @@ def read_token(path: Path) -> str:
         raise
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror or error})") from None
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
+    try:
+        found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             raise ConfigError(f"{path}: is not a file of yours: remove it, and a new one is made")
         if found.st_mode & 0o077:
             raise ConfigError(
                 f"{path}: others can read this token: remove it, and a new one is made"
             )
-        text = file.read(_MOST_BYTES).decode("ascii", "replace").strip()
+        text = os.read(descriptor, _MOST_BYTES).decode("ascii", "replace").strip()
+    finally:
+        os.close(descriptor)
     if not _TOKEN.fullmatch(text):
         raise ConfigError(f"{path}: holds no token: remove it, and a new one is made")
     return text

@@ -32,14 +32,20 @@ T = TypeVar("T")
 class RemoteStore:
     """The store of the service at `url`, which asks for `token`; or at a Unix `socket`.
 
-    Threads may share it. A question is asked again where the connection broke; everything here may
-    be. Raises ConfigError; all methods raise StoreError where the service is away.
+    Threads may share it. Where the connection breaks it asks again, for about `patience_s`: all
+    that is asked here may be asked twice. Raises ConfigError; all methods raise StoreError where
+    the service is away.
     """
 
     def __init__(
-        self, url: str = LOCAL, *, token: str = "", socket: str | Path | None = None
+        self,
+        url: str = LOCAL,
+        *,
+        token: str = "",
+        socket: str | Path | None = None,
+        patience_s: float = 1.0,
     ) -> None:
-        self._connection = Connection(url, token=token, socket=socket)
+        self._connection = Connection(url, token=token, socket=socket, patience_s=patience_s)
         self.address = self._connection.address
 
     def write(self, batch: Batch) -> None:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS = 32
 ANSWER_MOST_BYTES = 1024 * 1024 * 1024
 """What is longer is no answer."""
-_AGAIN_AFTER_S = (0.1, 0.3, 0.6)
+_AGAIN_AFTER = (0.1, 0.3, 0.6)
+"""Shares of one's patience."""
 _CONNECT_S, _SILENCE_S = 5.0, 120.0
 """How long one waits for a connection, and for the next sign of life: a locked store takes 30 s."""
 _KEPT_S = 15.0
@@ -36,15 +37,23 @@ _KEPT_S = 15.0
 class Connection:
     """Connections to the service at `url`, or at the Unix socket `socket`; threads may share it.
 
-    Raises ConfigError where the address is none, the token would cross a network in the clear, or
-    httpx is not installed.
+    Where the line breaks they ask again, for about `patience_s`. Raises ConfigError where the
+    address is none, the token would cross a network in the clear, or httpx is not installed.
     """
 
-    def __init__(self, url: str, *, token: str = "", socket: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str = "",
+        socket: str | Path | None = None,
+        patience_s: float = 1.0,
+    ) -> None:
         check_address(url, has_token=bool(token) and socket is None)
         self.address = f"unix:{socket}" if socket is not None else url
         self._httpx = _imported()
         self._process = os.getpid()
+        self._waits_s = [share * patience_s for share in _AGAIN_AFTER]
         self._client = self._made(url, token, socket)
 
     def ask(
@@ -99,7 +108,7 @@ class Connection:
 
     def _again(self, act: Callable[[], bytes]) -> bytes:
         """Do it, and do it again where the line broke or the service had too much to do."""
-        for wait_s in (*_AGAIN_AFTER_S, None):
+        for wait_s in (*self._waits_s, None):
             try:
                 return act()
             except _Broken as error:
