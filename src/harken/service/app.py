@@ -7,13 +7,14 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
+import anyio
 import anyio.to_thread
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from harken.errors import HarkenError
-from harken.service import commits, contract
+from harken.service import commits, contract, lifecycle
 from harken.service.asked import Health
 from harken.service.bodies import Json, only_known
 from harken.service.border import Border, hints
@@ -57,7 +58,8 @@ def make_app(
         telemetry=_NO_TELEMETRY,
     )
     app.state.store, app.state.limits, app.state.read_only = store, limits, read_only
-    for routes in (commits.routes, contract.routes, contract.raw_routes):
+    app.state.streams = anyio.CapacityLimiter(limits.streams)
+    for routes in (commits.routes, contract.routes, lifecycle.routes):
         app.include_router(routes, dependencies=[Depends(only_known)])
     _add_own(app)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):

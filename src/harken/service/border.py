@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from harken.core import codec
 from harken.service.gate import Gate
 from harken.service.limits import Limits
+from harken.service.stream import Cut
 from harken.store.remote.failures import Failed, Problem, Refused, problem_of
 from harken.store.remote.wire import JSON
 
@@ -60,6 +61,9 @@ class Border:
 
     async def _failed(self, error: Exception, scope: Scope, answer: _Answer) -> None:
         problem = problem_of(error)
+        if isinstance(error, Cut):
+            log.warning("an answer was cut off: %s", error)
+            return
         if problem.code == "internal":
             last = extract_tb(error.__traceback__)[-1]
             where = f"{Path(last.filename).name}, line {last.lineno}"

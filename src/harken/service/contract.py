@@ -16,7 +16,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from harken.core import commits
-from harken.core.commits import ArtifactRef, CommitId, Entry, Notes
+from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Notes
 from harken.service.bodies import Given, Json
 from harken.service.description import operation
 from harken.service.opened import CHANGES, Open
@@ -24,7 +24,6 @@ from harken.store.base import Stored
 from harken.store.remote import wire
 
 routes = APIRouter(prefix="/v1/store", tags=["store"])
-raw_routes = APIRouter(prefix="/v1", tags=["store"])
 _AT_ONCE = 500
 T = TypeVar("T")
 Depth = Annotated[int, msgspec.Meta(ge=0, le=wire.MOST_NAMES)]
@@ -35,6 +34,12 @@ class AskedNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Full names. What has none of them is left out of the answer."""
 
     names: wire.Names
+
+
+class AskedKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Keys that say how something was made."""
+
+    keys: wire.Names
 
 
 class AskedChain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,10 +109,18 @@ class Sequences(msgspec.Struct, frozen=True):
     asked: int
 
 
+class KnownCommit(msgspec.Struct, frozen=True):
+    """A commit, and what of it may change."""
+
+    id: CommitId
+    commit: Commit
+    notes: Notes
+
+
 class Commits(msgspec.Struct, frozen=True):
     """Commits and their notes, of the first `asked` names or links."""
 
-    commits: list[wire.CommitAndNotes]
+    commits: list[KnownCommit]
     asked: int
 
 
@@ -215,10 +228,10 @@ def labelled(store: Open, given: Given) -> Json:
     return Json(wire.LabelList(store.labelled(given.json(AskedLabel).label)))
 
 
-@raw_routes.get("/raw/{name}", **operation(names=True))
-def raw(store: Open, name: str) -> Response:
-    """Give raw bytes."""
-    return Response(store.raw(ArtifactRef(name)), media_type=wire.BYTES)
+@routes.post("/derived", **operation(wire.Derived, AskedKeys))
+def derived(store: Open, given: Given) -> Json:
+    """Give what was derived under these keys and is still there."""
+    return Json(wire.Derived(store.derived(given.json(AskedKeys).keys)))
 
 
 def _some(
@@ -239,6 +252,6 @@ def _some(
 
 def _commits(given: Given, stored: list[Stored], asked: int) -> Response:
     return given.answer(
-        lambda: wire.PackedCommits(wire.packed_pairs(stored), asked),
-        lambda: Commits([wire.CommitAndNotes(one.commit, one.notes) for one in stored], asked),
+        lambda: wire.PackedCommits(wire.packed_commits(stored), asked),
+        lambda: Commits([KnownCommit(one.id, one.commit, one.notes) for one in stored], asked),
     )

@@ -21,3 +21,5 @@ class Limits:
     connections: int = 512
     threads: int = 32
     """How many requests use the store at once: writes of that time share one sync of the disk."""
+    streams: int = 8
+    """How many long answers are made at once, in threads of their own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, cast
 
+import anyio
 from fastapi import Depends, Request
 
 from harken.store.base import Store
@@ -15,6 +16,11 @@ async def store_of(request: Request) -> Store:
     return cast(Store, request.app.state.store)
 
 
+async def streams_of(request: Request) -> anyio.CapacityLimiter:
+    """Return what counts the threads of long answers."""
+    return cast(anyio.CapacityLimiter, request.app.state.streams)
+
+
 async def may_change(request: Request) -> None:
     """Raise Refused where the service only reads."""
     if request.app.state.read_only:
@@ -22,5 +28,6 @@ async def may_change(request: Request) -> None:
 
 
 Open = Annotated[Store, Depends(store_of)]
+Streams = Annotated[anyio.CapacityLimiter, Depends(streams_of)]
 CHANGES = [Depends(may_change)]
 """The dependencies of a route that changes what is stored."""

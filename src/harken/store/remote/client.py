@@ -9,7 +9,8 @@ Source: docs/formats/service.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -17,8 +18,9 @@ from harken.core import codec
 from harken.core import commits as values
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.errors import ObjectDamaged, ObjectMissing, StoreError, UnknownName
-from harken.store.base import Batch, Kind, Stored
-from harken.store.contents import name_of
+from harken.store.base import Batch, Kind, Stats, Stored, Thing
+from harken.store.contents import name_of, needs_of
+from harken.store.files import checked
 from harken.store.remote import wire
 from harken.store.remote.connection import Connection
 
@@ -62,20 +64,30 @@ class RemoteStore:
         return self._read("sequences", names, Kind.SEQUENCE, values.sequence_from)
 
     def raw(self, name: ArtifactRef) -> bytes:
+        return b"".join(self.pieces(name))
+
+    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
         if not _FULL.fullmatch(name):
             raise ObjectMissing(self.address, name)
-        body = self._connection.ask(f"/v1/raw/{name}", accepts=wire.BYTES, method="GET")
-        self._check(name, body, Kind.RAW)
-        return body
+        parts = self._connection.flow(f"/v1/raw/{name}")
+        first = next(parts, b"")
+        return checked(self.address, name, chain([first], parts))
+
+    def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
+        found: dict[str, ArtifactRef] = {}
+        for some in _slices(keys):
+            found |= self._asked("derived", wire.Derived, keys=some).derived
+        return found
 
     def commits(self, names: Iterable[CommitId]) -> dict[CommitId, Stored]:
-        found: dict[str, Stored] = {}
+        found: dict[CommitId, Stored] = {}
         asked = wanted = _full(names)
         while wanted:
             answer = self._commits("commits", names=wanted[: wire.MOST_NAMES])
-            found |= {stored.id: stored for stored in self._stored(answer)}
+            known = {one.id: one for one in self._stored(answer)}
+            found |= {CommitId(name): known[name] for name in known.keys() & {*wanted}}
             wanted = self._rest(wanted, answer.asked)
-        return {CommitId(name): found[name] for name in asked if name in found}
+        return {name: found[name] for name in map(CommitId, asked) if name in found}
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
         found: list[Stored] = []
@@ -120,6 +132,18 @@ class RemoteStore:
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
         return self._asked("labelled", wire.LabelList, label=label).labels
 
+    def things(self) -> Iterator[Thing]:
+        frames = wire.frames(self._connection.flow("/v1/things"))
+        while (data := self._believed(next, frames, None)) is not None:
+            thing = self._believed(wire.unpack, data, wire.PackedThing)
+            name = self._believed(name_of, thing.kind, thing.body)
+            needs = self._believed(needs_of, thing.kind, thing.body)
+            yield Thing(thing.kind, name, thing.body, needs)
+
+    def stats(self) -> Stats:
+        answer = self._connection.ask("/v1/stats", method="GET")
+        return self._believed(wire.read_json, answer, Stats)
+
     def close(self) -> None:
         self._connection.close()
 
@@ -163,7 +187,12 @@ class RemoteStore:
         return self._believed(wire.unpack, packed, wire.PackedCommits)
 
     def _stored(self, answer: wire.PackedCommits) -> list[Stored]:
-        return [self._believed(wire.stored_from, *pair) for pair in answer.commits]
+        found: list[Stored] = []
+        for name, body, notes in answer.commits:
+            self._check(name, body, Kind.COMMIT)
+            commit = self._believed(values.commit_from, body)
+            found.append(Stored(name, commit, self._believed(wire.notes_from, notes)))
+        return found
 
     def _names(self, what: str, **asked: object) -> list[str]:
         found = self._asked(what, wire.NameList, **asked).names
@@ -209,3 +238,9 @@ def _longer(beginning: str) -> list[str]:
         if beginning.startswith(prefix):
             return [beginning + digit for digit in _DIGITS]
     return [prefix for prefix in ("art-", "ctx-") if prefix.startswith(beginning)]
+
+
+def _slices(names: Iterable[str]) -> Iterator[list[str]]:
+    left = iter(names)
+    while some := list(islice(left, wire.MOST_NAMES)):
+        yield some

@@ -75,6 +75,25 @@ class Connection:
             lambda: self._whole(method, path, content=body, headers=headers, accepts=accepts)
         )
 
+    def flow(self, path: str, *, accepts: str = BYTES) -> Iterator[bytes]:
+        """Yield the body of an answer in parts, as they come. Asked again only until it begins.
+
+        Raises as `ask`.
+        """
+        for wait_s in (*self._waits_s, None):
+            has_begun = False
+            try:
+                with self._answer("GET", path, headers={"accept": accepts}) as response:
+                    self._check(response, accepts)
+                    for part in response.iter_raw():
+                        has_begun = True
+                        yield part
+                    return
+            except _Broken as error:
+                if has_begun or wait_s is None or not error.may_pass:
+                    raise StoreError(self.address, error.reason) from error
+            time.sleep(wait_s)
+
     def close(self) -> None:
         """Close all connections. A second call does nothing."""
         if os.getpid() == self._process:  # after a fork they are the parent's
@@ -119,12 +138,15 @@ class Connection:
 
     def _whole(self, method: str, path: str, *, accepts: str, **request: Any) -> bytes:
         with self._answer(method, path, **request) as response:
-            body = self._bounded(response)
-            if response.status_code != 200:
-                raise self._failure(response.status_code, body)
-            if response.headers.get("content-type", "").split(";")[0] not in (accepts, BYTES):
-                raise StoreError(self.address, "answers in another form: is it a Harken service?")
-            return body
+            self._check(response, accepts)
+            return self._bounded(response)
+
+    def _check(self, response: httpx.Response, accepts: str) -> None:
+        """Raise what the service says where it does not give what was asked for."""
+        if response.status_code != 200:
+            raise self._failure(response.status_code, self._bounded(response))
+        if response.headers.get("content-type", "").split(";")[0] != accepts:
+            raise StoreError(self.address, "answers in another form: is it a Harken service?")
 
     @contextmanager
     def _answer(self, method: str, path: str, **request: Any) -> Iterator[httpx.Response]:

@@ -9,7 +9,7 @@ Source: docs/formats/service.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from harken.core import codec, commits
 from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
 from harken.store.base import Batch, Kind, Stored
-from harken.store.contents import contents_of
+from harken.store.contents import LARGEST_BODY, contents_of
 
 PACKED = "application/msgpack"
 JSON = "application/json"
@@ -30,6 +30,8 @@ BATCH_BYTES = 64 * 1024 * 1024
 """How large a batch is at most, unless the service was told otherwise."""
 ANSWER_BYTES = 32 * 1024 * 1024
 """When an answer is as large as this, the rest must be asked for again."""
+
+_FRAME_BYTES = LARGEST_BODY + 1024
 
 T = TypeVar("T")
 Names = Annotated[list[str], msgspec.Meta(max_length=MOST_NAMES)]
@@ -75,10 +77,17 @@ class PackedFound(msgspec.Struct, frozen=True):
 
 
 class PackedCommits(msgspec.Struct, frozen=True):
-    """Commits with their notes, in the order asked for."""
+    """Commits, in the order asked for: the name of each, its body and its notes."""
 
-    commits: list[tuple[bytes, bytes]]
+    commits: list[tuple[CommitId, bytes, bytes]]
     asked: int
+
+
+class PackedThing(msgspec.Struct, frozen=True, array_like=True):
+    """One of all things, as it stands in a stream: its name follows from the bytes."""
+
+    kind: Kind
+    body: bytes
 
 
 class NameList(msgspec.Struct, frozen=True):
@@ -97,6 +106,12 @@ class LabelList(msgspec.Struct, frozen=True):
     """Labels, and the commits that have them, oldest first."""
 
     labels: dict[str, list[CommitId]]
+
+
+class Derived(msgspec.Struct, frozen=True):
+    """What was derived under keys, as far as it is still there."""
+
+    derived: dict[str, ArtifactRef]
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -170,15 +185,42 @@ def batch_of(plain: PlainBatch) -> Batch:
     )
 
 
-def packed_pairs(stored: Iterable[Stored]) -> list[tuple[bytes, bytes]]:
+def packed_commits(stored: Iterable[Stored]) -> list[tuple[CommitId, bytes, bytes]]:
     """Return commits and their notes as canonical bytes."""
-    return [(commits.commit_bytes(one.commit), codec.canonical(one.notes)) for one in stored]
+    return [
+        (one.id, commits.commit_bytes(one.commit), codec.canonical(one.notes)) for one in stored
+    ]
 
 
-def stored_from(commit: bytes, notes: bytes) -> Stored:
-    """Read a commit and its notes; its name is that of the bytes. Raises ValueError."""
-    found = commits.commit_from(commit)
-    return Stored(found.id, found, notes_from(notes))
+def frame(value: object) -> bytes:
+    """Return a value of a stream: its length in 4 bytes, then MessagePack."""
+    data = pack(value)
+    return len(data).to_bytes(4, "big") + data
+
+
+END = (0).to_bytes(4, "big")
+"""The last of a stream: without it, the rest is missing."""
+
+
+def frames(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the values of a stream that comes in parts, each as MessagePack.
+
+    Raises ValueError where the stream ends before its end, or holds what is too long.
+    """
+    held = bytearray()
+    for part in parts:
+        held += part
+        while len(held) >= 4:
+            length = int.from_bytes(held[:4], "big")
+            if length == 0:
+                return
+            if length > _FRAME_BYTES:
+                raise ValueError(f"a thing of {length} bytes")
+            if len(held) < 4 + length:
+                break
+            yield bytes(held[4 : 4 + length])
+            del held[: 4 + length]
+    raise ValueError("the rest is missing")
 
 
 def notes_from(data: bytes) -> Notes:

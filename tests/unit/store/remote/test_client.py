@@ -177,7 +177,7 @@ def packed(value: object) -> Liar:
 
 FIRST, SECOND = batch_of("one"), batch_of("two")
 ONE, TWO = FIRST.commits[0][0], SECOND.commits[0][0]
-PAIR = (commit_bytes(TWO), b"{}")
+OTHER = (TWO.id, commit_bytes(TWO), b"{}")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,8 @@ PAIR = (commit_bytes(TWO), b"{}")
         ({"found": {NAME: b"other"}, "asked": 1}, lambda s: s.objects([Hash(NAME)])),
         ({"found": {f"art-{NAME}": b"[]"}, "asked": 1}, lambda s: s.deltas([f"art-{NAME}"])),
         ({"found": {f"art-{NAME}": b"[]"}, "asked": 1}, lambda s: s.sequences([f"art-{NAME}"])),
-        ({"commits": [PAIR], "asked": 1}, lambda s: s.chain(ONE.id)),
+        ({"commits": [OTHER], "asked": 1}, lambda s: s.chain(ONE.id)),
+        ({"commits": [(ONE.id, *OTHER[1:])], "asked": 1}, lambda s: s.commits([ONE.id])),
     ],
 )  # fmt: skip
 def test_bytes_that_are_not_what_was_asked_for_are_damage(
@@ -213,7 +214,7 @@ def test_what_was_not_asked_for_is_left_out() -> None:
     [(name, body), *_] = FIRST.objects.items()
     with told(packed({"found": {name: body}, "asked": 1})) as store:
         assert store.objects([Hash(NAME)]) == {}
-    with told(packed({"commits": [PAIR], "asked": 1})) as store:
+    with told(packed({"commits": [OTHER], "asked": 1})) as store:
         assert store.commits([ONE.id]) == {}
 
 
