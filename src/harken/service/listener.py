@@ -15,6 +15,8 @@ from harken.store.remote.connection import is_loopback
 _MOST_BYTES = 100
 """How long the path of a Unix socket may be; the systems differ between 104 and 108."""
 
+_WAITING = 128
+
 
 @contextmanager
 def listen_at(host: str, port: int, *, to_all: bool = False) -> Iterator[socket.socket]:
@@ -43,6 +45,7 @@ def listen_at(host: str, port: int, *, to_all: bool = False) -> Iterator[socket.
             raise ConfigError(
                 f"{host}:{port}: cannot be listened at ({reason}); choose another --port"
             ) from None
+        listener.listen(_WAITING)  # who comes before the service is ready, waits
         yield listener
 
 
@@ -62,6 +65,7 @@ def listen_in(path: Path) -> Iterator[socket.socket]:
         try:
             listener.bind(str(path))
             path.chmod(0o600)
+            listener.listen(_WAITING)
         except OSError as error:
             raise ConfigError(f"{path}: no socket can be made ({error.strerror})") from None
         ours = path.stat().st_ino

@@ -27,7 +27,6 @@ def test_it_is_taken_where_that_is_said() -> None:
 
 def test_a_port_that_is_taken_is_said() -> None:
     with listen_at("127.0.0.1", 0) as first:
-        first.listen()
         port = first.getsockname()[1]
         assert address_of(first) == f"http://127.0.0.1:{port}"
         said = pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port}: .*--port")
@@ -54,8 +53,7 @@ def test_a_socket_that_a_dead_service_left_is_taken_over(tmp_path: Path) -> None
     folder.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(folder / "s"))
-    with listen_in(folder / "s") as listener:
-        listener.listen()
+    with listen_in(folder / "s"):
         with pytest.raises(ConfigError, match="another service"), listen_in(folder / "s"):
             pass
         assert (folder / "s").exists()
