@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 from traceback import extract_tb
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from fastapi import FastAPI
+from starlette.types import Message, Receive, Scope, Send
 
 from harken.core import codec
 from harken.service.gate import Gate
@@ -24,10 +25,11 @@ log = logging.getLogger("harken.service")
 
 
 class Border:
-    """An ASGI application around another one."""
+    """The ASGI application around the routes."""
 
-    def __init__(self, app: ASGIApp, gate: Gate, limits: Limits) -> None:
-        self._app, self._gate, self._limits = app, gate, limits
+    def __init__(self, inner: FastAPI, gate: Gate, limits: Limits) -> None:
+        self.inner = inner
+        self._gate, self._limits = gate, limits
         self._running = 0
         self._last = time.monotonic()
 
@@ -38,13 +40,13 @@ class Border:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.inner(scope, receive, send)
             return
         answer = _Answer(send)
         self._running += 1
         try:
             self._check(scope)
-            await self._app(scope, receive, answer.send)
+            await self.inner(scope, receive, answer.send)
         except Exception as error:  # noqa: BLE001 - the border: no traceback, and the next is served
             await self._failed(error, scope, answer)
         finally:

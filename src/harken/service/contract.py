@@ -30,12 +30,6 @@ Depth = Annotated[int, msgspec.Meta(ge=0, le=wire.MOST_NAMES)]
 Listed = Annotated[int, msgspec.Meta(ge=0, le=wire.MOST_LISTED)]
 
 
-class AskedNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Full names. What has none of them is left out of the answer."""
-
-    names: wire.Names
-
-
 class AskedKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Keys that say how something was made."""
 
@@ -117,7 +111,7 @@ class KnownCommit(msgspec.Struct, frozen=True):
     notes: Notes
 
 
-class Commits(msgspec.Struct, frozen=True):
+class KnownCommits(msgspec.Struct, frozen=True):
     """Commits and their notes, of the first `asked` names or links."""
 
     commits: list[KnownCommit]
@@ -139,10 +133,10 @@ def write(store: Open, given: Given) -> Json:
     return Json(wire.Done())
 
 
-@routes.post("/objects", **operation(Objects, AskedNames, packed=True))
+@routes.post("/objects", **operation(Objects, wire.AskedNames, packed=True))
 def objects(store: Open, given: Given) -> Response:
     """Give parts and messages."""
-    names = given.json(AskedNames).names
+    names = given.json(wire.AskedNames).names
     found, asked = _some(names, store.objects, len)
     return given.answer(
         lambda: wire.PackedFound(found, asked),
@@ -150,10 +144,10 @@ def objects(store: Open, given: Given) -> Response:
     )
 
 
-@routes.post("/deltas", **operation(Deltas, AskedNames, packed=True))
+@routes.post("/deltas", **operation(Deltas, wire.AskedNames, packed=True))
 def deltas(store: Open, given: Given) -> Response:
     """Give deltas."""
-    names = given.json(AskedNames).names
+    names = given.json(wire.AskedNames).names
     found, asked = _some(names, store.deltas, lambda entries: 200 * len(entries))
     return given.answer(
         lambda: wire.PackedFound({k: commits.delta_of(v)[1] for k, v in found.items()}, asked),
@@ -161,10 +155,10 @@ def deltas(store: Open, given: Given) -> Response:
     )
 
 
-@routes.post("/sequences", **operation(Sequences, AskedNames, packed=True))
+@routes.post("/sequences", **operation(Sequences, wire.AskedNames, packed=True))
 def sequences(store: Open, given: Given) -> Response:
     """Give sequences."""
-    names = given.json(AskedNames).names
+    names = given.json(wire.AskedNames).names
     found, asked = _some(names, store.sequences, lambda refs: 70 * len(refs))
     return given.answer(
         lambda: wire.PackedFound({k: commits.sequence_of(v)[1] for k, v in found.items()}, asked),
@@ -172,15 +166,15 @@ def sequences(store: Open, given: Given) -> Response:
     )
 
 
-@routes.post("/commits", **operation(Commits, AskedNames, packed=True))
+@routes.post("/commits", **operation(KnownCommits, wire.AskedNames, packed=True))
 def known(store: Open, given: Given) -> Response:
     """Give commits."""
-    names = given.json(AskedNames).names
+    names = given.json(wire.AskedNames).names
     found, asked = _some(names, store.commits, lambda _: 1000)
     return _commits(given, [found[name] for name in names if name in found], asked)
 
 
-@routes.post("/chain", **operation(Commits, AskedChain, names=True, packed=True))
+@routes.post("/chain", **operation(KnownCommits, AskedChain, names=True, packed=True))
 def chain(store: Open, given: Given) -> Response:
     """Give a commit and those before it, newest first."""
     asked = given.json(AskedChain)
@@ -253,5 +247,5 @@ def _some(
 def _commits(given: Given, stored: list[Stored], asked: int) -> Response:
     return given.answer(
         lambda: wire.PackedCommits(wire.packed_commits(stored), asked),
-        lambda: Commits([KnownCommit(one.id, one.commit, one.notes) for one in stored], asked),
+        lambda: KnownCommits([KnownCommit(one.id, one.commit, one.notes) for one in stored], asked),
     )

@@ -206,7 +206,7 @@ def test_a_reader_that_takes_nothing_is_cut_off() -> None:
     store, data = MemoryStore(), bytes(20_000_000)
     name = raw_ref(data)
     store.write(Batch(raw={name: data}))
-    asked = head(0).replace(b"POST /v1/store/objects", f"GET /v1/raw/{name}".encode())
+    asked = head(0).replace(b"POST /v1/store/objects", f"GET /v1/store/raw/{name}".encode())
     with asking(store=store, limits=Limits(silence_s=0.2)) as client:
         with raw_request(client, asked) as reader:
             time.sleep(0.8)
@@ -215,7 +215,7 @@ def test_a_reader_that_takes_nothing_is_cut_off() -> None:
                 while part := reader.recv(1 << 20):
                     taken += len(part)
         assert 0 < taken < len(data)
-        assert client.get(f"/v1/raw/{name}").content == data
+        assert client.get(f"/v1/store/raw/{name}").content == data
 
 
 def test_what_is_too_much_at_once_is_told_to_come_again() -> None:

@@ -9,24 +9,37 @@ Source: docs/formats/service.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
+
+from blake3 import blake3
 
 from harken.core import codec
 from harken.core import commits as values
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.errors import ObjectDamaged, ObjectMissing, StoreError, UnknownName
-from harken.store.base import Batch, Kind, Stats, Stored, Thing
+from harken.store.base import (
+    Batch,
+    Collected,
+    Keeping,
+    Kind,
+    Name,
+    Stats,
+    Stored,
+    Thing,
+    Tombstone,
+)
 from harken.store.contents import name_of, needs_of
-from harken.store.files import checked
 from harken.store.remote import wire
 from harken.store.remote.connection import Connection
 
 LOCAL = "http://localhost"
 _FULL = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
 _DIGITS = "0123456789abcdef"
+_COLLECTS_S = 3600.0
+"""How long collecting or purging may take: both read all that is there."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -69,9 +82,9 @@ class RemoteStore:
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
         if not _FULL.fullmatch(name):
             raise ObjectMissing(self.address, name)
-        parts = self._connection.flow(f"/v1/raw/{name}")
+        parts = self._connection.flow(f"/v1/store/raw/{name}")
         first = next(parts, b"")
-        return checked(self.address, name, chain([first], parts))
+        return self._checked(name, chain([first], parts))
 
     def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         found: dict[str, ArtifactRef] = {}
@@ -133,7 +146,7 @@ class RemoteStore:
         return self._asked("labelled", wire.LabelList, label=label).labels
 
     def things(self) -> Iterator[Thing]:
-        frames = wire.frames(self._connection.flow("/v1/things"))
+        frames = wire.frames(self._connection.flow("/v1/store/things"))
         while (data := self._believed(next, frames, None)) is not None:
             thing = self._believed(wire.unpack, data, wire.PackedThing)
             name = self._believed(name_of, thing.kind, thing.body)
@@ -141,8 +154,30 @@ class RemoteStore:
             yield Thing(thing.kind, name, thing.body, needs)
 
     def stats(self) -> Stats:
-        answer = self._connection.ask("/v1/stats", method="GET")
-        return self._believed(wire.read_json, answer, Stats)
+        return self._told("stats", Stats)
+
+    def keep(self, names: Mapping[CommitId | ArtifactRef, Keeping | None]) -> None:
+        self._asked("keep", wire.Done, kept=dict(names))
+
+    def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
+        found = self._told("kept", wire.Kept).kept
+        return {ArtifactRef(name): keeping for name, keeping in found.items() if keeping}
+
+    def collect(
+        self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
+    ) -> Collected:
+        asked = wire.Collection(now, [*roots], grace_s, dry_run)
+        answer = self._connection.ask(
+            "/v1/store/collect", codec.encode(asked), silence_s=_COLLECTS_S
+        )
+        return self._believed(wire.read_json, answer, Collected)
+
+    def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
+        packed = wire.pack(wire.PackedPurge(dict(stand_ins), codec.encode(tombstone)))
+        self._connection.ask("/v1/store/purge", packed, sends=wire.PACKED, silence_s=_COLLECTS_S)
+
+    def tombstones(self) -> dict[Name, Tombstone]:
+        return self._told("tombstones", wire.Tombstones).tombstones
 
     def close(self) -> None:
         self._connection.close()
@@ -204,6 +239,10 @@ class RemoteStore:
         answer = self._connection.ask(f"/v1/store/{what}", codec.encode(asked))
         return self._believed(wire.read_json, answer, kind)
 
+    def _told(self, what: str, kind: type[T]) -> T:
+        answer = self._connection.ask(f"/v1/store/{what}", method="GET")
+        return self._believed(wire.read_json, answer, kind)
+
     def _rest(self, wanted: list[str], asked: int) -> list[str]:
         if not 0 < asked <= len(wanted):
             raise self._odd(f"to {asked} of {len(wanted)} names")
@@ -211,10 +250,23 @@ class RemoteStore:
 
     def _check(self, name: str, body: bytes, *kinds: Kind) -> None:
         """Raise ObjectDamaged where these are not the bytes of this name."""
-        names = [name_of(kind, body) for kind in kinds]
-        if name not in names:
-            reason = f"what came has the name {names[0]}"
-            raise ObjectDamaged(self.address, name, reason=reason)
+        self._same(name, *(name_of(kind, body) for kind in kinds))
+
+    def _checked(self, name: ArtifactRef, parts: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield parts of raw bytes; after the last, raise ObjectDamaged if they are others."""
+        hasher = blake3(codec.RAW)
+        for part in parts:
+            hasher.update(part)
+            yield part
+        self._same(name, f"art-{hasher.hexdigest()}")
+
+    def _same(self, name: str, *found: str) -> None:
+        """Raise ObjectDamaged where what came has another name, and does not stand in for it."""
+        if name not in found:
+            stone = self.tombstones().get(name)
+            if stone is None or stone.stand_in not in found:
+                reason = f"what came has the name {found[0]}"
+                raise ObjectDamaged(self.address, name, reason=reason)
 
     def _believed(self, read: Callable[P, T], *data: P.args, **more: P.kwargs) -> T:
         """Read what came. Raises StoreError where it is something else."""

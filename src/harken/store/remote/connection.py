@@ -64,15 +64,18 @@ class Connection:
         sends: str = JSON,
         accepts: str = JSON,
         method: str = "POST",
+        silence_s: float = _SILENCE_S,
     ) -> bytes:
-        """Return the body of the answer.
+        """Return the body of the answer, which may take `silence_s` to begin.
 
         Raises what the service says, as the exception that it was there; StoreError where it
         cannot be reached, or says what no service would.
         """
         headers = {"content-type": sends, "accept": accepts}
         return self._again(
-            lambda: self._whole(method, path, content=body, headers=headers, accepts=accepts)
+            lambda: self._whole(
+                method, path, accepts, content=body, headers=headers, silence_s=silence_s
+            )
         )
 
     def flow(self, path: str, *, accepts: str = BYTES) -> Iterator[bytes]:
@@ -119,7 +122,6 @@ class Connection:
         client: httpx.Client = library.Client(
             base_url=url,
             headers=headers,
-            timeout=library.Timeout(_SILENCE_S, connect=_CONNECT_S),
             transport=transport,
             trust_env=False,
         )
@@ -136,7 +138,7 @@ class Connection:
             time.sleep(wait_s)
         raise AssertionError("the last one returns or raises")
 
-    def _whole(self, method: str, path: str, *, accepts: str, **request: Any) -> bytes:
+    def _whole(self, method: str, path: str, accepts: str, **request: Any) -> bytes:
         with self._answer(method, path, **request) as response:
             self._check(response, accepts)
             return self._bounded(response)
@@ -149,7 +151,9 @@ class Connection:
             raise StoreError(self.address, "answers in another form: is it a Harken service?")
 
     @contextmanager
-    def _answer(self, method: str, path: str, **request: Any) -> Iterator[httpx.Response]:
+    def _answer(
+        self, method: str, path: str, *, silence_s: float = _SILENCE_S, **request: Any
+    ) -> Iterator[httpx.Response]:
         if os.getpid() != self._process:
             raise StoreError(
                 self.address, "was opened before a fork: open it again in this process"
@@ -157,7 +161,8 @@ class Connection:
         if self._client.is_closed:
             raise StoreError(self.address, "is closed")
         try:
-            with self._client.stream(method, path, **request) as response:
+            timeout = self._httpx.Timeout(silence_s, connect=_CONNECT_S)
+            with self._client.stream(method, path, timeout=timeout, **request) as response:
                 yield response
         except self._httpx.TimeoutException as error:
             reason = f"does not answer in time ({type(error).__name__})"

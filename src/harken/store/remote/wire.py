@@ -16,7 +16,7 @@ import msgspec
 
 from harken.core import codec, commits
 from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
-from harken.store.base import Batch, Kind, Stored
+from harken.store.base import Batch, Keeping, Kind, Stored, Tombstone
 from harken.store.contents import LARGEST_BODY, contents_of
 
 PACKED = "application/msgpack"
@@ -106,6 +106,49 @@ class LabelList(msgspec.Struct, frozen=True):
     """Labels, and the commits that have them, oldest first."""
 
     labels: dict[str, list[CommitId]]
+
+
+class AskedNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Full names. What has none of them is left out of the answer."""
+
+    names: Names
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """Commits and artifacts that are kept otherwise than usual; null: as all others."""
+
+    kept: dict[str, Keeping | None]
+
+
+class Tombstones(msgspec.Struct, frozen=True):
+    """What was purged."""
+
+    tombstones: dict[str, Tombstone]
+
+
+class Collection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What shall be collected: all that no commit, no `roots` and nothing that is kept needs."""
+
+    now: str
+    """RFC 3339."""
+    roots: list[str] = []
+    grace_s: float = 3600
+    dry_run: bool = False
+
+
+class PackedPurge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands in for what, as canonical bytes, and the tombstone, as JSON."""
+
+    stand_ins: dict[str, bytes]
+    tombstone: bytes
+
+
+class PlainPurge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What stands in for what, as values; what stands in for raw bytes, in base64."""
+
+    tombstone: Tombstone
+    stand_ins: dict[str, Any] = {}
+    raw: dict[str, bytes] = {}
 
 
 class Derived(msgspec.Struct, frozen=True):

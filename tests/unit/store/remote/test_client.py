@@ -48,6 +48,7 @@ class Liar:
     status: int = 200
     cut: int = 0
     """How many connections are cut off before it answers."""
+    tombstones: bytes = b'{"tombstones":{}}'
     asked: list[str] = field(default_factory=list)
 
 
@@ -60,11 +61,13 @@ def told(liar: Liar) -> Iterator[RemoteStore]:
             if len(liar.asked) <= liar.cut:
                 self.close_connection = True
                 return
+            stones = self.path == "/v1/store/tombstones"
+            body, kind = (liar.tombstones, wire.JSON) if stones else (liar.body, liar.kind)
             self.send_response(liar.status)
-            self.send_header("content-type", liar.kind)
-            self.send_header("content-length", str(len(liar.body)))
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
             self.end_headers()
-            self.wfile.write(liar.body)
+            self.wfile.write(body)
 
         do_GET = do_POST  # noqa: N815 - the name of the library
 
