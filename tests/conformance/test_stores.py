@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -10,8 +10,10 @@ import pytest
 
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
+from harken.store.remote.client import RemoteStore
 from harken.store.sqlite import SqliteStore
 from harken.testing.store import StoreSuite
+from harken.testing.store_lifecycle import LifecycleSuite
 from tests.service_kit import Services, services_at_a_port, services_at_a_socket
 
 pytestmark = pytest.mark.req("S2-02", "S2-03", "S2-04", "S2-06", "S2-08", "S2-11", "S2-18")
@@ -22,7 +24,9 @@ class TestMemoryStore(StoreSuite):
         return MemoryStore()
 
 
-class TestSqliteStore(StoreSuite):
+class _InFiles:
+    """Makes stores in files of a test's folder, and closes them."""
+
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path) -> Iterator[None]:
         self._paths = (tmp_path / f"{n}.db" for n in count())
@@ -43,27 +47,48 @@ class TestSqliteStore(StoreSuite):
         return self._opened[-1]
 
 
-class RemoteStores(StoreSuite):
-    """Through a real server, over stores in files; another reader is another client."""
+class TestSqliteStore(_InFiles, StoreSuite):
+    """One file, as one person has it."""
+
+
+class TestMemoryLifecycle(LifecycleSuite):
+    def store(self) -> Store:
+        return MemoryStore()
+
+
+class TestSqliteLifecycle(_InFiles, LifecycleSuite):
+    def files(self, store: Store) -> Sequence[Path]:
+        assert isinstance(store, SqliteStore)
+        return list(store.path.parent.iterdir())
+
+
+class _FarAway:
+    """Asks a real server for stores in files; another reader is another client."""
 
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path, services: Services) -> Iterator[None]:
+        self._folder = tmp_path
         self._paths = (tmp_path / f"{n}.db" for n in count())
         self._services = services
-        self._urls: dict[Store, str] = {}
-        self._files: list[SqliteStore] = []
+        self._urls: dict[RemoteStore, str] = {}
+        self._kept: list[SqliteStore] = []
         yield
-        for store in (*self._urls, *self._files):
+        opened: list[Store] = [*self._urls, *self._kept]
+        for store in opened:
             store.close()
 
     def store(self) -> Store:
-        self._files.append(SqliteStore(next(self._paths)))
-        return self._open(self._services.serve(self._files[-1]))
+        self._kept.append(SqliteStore(next(self._paths)))
+        return self._open(self._services.serve(self._kept[-1]))
 
     def again(self, store: Store) -> Store:
+        assert isinstance(store, RemoteStore)
         return self._open(self._urls[store])
 
-    def _open(self, url: str) -> Store:
+    def files(self, store: Store) -> Sequence[Path]:
+        return list(self._folder.iterdir())
+
+    def _open(self, url: str) -> RemoteStore:
         store = self._services.client(url)
         self._urls[store] = url
         return store
@@ -81,13 +106,21 @@ def at_a_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         yield services
 
 
-class TestRemoteStoreAtAPort(RemoteStores):
+class TestRemoteStoreAtAPort(_FarAway, StoreSuite):
     @pytest.fixture
     def services(self, at_a_port: Services) -> Services:
         return at_a_port
 
 
-class TestRemoteStoreAtASocket(RemoteStores):
+class TestRemoteStoreAtASocket(_FarAway, StoreSuite):
+    many, large_bytes = 1000, 1_000_000
+
     @pytest.fixture
     def services(self, at_a_socket: Services) -> Services:
         return at_a_socket
+
+
+class TestRemoteLifecycle(_FarAway, LifecycleSuite):
+    @pytest.fixture
+    def services(self, at_a_port: Services) -> Services:
+        return at_a_port

@@ -48,6 +48,8 @@ class PackedBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     derived: bytes = b"{}"
     """A JSON object: key -> `art-` name."""
     commits: list[tuple[bytes, bytes]] = []
+    tombstones: bytes = b"{}"
+    """A JSON object: name -> tombstone."""
 
 
 class CommitAndNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,6 +69,7 @@ class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, list[str]] = {}
     derived: dict[str, str] = {}
     commits: list[CommitAndNotes] = []
+    tombstones: dict[str, Tombstone] = {}
 
 
 class PackedFound(msgspec.Struct, frozen=True):
@@ -186,6 +189,7 @@ def packed_batch(batch: Batch) -> bytes:
         commits=[
             (contents.things[new.id].body, codec.canonical(new.notes)) for new in contents.commits
         ],
+        tombstones=codec.canonical(dict(batch.tombstones)),
     )
     return pack(packed)
 
@@ -206,6 +210,7 @@ def batch_from(data: bytes) -> Batch:
         files={ArtifactRef(n): commits.sequence_from(body) for n, body in packed.files.items()},
         derived=read_json(packed.derived, dict[str, ArtifactRef]),
         commits=[(commits.commit_from(one), notes_from(other)) for one, other in packed.commits],
+        tombstones=read_json(packed.tombstones, dict[str, Tombstone]),
     )
 
 
@@ -225,6 +230,7 @@ def batch_of(plain: PlainBatch) -> Batch:
         },
         derived={key: ArtifactRef(name) for key, name in plain.derived.items()},
         commits=[(one.commit, one.notes) for one in plain.commits],
+        tombstones=plain.tombstones,
     )
 
 

@@ -17,8 +17,9 @@ import pytest
 
 from harken.core.commits import Commit, CommitId, Hash, Notes, commit_bytes, raw_ref
 from harken.errors import ConfigError, ObjectDamaged, StoreError
+from harken.service.limits import Limits
 from harken.service.listener import address_of, listen_at
-from harken.store.base import Batch, Store
+from harken.store.base import Batch, Kind, Store
 from harken.store.memory import MemoryStore
 from harken.store.remote import wire
 from harken.store.remote.client import RemoteStore
@@ -254,6 +255,47 @@ def test_an_answer_that_grows_too_large_is_asked_for_in_parts() -> None:
     with remote(kept) as store:
         objects = {name: body for batch in bodies for name, body in batch.objects.items()}
         assert store.objects(objects) == objects
+
+
+def test_a_file_larger_than_a_request_goes_and_comes_by_pieces(tmp_path: Path) -> None:
+    pieces = [bytes([n]) * 500_000 for n in range(20)]
+    raw = {raw_ref(piece): piece for piece in pieces}
+    name = raw_ref(b"".join(pieces))
+    kept = SqliteStore(tmp_path / "s.db")
+    with remote(kept, limits=Limits(body_bytes=1_000_000)) as store:
+        with pytest.raises(StoreError, match="at most"):
+            store.write(Batch(raw=raw))
+        for ref, piece in raw.items():
+            store.write(Batch(raw={ref: piece}))
+        store.write(Batch(files={name: [*raw]}))
+        assert b"".join(store.pieces(name)) == store.raw(name) == b"".join(pieces)
+        assert {thing.name for thing in store.things()} == {name, *raw}
+        part = next(store.pieces(name))  # and no more: the rest is left
+        assert pieces[0].startswith(part)
+        assert store.stats().raw_bytes > 10_000_000
+    kept.close()
+
+
+def test_an_answer_that_ends_too_early_is_noticed() -> None:
+    batch = batch_of("Hi")
+    [name] = [raw_ref(b"ab")]
+    with told(Liar(b"a", wire.BYTES)) as store, pytest.raises(ObjectDamaged):
+        store.raw(name)
+    whole = [wire.frame(wire.PackedThing(Kind.PART, body)) for body in batch.objects.values()]
+    for stream in (b"".join(whole), whole[0][:-1], b"\xff" * 8, wire.frame("odd") + wire.END):
+        with told(Liar(stream, wire.BYTES)) as store, pytest.raises(StoreError):
+            list(store.things())
+
+
+def test_what_was_purged_is_believed_only_with_its_tombstone() -> None:
+    old, new = raw_ref(b"old"), raw_ref(b"new")
+    liar = Liar(b"new", wire.BYTES)
+    with told(liar) as store, pytest.raises(ObjectDamaged):
+        store.raw(old)
+    stone = f'{{"when":"x","by":"ann","why":"leaked","stand_in":"{new}"}}'
+    liar.tombstones = f'{{"tombstones":{{"{old}":{stone}}}}}'.encode()
+    with told(liar) as store:
+        assert store.raw(old) == b"new"
 
 
 def test_after_closing_and_after_a_fork_it_says_so(tmp_path: Path) -> None:
