@@ -98,6 +98,8 @@ def _config(app: ASGIApp, limits: Limits) -> uvicorn.Config:
         log_config=None,
         log_level="critical",
         access_log=False,
+        workers=1,  # said here, neither is looked for in the environment
+        forwarded_allow_ips=[],
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=_KEPT_S,

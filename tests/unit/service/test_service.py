@@ -8,13 +8,15 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from harken.core.commits import raw_ref
+from harken.core.commits import ArtifactRef, raw_ref
+from harken.errors import ObjectDamaged
 from harken.service.limits import Limits
 from harken.store.base import Batch
 from harken.store.memory import MemoryStore
@@ -244,6 +246,34 @@ def test_a_bug_is_one_line_without_what_was_asked_and_the_next_is_answered(
     [said] = [one.getMessage() for one in caplog.records if one.name == "harken.service"]
     assert "ZeroDivisionError in test_service.py, line " in said
     assert "secret" not in said + answer.text
+
+
+class Harmed(MemoryStore):
+    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
+        yield bytes(100_000)
+        raise ObjectDamaged("s.db", name, reason="its pieces are others")
+
+
+def test_an_answer_that_cannot_be_ended_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    with asking(store=Harmed()) as client:
+        with pytest.raises(httpx.RemoteProtocolError):
+            client.get("/v1/store/raw/" + "art-" + "0" * 64)
+        assert client.get("/v1/labels").status_code == 200
+    said = [one.getMessage() for one in caplog.records if one.name == "harken.service"]
+    assert said == ["an answer was cut off: ObjectDamaged"]
+
+
+def test_a_long_answer_that_nobody_reads_any_more_ends(tmp_path: Path) -> None:
+    """Its thread is free again: eight such readers would hold all that there are."""
+    store, data = MemoryStore(), bytes(300_000)
+    raw = {raw_ref(data + bytes([n])): data + bytes([n]) for n in range(50)}
+    whole = raw_ref(b"".join(raw.values()))
+    store.write(Batch(raw=raw, files={whole: [*raw]}))
+    with asking(store=store, limits=Limits(streams=2)) as client:
+        for _ in range(6):
+            with client.stream("GET", f"/v1/store/raw/{whole}") as left:
+                next(left.iter_raw())
+        assert client.get(f"/v1/store/raw/{whole}").content == b"".join(raw.values())
 
 
 def test_many_at_once_are_all_answered(client: httpx.Client) -> None:

@@ -128,7 +128,7 @@ def problem_of(error: Exception) -> Problem:
             return Problem("store_full", text, reason=error.reason)
         case StoreError():
             return Problem("store_failed", text)
-        case ValueError():
+        case ValueError() | OverflowError():
             return Problem("invalid", text)
         case RecursionError():
             return Problem("invalid", "it is nested too deeply")
