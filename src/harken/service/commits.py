@@ -32,7 +32,7 @@ from harken.service.asked import (
 from harken.service.bodies import Given, Json
 from harken.service.description import operation
 from harken.service.opened import CHANGES, Open
-from harken.store.remote.wire import MOST_NAMES, LabelList, MaybeCommit, NameList
+from harken.store.remote.wire import MOST_NAMES, CommitList, LabelList, MaybeCommit, NameList
 
 routes = APIRouter(prefix="/v1", tags=["commits"])
 Most: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NAMES)]
@@ -110,10 +110,10 @@ def past(store: Open, ctx: str, depth: Most = MOST_NAMES) -> Json:
     return Json(Rows([row_of(one) for one in history.history(store, find(store, ctx), depth)]))
 
 
-@routes.get("/commits/{ctx}/children", **operation(NameList, names=True))
+@routes.get("/commits/{ctx}/children", **operation(CommitList, names=True))
 def children(store: Open, ctx: str) -> Json:
     """List the commits whose parent this is, oldest first."""
-    return Json(NameList([*store.children(find(store, ctx))]))
+    return Json(CommitList(store.children(find(store, ctx))))
 
 
 @routes.post("/commits/{ctx}/fork", **operation(Made, NewFork, names=True), dependencies=CHANGES)

@@ -182,10 +182,10 @@ def chain(store: Open, given: Given) -> Response:
     return _commits(given, found, len(found))
 
 
-@routes.post("/children", **operation(wire.NameList, AskedName))
+@routes.post("/children", **operation(wire.CommitList, AskedName))
 def children(store: Open, given: Given) -> Json:
     """List the commits whose parent this is, oldest first."""
-    return Json(wire.NameList([*store.children(given.json(AskedName).name)]))
+    return Json(wire.CommitList(store.children(given.json(AskedName).name)))
 
 
 @routes.post("/latest", **operation(wire.MaybeCommit, AskedLatest))
@@ -195,10 +195,10 @@ def latest(store: Open, given: Given) -> Json:
     return Json(wire.MaybeCommit(store.latest(asked.principal, asked.at)))
 
 
-@routes.post("/newest", **operation(wire.NameList, AskedNewest))
+@routes.post("/newest", **operation(wire.CommitList, AskedNewest))
 def newest(store: Open, given: Given) -> Json:
     """List the commits that were written last, the last first."""
-    return Json(wire.NameList([*store.newest(given.json(AskedNewest).limit)]))
+    return Json(wire.CommitList(store.newest(given.json(AskedNewest).limit)))
 
 
 @routes.post("/named", **operation(wire.NameList, AskedNamed))

@@ -164,7 +164,7 @@ def test_a_history_goes_back_to_the_root(ask: Caller) -> None:
         names[2],
     ]
     assert [row["id"] for row in ask.get("commits", limit=2)["commits"]] == [tip, names[2]]
-    assert ask.get(f"commits/{names[0]}/children") == {"names": [names[1]]}
+    assert ask.get(f"commits/{names[0]}/children") == {"commits": [names[1]]}
     assert ask.refused("GET", f"commits/{tip}/history?depth=0") == (422, "invalid")
 
 

@@ -9,7 +9,7 @@ Source: docs/formats/service.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -62,6 +62,8 @@ class RemoteStore:
     ) -> None:
         self._connection = Connection(url, token=token, socket=socket, patience_s=patience_s)
         self.address = self._connection.address
+        self._tombstones: dict[Name, Tombstone] = {}
+        """As far as they were needed: others may have been added."""
 
     def write(self, batch: Batch) -> None:
         self._connection.ask("/v1/store/write", wire.packed_batch(batch), sends=wire.PACKED)
@@ -94,20 +96,21 @@ class RemoteStore:
 
     def commits(self, names: Iterable[CommitId]) -> dict[CommitId, Stored]:
         found: dict[CommitId, Stored] = {}
-        asked = wanted = _full(names)
+        wanted = _full(names)
         while wanted:
-            answer = self._commits("commits", names=wanted[: wire.MOST_NAMES])
+            some = wanted[: wire.MOST_NAMES]
+            answer = self._commits("commits", names=some)
             known = {one.id: one for one in self._stored(answer)}
-            found |= {CommitId(name): known[name] for name in known.keys() & {*wanted}}
+            found |= {name: known[name] for name in map(CommitId, some) if name in known}
             wanted = self._rest(wanted, answer.asked)
-        return {name: found[name] for name in map(CommitId, asked) if name in found}
+        return found
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
         found: list[Stored] = []
         at: CommitId | None = name
         while at is not None:
             left = wire.MOST_NAMES if depth is None else max(depth - len(found), 0)
-            links = self._links(at, min(left, wire.MOST_NAMES), found)
+            links = self._links(at, min(left, wire.MOST_NAMES), found)[:left]
             for stored in links:
                 if at is None or stored.id != at:
                     raise ObjectDamaged(self.address, name, reason="its chain leads elsewhere")
@@ -118,20 +121,23 @@ class RemoteStore:
         return found
 
     def children(self, name: CommitId) -> list[CommitId]:
-        return [CommitId(one) for one in self._names("children", name=name)]
+        return self._asked("children", wire.CommitList, name=name).commits
 
     def latest(self, principal: str, at: str) -> CommitId | None:
         return self._asked("latest", wire.MaybeCommit, principal=principal, at=at).id
 
     def newest(self, limit: int = 20) -> list[CommitId]:
-        found = self._names("newest", limit=min(limit, wire.MOST_LISTED))
-        if len(found) == wire.MOST_LISTED < limit:
-            raise StoreError(self.address, f"has more than {wire.MOST_LISTED} commits to list")
-        return [CommitId(name) for name in found]
+        most = min(limit, wire.MOST_LISTED)
+        found = self._asked("newest", wire.CommitList, limit=most).commits
+        if len(found) == most < limit:
+            raise StoreError(self.address, f"has more than {most} commits: ask for fewer")
+        return found
 
     def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         most = min(limit, wire.MOST_NAMES)
-        found = self._names("named", beginning=beginning, limit=most)
+        found = self._asked("named", wire.NameList, beginning=beginning, limit=most).names
+        if not all(name.startswith(beginning) for name in found):
+            raise self._odd("names that were not asked for")
         if len(found) == most < limit:  # there may be more than one answer holds: ask for less
             found = []
             for longer in _longer(beginning):
@@ -229,12 +235,6 @@ class RemoteStore:
             found.append(Stored(name, commit, self._believed(wire.notes_from, notes)))
         return found
 
-    def _names(self, what: str, **asked: object) -> list[str]:
-        found = self._asked(what, wire.NameList, **asked).names
-        if not all(_FULL.fullmatch(name) for name in found):
-            raise self._odd("a name that is none")
-        return found
-
     def _asked(self, what: str, kind: type[T], **asked: object) -> T:
         answer = self._connection.ask(f"/v1/store/{what}", codec.encode(asked))
         return self._believed(wire.read_json, answer, kind)
@@ -262,11 +262,16 @@ class RemoteStore:
 
     def _same(self, name: str, *found: str) -> None:
         """Raise ObjectDamaged where what came has another name, and does not stand in for it."""
-        if name not in found:
-            stone = self.tombstones().get(name)
-            if stone is None or stone.stand_in not in found:
-                reason = f"what came has the name {found[0]}"
-                raise ObjectDamaged(self.address, name, reason=reason)
+        if name in found or self._stands_in(name, found):
+            return
+        self._tombstones = self.tombstones()
+        if not self._stands_in(name, found):
+            reason = f"what came has the name {found[0]}"
+            raise ObjectDamaged(self.address, name, reason=reason)
+
+    def _stands_in(self, name: str, found: Container[str]) -> bool:
+        stone = self._tombstones.get(name)
+        return stone is not None and stone.stand_in in found
 
     def _believed(self, read: Callable[P, T], *data: P.args, **more: P.kwargs) -> T:
         """Read what came. Raises StoreError where it is something else."""

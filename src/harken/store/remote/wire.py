@@ -10,7 +10,7 @@ Source: docs/formats/service.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -34,7 +34,10 @@ ANSWER_BYTES = 32 * 1024 * 1024
 _FRAME_BYTES = LARGEST_BODY + 1024
 
 T = TypeVar("T")
-Names = Annotated[list[str], msgspec.Meta(max_length=MOST_NAMES)]
+FullName: TypeAlias = Annotated[str, msgspec.Meta(pattern="^(ctx-|art-)?[0-9a-f]{64}$")]
+FullCommit: TypeAlias = Annotated[CommitId, msgspec.Meta(pattern="^ctx-[0-9a-f]{64}$")]
+FullArtifact: TypeAlias = Annotated[ArtifactRef, msgspec.Meta(pattern="^art-[0-9a-f]{64}$")]
+Names: TypeAlias = Annotated[list[str], msgspec.Meta(max_length=MOST_NAMES)]
 
 
 class PackedBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -94,21 +97,27 @@ class PackedThing(msgspec.Struct, frozen=True, array_like=True):
 
 
 class NameList(msgspec.Struct, frozen=True):
-    """Names of objects, artifacts or commits."""
+    """Names of commits and artifacts, sorted."""
 
-    names: list[str]
+    names: list[FullName]
+
+
+class CommitList(msgspec.Struct, frozen=True):
+    """Names of commits."""
+
+    commits: list[FullCommit]
 
 
 class MaybeCommit(msgspec.Struct, frozen=True):
     """The name of a commit, or null for none."""
 
-    id: CommitId | None
+    id: FullCommit | None
 
 
 class LabelList(msgspec.Struct, frozen=True):
     """Labels, and the commits that have them, oldest first."""
 
-    labels: dict[str, list[CommitId]]
+    labels: dict[str, list[FullCommit]]
 
 
 class AskedNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -157,7 +166,7 @@ class PlainPurge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Derived(msgspec.Struct, frozen=True):
     """What was derived under keys, as far as it is still there."""
 
-    derived: dict[str, ArtifactRef]
+    derived: dict[str, FullArtifact]
 
 
 class Done(msgspec.Struct, frozen=True):

@@ -134,7 +134,7 @@ def test_a_token_does_not_cross_a_network_in_the_clear() -> None:
 
 
 def test_a_line_that_breaks_is_taken_up_again() -> None:
-    liar = Liar(b'{"names":[]}', cut=2)
+    liar = Liar(b'{"commits":[]}', cut=2)
     with told(liar) as store:
         assert store.newest() == []
     assert len(liar.asked) == 3
@@ -160,9 +160,9 @@ def test_a_service_that_has_too_much_to_do_is_asked_again() -> None:
     [
         (200, "text/html", b"<html>"),
         (200, wire.JSON, b"<html>"),
-        (200, wire.JSON, b'{"names":["ctx-1"]}'),
-        (200, wire.JSON, b'{"names":"ctx-1"}'),
-        (200, wire.JSON, b'{"names":' + b"[" * 100_000),
+        (200, wire.JSON, b'{"commits":["ctx-1"]}'),
+        (200, wire.JSON, b'{"commits":"ctx-1"}'),
+        (200, wire.JSON, b'{"commits":' + b"[" * 100_000),
         (204, wire.JSON, b""),
         (302, wire.JSON, b""),
         (404, "text/html", b"<html>"),
