@@ -34,6 +34,7 @@ COMMANDS = {
     "purge": ("harken.cli.purge", "Take a leaked secret out of everything that is kept."),
     "store": ("harken.cli.store", "Look at the store: how much is in it, and of what."),
     "bundle": ("harken.cli.bundle", "Put sessions and commits into one file, or take them out."),
+    "serve": ("harken.cli.serve", "Serve the store over HTTP, for other programs of this machine."),
     "session": ("harken.cli.session", "Check or repair a session log."),
     "init": ("harken.cli.init", "Write a first config.toml from what is found here."),
     "models": ("harken.cli.models", "List the models that can be used, and what others need."),
