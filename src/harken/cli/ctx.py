@@ -129,6 +129,8 @@ def label_command(store: Store, ctx: str, labels: tuple[str, ...], as_json: bool
 @click.argument("summary")
 def summarize_command(store: Store, ctx: str, summary: str, as_json: bool) -> None:
     """Give a commit this SUMMARY, in place of the one that it has."""
+    if not summary.strip():
+        raise ConfigError("a commit always has a summary: say something")
     name = find(store, ctx)
     notes = update_metadata(store, name, summary=summary)
     if as_json:
@@ -166,7 +168,7 @@ def row(one: Stored) -> dict[str, Any]:
 def print_message(message: Message) -> None:
     """Print a message for a person."""
     text = text_of(message.content)
-    click.secho(f"{message.role}{f' {message.name}' if message.name else ''}", bold=True)
+    click.secho(safe(f"{message.role} {message.name or ''}".rstrip()), bold=True)
     if text:
         say(text)
     for call in message.tool_calls or ():
