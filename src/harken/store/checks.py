@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from harken.core import commits
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import HarkenError
-from harken.store.base import Store, Stored
-from harken.store.contents import Kind, needs_of
+from harken.store.base import Kind, Store, Stored
+from harken.store.contents import needs_of
 from harken.store.file_check import Finding, findings
 from harken.store.sqlite import SqliteStore
 

@@ -1,36 +1,27 @@
 """What a batch holds, checked: every name is that of its bytes, and what each thing needs is known.
 
 One idea: a store keeps bytes under names, and this is the only place that turns a batch into them.
-So all stores refuse the same batches, and a thing stands after all that it needs.
+So all stores refuse the same batches, and a thing stands after all that it needs. Only whether a
+file is what its name says cannot be seen here: its pieces may be in the store (`files.checked`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 import msgspec
 
 from harken.core import codec, commits
 from harken.core.clock import microseconds, rfc3339
-from harken.core.commits import Commit, CommitId, Hash, Notes
+from harken.core.commits import ArtifactRef, Commit, CommitId, Hash, Notes
 from harken.errors import ObjectDamaged
-from harken.store.base import Batch
+from harken.store.base import Batch, Kind, Thing
 
 BATCH = "the batch"
-
-
-class Kind(IntEnum):
-    """What a thing is. The numbers stand in files."""
-
-    PART = 1
-    MESSAGE = 2
-    DELTA = 3
-    SEQUENCE = 4
-    RAW = 5
-    COMMIT = 6
-
+LARGEST_BODY = 256 * 1024 * 1024
+"""No thing is larger; a file may be, in pieces."""
 
 DOMAINS = {
     Kind.PART: codec.PART,
@@ -40,7 +31,15 @@ DOMAINS = {
     Kind.RAW: codec.RAW,
     Kind.COMMIT: codec.COMMIT,
 }
-PREFIXES = {Kind.DELTA: "art-", Kind.SEQUENCE: "art-", Kind.RAW: "art-", Kind.COMMIT: "ctx-"}
+"""Of the kinds whose name is a hash of their bytes: of all but files."""
+PREFIXES = {
+    Kind.DELTA: "art-",
+    Kind.SEQUENCE: "art-",
+    Kind.RAW: "art-",
+    Kind.FILE: "art-",
+    Kind.COMMIT: "ctx-",
+}
+_ARTIFACT = re.compile(r"art-[0-9a-f]{64}")
 
 
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,14 +49,11 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: str
 
 
-@dataclass(frozen=True, slots=True)
-class Thing:
-    """Bytes, what they are, and the full names of what they need: those must be there too."""
+class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file as it is kept: the name of all its bytes, and the pieces that they were cut into."""
 
-    kind: Kind
-    name: str
-    body: bytes
-    needs: tuple[str, ...] = ()
+    name: ArtifactRef
+    pieces: list[ArtifactRef]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +74,15 @@ class Contents:
     """By name. What needs others stands after those of them that the batch has."""
     commits: list[NewCommit] = field(default_factory=list)
     """In the order of the batch, each once."""
+    files: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
+    """Those of `things` that are files, by their pieces: not checked yet."""
+    derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
 
 
 def name_of(kind: Kind, body: bytes) -> str:
-    """Return the full name of canonical bytes."""
+    """Return the full name of canonical bytes. Raises ValueError for a file that is none."""
+    if kind is Kind.FILE:
+        return file_from(body).name
     return PREFIXES.get(kind, "") + codec.digest(DOMAINS[kind], body).hex()
 
 
@@ -92,7 +93,8 @@ def contents_of(batch: Batch) -> Contents:
     ValueError for a commit or notes with a member that is none.
     """
     loose = {thing.name: thing for thing in _things(batch)}
-    found = Contents()
+    found = Contents(derived=dict(batch.derived))
+    found.files = {name: tuple(refs) for name, refs in batch.files.items() if name not in batch.raw}
     for commit, notes in batch.commits:
         thing = _commit(commit, notes)
         if thing.name not in loose:
@@ -118,7 +120,7 @@ def _place(name: str, loose: dict[str, Thing], placed: dict[str, Thing]) -> None
 
 def _things(batch: Batch) -> Iterator[Thing]:
     for name, body in batch.objects.items():
-        yield _object(name, bytes(body))
+        yield _object(name, _bearable(name, bytes(body)))
     for ref, entries in batch.deltas.items():
         found, body = commits.delta_of(entries)
         _same(found, ref)
@@ -130,7 +132,20 @@ def _things(batch: Batch) -> Iterator[Thing]:
         yield Thing(Kind.SEQUENCE, ref, body, tuple(dict.fromkeys(refs)))
     for ref, data in batch.raw.items():
         _same(name_of(Kind.RAW, data), ref)
-        yield Thing(Kind.RAW, ref, bytes(data))
+        yield Thing(Kind.RAW, ref, _bearable(ref, bytes(data)))
+    for ref, refs in batch.files.items():
+        if ref not in batch.raw:  # a file of one piece is that piece
+            body = codec.canonical({"name": ref, "pieces": list(refs)})
+            file_from(body)
+            yield Thing(Kind.FILE, ref, body, tuple(dict.fromkeys(refs)))
+
+
+def _bearable(name: str, body: bytes) -> bytes:
+    if len(body) > LARGEST_BODY:
+        raise ObjectDamaged(
+            BATCH, name, reason=f"it has more than {LARGEST_BODY} bytes: write it as a file"
+        )
+    return body
 
 
 def _object(name: Hash, body: bytes) -> Thing:
@@ -160,11 +175,22 @@ def needs_of(kind: Kind, body: bytes) -> tuple[str, ...]:
             return tuple(dict.fromkeys(entry.message for entry in commits.delta_from(body)))
         case Kind.SEQUENCE:
             return tuple(dict.fromkeys(commits.sequence_from(body)))
+        case Kind.FILE:
+            return tuple(dict.fromkeys(file_from(body).pieces))
         case Kind.COMMIT:
             commit = commits.commit_from(body)
             return (commit.artifact, *([] if commit.parent is None else [commit.parent]))
         case _:
             return ()
+
+
+def file_from(body: bytes) -> Cut:
+    """Read a file's pieces from its canonical bytes. Raises ValueError where they are none."""
+    cut = _cuts.decode(body)
+    for name in (cut.name, *cut.pieces):
+        if not _ARTIFACT.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of an artifact")
+    return cut
 
 
 def _readable(name: str, body: bytes) -> None:
@@ -194,3 +220,4 @@ def _same(found: str, name: str) -> None:
 
 
 _shapes = msgspec.json.Decoder(Shape)
+_cuts = msgspec.json.Decoder(Cut)

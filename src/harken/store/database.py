@@ -14,32 +14,10 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from harken.errors import NotAStore, StoreError, StoreLocked, StoreTooNew, StoreWriteError
+from harken.store.migration import migrate
+from harken.store.schema import APPLICATION, VERSION, WHOLE, statements
 
-APPLICATION = 0x4861726B  # "Hark"
-VERSION = 1
-_MAGIC = b"SQLite format 3\0"
-_SCHEMA = """
-CREATE TABLE pack (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
-CREATE TABLE object (key BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (key, pack))
-    STRICT, WITHOUT ROWID;
-CREATE TABLE artifact (key BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (key, pack))
-    STRICT, WITHOUT ROWID;
-CREATE TABLE principal (id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE) STRICT;
-CREATE TABLE history (
-    id INTEGER PRIMARY KEY,
-    key BLOB NOT NULL,
-    pack INTEGER NOT NULL,
-    parent INTEGER,
-    principal INTEGER NOT NULL,
-    time_us INTEGER NOT NULL,
-    notes BLOB NOT NULL
-) STRICT;
-CREATE INDEX history_key ON history (key);
-CREATE INDEX history_parent ON history (parent) WHERE parent IS NOT NULL;
-CREATE INDEX history_time ON history (principal, time_us);
-CREATE TABLE label (name BLOB NOT NULL, history INTEGER NOT NULL, PRIMARY KEY (name, history))
-    STRICT, WITHOUT ROWID;
-"""
+_HEADER_BYTES = 100
 _REFUSED = {
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
@@ -49,13 +27,21 @@ _REFUSED = {
 }
 
 
+class Connection(sqlite3.Connection):
+    """A connection, and what of the file it has seen (see `opened`)."""
+
+    version = -1
+    """SQLite's number for the last change by somebody else."""
+    generation = -1
+
+
 class Database:
     """The connections of one process to one file."""
 
-    def __init__(self, path: Path, patience_s: float) -> None:
+    def __init__(self, path: Path, patience_s: float, now_us: int) -> None:
         self.path, self._patience_s = path, patience_s
         self._local = threading.local()
-        self._open: list[tuple[threading.Thread, sqlite3.Connection]] = []
+        self._open: list[tuple[threading.Thread, Connection]] = []
         self._opening = threading.Lock()
         self._is_closed = False
         self._process = os.getpid()
@@ -66,15 +52,15 @@ class Database:
                 self._check()
             except OSError as error:
                 raise StoreError(path, f"cannot be read: {error.strerror}") from None
-            self._make()
+            self._make(now_us)
 
-    def reading(self) -> sqlite3.Connection:
+    def connection(self) -> Connection:
         """Return this thread's connection."""
         if self._is_closed:
             raise StoreError(self.path, "is closed")
         if os.getpid() != self._process:  # SQLite's locks do not survive a fork
             raise StoreError(self.path, "was opened before a fork: open it again in this process")
-        found: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        found: Connection | None = getattr(self._local, "connection", None)
         if found is None:
             found = self._local.connection = self._connect()
             with self._opening:
@@ -86,12 +72,27 @@ class Database:
         return found
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[Connection]:
+        """See the file as it is now, whatever others write meanwhile."""
+        with speaking(self.path):
+            connection = self.connection()
+            if connection.in_transaction:
+                yield connection
+                return
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                with suppress(sqlite3.Error):  # somebody closed the store, or the disk failed
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
         """Hold the only transaction that writes; it is durable on leaving, or it never was."""
         with self._writing, speaking(self.path):
-            connection = self.reading()
-            connection.execute("BEGIN IMMEDIATE")
+            connection = self.connection()
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -108,9 +109,13 @@ class Database:
             while self._open:
                 self._open.pop()[1].close()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> Connection:
         connection = sqlite3.connect(
-            self.path, timeout=self._patience_s, isolation_level=None, check_same_thread=False
+            self.path,
+            timeout=self._patience_s,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
         )
         for pragma in (
             "trusted_schema=OFF",
@@ -119,15 +124,15 @@ class Database:
             "fullfsync=ON",  # on macOS a plain fsync does not reach the disk
             "checkpoint_fullfsync=ON",
             "cache_size=-16000",
+            "secure_delete=OFF",  # some builds zero each freed page; `purge` sees to it itself
         ):
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
     def _check(self) -> None:
         """Raise for a file that is something else, before a byte of it is changed."""
-        with self.path.open("rb") as file:
-            beginning = file.read(len(_MAGIC))
-        if beginning not in (b"", _MAGIC):  # SQLite takes a very short file for an empty one
+        # Never read as a file: closing it would end the locks that SQLite has in this process.
+        if 0 < self.path.stat().st_size < _HEADER_BYTES:  # SQLite would take it for an empty one
             raise NotAStore(self.path, "is no store of Harken; it was not touched")
         with closing(self._connect()) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -138,8 +143,8 @@ class Database:
         if version > VERSION:
             raise StoreTooNew(self.path, found=version, known=VERSION)
 
-    def _make(self) -> None:
-        connection = self.reading()
+    def _make(self, now_us: int) -> None:
+        connection = self.connection()
         end = time.monotonic() + self._patience_s
         while True:  # another process may be making the same store; SQLite does not wait here
             try:
@@ -149,13 +154,19 @@ class Database:
                 if not _is_busy(error) or time.monotonic() > end:
                     raise
                 time.sleep(0.01)
-        if connection.execute("PRAGMA user_version").fetchone()[0]:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == VERSION:
             return
         with self.writing():
-            if connection.execute("PRAGMA user_version").fetchone()[0]:
-                return
-            for statement in _SCHEMA.split(";\n")[:-1]:
-                connection.execute(statement)
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                for statement in statements(WHOLE):
+                    connection.execute(statement)
+            elif version < VERSION:  # else another process was faster
+                try:
+                    migrate(connection, self.path, now_us)
+                except OSError as error:
+                    raise StoreWriteError(self.path, reason=error.strerror or str(error)) from error
             connection.execute(f"PRAGMA application_id={APPLICATION}")
             connection.execute(f"PRAGMA user_version={VERSION}")
 

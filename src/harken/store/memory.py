@@ -10,8 +10,8 @@ from harken.core import commits as values
 from harken.core.clock import microseconds
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.errors import ObjectMissing, UnknownName
-from harken.store.base import Batch, Stored
-from harken.store.contents import Contents, Kind, Thing, contents_of
+from harken.store.base import Batch, Kind, Stored, Thing
+from harken.store.contents import Contents, contents_of
 
 NAME = "the store in memory"
 

@@ -10,25 +10,36 @@ Source: docs/formats/store.md, "Packs".
 from __future__ import annotations
 
 import re
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
 
 import msgspec
+import zstandard
 from blake3 import blake3
 
-from harken.store.contents import DOMAINS, PREFIXES, Kind, Thing
+from harken.store.base import Kind, Thing
+from harken.store.contents import DOMAINS, PREFIXES, file_from
 from harken.store.words import WORDS
 
+Body: TypeAlias = tuple[Kind, bytes]
 SUM_BYTES = 8
-PLAIN, DEFLATED = 0, 1
+PLAIN, DEFLATED, ZSTANDARD = 0, 1, 2
 LARGE = 64 * 1024
 """A pack is closed when its bodies have so many bytes: reading one thing opens all of the pack."""
+SMALL = 16 * 1024
+"""A pack with fewer bytes of bodies is put together with others some time."""
+LARGEST = 512 * 1024 * 1024
+"""No pack is opened that says that it is larger: it would only be a way to fill the memory."""
 
 _NAME = re.compile(rb"[0-9a-f]{64}")
-_WITH_NAMES = frozenset({Kind.MESSAGE, Kind.DELTA, Kind.SEQUENCE, Kind.COMMIT})
+_WITH_NAMES = frozenset({Kind.MESSAGE, Kind.DELTA, Kind.SEQUENCE, Kind.COMMIT, Kind.FILE})
 _MARK = b"\x01"  # canonical JSON has no control characters
 _DIGITS = 6  # of a number: hexadecimal, after the mark
+_FAST, _THOROUGH = 3, 9
 
 
 class Damaged(ValueError):
@@ -47,7 +58,7 @@ class Packed:
     """The bytes of a pack, and what is in it."""
 
     data: bytes
-    things: Mapping[str, tuple[Kind, bytes]]
+    things: Mapping[str, Body]
 
 
 def packs_of(things: Iterable[Thing]) -> Iterator[Packed]:
@@ -58,70 +69,122 @@ def packs_of(things: Iterable[Thing]) -> Iterator[Packed]:
         now.append(thing)
         size += len(thing.body)
         if size >= LARGE or len(now) >= 1000:
-            yield _packed(now)
+            yield packed(now)
             now, size = [], 0
     if now:
-        yield _packed(now)
+        yield packed(now)
 
 
-def unpacked(data: bytes) -> dict[str, tuple[Kind, bytes]]:
-    """Open a pack: name -> kind and canonical bytes. Raises Damaged."""
-    if blake3(data[SUM_BYTES:]).digest(SUM_BYTES) != data[:SUM_BYTES]:
-        raise Damaged("its sum does not fit")
-    try:
-        form, rest = data[SUM_BYTES], data[SUM_BYTES + 1 :]
-        if form == DEFLATED:
-            rest = zlib.decompressobj(-zlib.MAX_WBITS, WORDS).decompress(rest)
-        elif form != PLAIN:
-            raise Damaged(f"it has the unknown form {form}")
-        return _named(_inside.decode(rest))
-    except (zlib.error, msgspec.DecodeError, ValueError, LookupError) as error:
-        raise Damaged(f"it cannot be opened: {error}") from None
-
-
-def _packed(things: list[Thing]) -> Packed:
-    own = {thing.name[-64:]: at for at, thing in enumerate(things)}
-    outside: dict[str, int] = {}
-    for thing in things:
+def packed(things: list[Thing]) -> Packed:
+    """Pack things as one. No two of them have one name."""
+    own = {thing.name[-64:].encode(): at for at, thing in enumerate(things)}
+    outside: dict[bytes, int] = {}
+    for at, thing in enumerate(things):
         if thing.kind in _WITH_NAMES:
             for name in _NAME.findall(thing.body):
-                if own.get(name.decode(), len(things)) >= own[thing.name[-64:]]:
-                    outside.setdefault(name.decode(), len(outside))
-    numbers = {name: len(outside) + at for name, at in own.items()} | outside
+                if own.get(name, at) >= at:
+                    outside.setdefault(name, len(outside))
+    numbers = {name: b"\x01%06x" % (len(outside) + at) for name, at in own.items()}
+    numbers |= {name: b"\x01%06x" % at for name, at in outside.items()}
+    number = partial(_number, numbers)
     bodies = [
-        _NAME.sub(lambda m: b"\x01%06x" % numbers[m[0].decode()], thing.body)
-        if thing.kind in _WITH_NAMES
-        else thing.body
+        _NAME.sub(number, thing.body) if thing.kind in _WITH_NAMES else thing.body
         for thing in things
     ]
-    kinds = bytes(thing.kind for thing in things)
-    rest = msgspec.msgpack.encode(_Inside([bytes.fromhex(n) for n in outside], kinds, bodies))
-    # Memory level 8: 9 gives the same bytes and spends half the time clearing its tables.
-    deflater = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, 8, zdict=WORDS)
-    small = deflater.compress(rest) + deflater.flush()
-    body = bytes([DEFLATED]) + small if len(small) < len(rest) else bytes([PLAIN]) + rest
+    kinds = bytes([thing.kind for thing in things])
+    names = [bytes.fromhex(name.decode()) for name in outside]
+    rest = msgspec.msgpack.encode(_Inside(names, kinds, bodies))
+    small = _zstandard.compressed(rest)
+    body = bytes([ZSTANDARD]) + small if len(small) < len(rest) else bytes([PLAIN]) + rest
     data = blake3(body).digest(SUM_BYTES) + body
     return Packed(data, {thing.name: (thing.kind, thing.body) for thing in things})
 
 
-def _named(inside: _Inside) -> dict[str, tuple[Kind, bytes]]:
+def unpacked(data: bytes) -> dict[str, Body]:
+    """Open a pack: name -> kind and canonical bytes. Raises Damaged."""
+    if blake3(data[SUM_BYTES:]).digest(SUM_BYTES) != data[:SUM_BYTES]:
+        raise Damaged("its sum does not fit")
+    try:
+        return _named(_inside.decode(_opened(data[SUM_BYTES], data[SUM_BYTES + 1 :])))
+    except (zlib.error, zstandard.ZstdError, msgspec.DecodeError, ValueError, LookupError) as error:
+        raise Damaged(f"it cannot be opened: {error}") from None
+
+
+def _opened(form: int, rest: bytes) -> bytes:
+    if form == ZSTANDARD:
+        return _zstandard.opened(rest)
+    if form == DEFLATED:
+        inflater = zlib.decompressobj(-zlib.MAX_WBITS, WORDS)
+        whole = inflater.decompress(rest, LARGEST)
+        if not inflater.eof:
+            raise Damaged(f"it has more than {LARGEST} bytes, or ends too early")
+        return whole
+    if form == PLAIN:
+        return rest
+    raise Damaged(f"it has the unknown form {form}")
+
+
+def _number(numbers: Mapping[bytes, bytes], match: re.Match[bytes]) -> bytes:
+    return numbers[match[0]]
+
+
+def _named(inside: _Inside) -> dict[str, Body]:
     names = [name.hex().encode() for name in inside.outside]
-    found: dict[str, tuple[Kind, bytes]] = {}
+    found: dict[str, Body] = {}
     for number, body in zip(inside.kinds, inside.bodies, strict=True):
         kind, domain, prefix, has_names = _KINDS[number]
         if has_names and _MARK in body:
             first, *others = body.split(_MARK)
-            for piece in others:
-                first += names[int(piece[:_DIGITS], 16)] + piece[_DIGITS:]
-            body = first
-        name = blake3(domain + body).hexdigest()
+            body = first + b"".join(
+                [names[int(piece[:_DIGITS], 16)] + piece[_DIGITS:] for piece in others]
+            )
+        # The name of a file is in it: that of bytes that are elsewhere.
+        name = blake3(domain + body).hexdigest() if domain else file_from(body).name[-64:]
         names.append(name.encode())
         found[prefix + name] = kind, body
     return found
 
 
+class _Zstandard(threading.local):
+    """Zstandard with the words, for one thread: making it anew costs more than a small pack."""
+
+    def __init__(self) -> None:
+        self._compressors: dict[int, zstandard.ZstdCompressor] = {}
+        self._opener = zstandard.ZstdDecompressor(dict_data=_dictionary(_FAST))
+
+    def compressed(self, data: bytes) -> bytes:
+        """Compress; what is small quickly, since it will be put together with others."""
+        level = _FAST if len(data) < SMALL else _THOROUGH
+        found = self._compressors.get(level)
+        if found is None:
+            found = self._compressors[level] = zstandard.ZstdCompressor(
+                dict_data=_dictionary(level), compression_params=_parameters(level)
+            )
+        return found.compress(data)
+
+    def opened(self, data: bytes) -> bytes:
+        """Decompress what says how large it is. Raises ZstdError, Damaged."""
+        size = zstandard.frame_content_size(data)
+        if not 0 <= size <= LARGEST:
+            raise Damaged(f"it says that it has {size} bytes")
+        return self._opener.decompress(data)
+
+
+def _parameters(level: int) -> zstandard.ZstdCompressionParameters:
+    return zstandard.ZstdCompressionParameters.from_level(
+        level, write_checksum=0, write_content_size=1, write_dict_id=0
+    )
+
+
+def _dictionary(level: int) -> zstandard.ZstdCompressionDict:
+    found = zstandard.ZstdCompressionDict(WORDS, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    found.precompute_compress(compression_params=_parameters(level))
+    return found
+
+
+_zstandard = _Zstandard()
 _inside = msgspec.msgpack.Decoder(_Inside)
 _KINDS = {
-    kind.value: (kind, domain, PREFIXES.get(kind, ""), kind in _WITH_NAMES)
-    for kind, domain in DOMAINS.items()
+    kind.value: (kind, DOMAINS.get(kind), PREFIXES.get(kind, ""), kind in _WITH_NAMES)
+    for kind in Kind
 }

@@ -1,0 +1,225 @@
+"""Writing: batches become packs, entries of the index and rows, all of a batch or nothing.
+
+One idea: what waits for the disk waits together. Threads that write while another one's transaction
+runs are put into the next one, all of them; it is one wait for the disk, however many they are. A
+batch that is refused fails alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from harken.core.clock import Clock
+from harken.errors import ObjectDamaged, ObjectMissing, StoreError, StoreLocked
+from harken.store import derived, history, packs
+from harken.store.base import Kind, Thing
+from harken.store.contents import Contents
+from harken.store.database import Connection, Database
+from harken.store.index import enter, places, slices
+from harken.store.opened import Opened
+from harken.store.pack import Packed
+
+MARK_US = 600 * 1_000_000
+"""How often it is noted how far the numbers of packs are: so that one knows how old things are."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A batch that waits to be written."""
+
+    contents: Contents
+    ready: threading.Lock = field(default_factory=threading.Lock)
+    """Held until the batch is written, or its thread is to write for all that wait."""
+    leads: bool = False
+    is_done: bool = False
+    error: BaseException | None = None
+
+
+class Writer:
+    """Writes the batches of one process."""
+
+    def __init__(self, database: Database, opened: Opened, clock: Clock) -> None:
+        self._database, self._opened, self._clock = database, opened, clock
+        self._lock = threading.Lock()
+        self._waiting: list[_Turn] = []
+        self._is_led = False
+        self._marked_us: int | None = None
+
+    def write(self, contents: Contents) -> None:
+        """Write a batch, together with those of other threads. As `Store.write`."""
+        turn = _Turn(contents)
+        turn.ready.acquire()
+        with self._lock:
+            self._waiting.append(turn)
+            turn.leads, self._is_led = not self._is_led, True
+        try:
+            if not turn.leads:
+                turn.ready.acquire()
+            if not turn.is_done:
+                self._lead(turn)
+        except BaseException:  # this thread was interrupted: others must not wait for it
+            self._leave(turn)
+            raise
+        if turn.error is not None:
+            raise turn.error
+
+    def _lead(self, own: _Turn) -> None:
+        """Write for all that wait."""
+        with self._lock:
+            group, self._waiting = self._waiting, []
+        try:
+            self._write_all(group)
+        except BaseException:  # somebody interrupted this thread, and means no other
+            with self._lock:
+                self._waiting = [turn for turn in group if turn is not own] + self._waiting
+            group = [own]
+            raise
+        finally:
+            with self._lock:
+                self._pass_on()
+            for turn in group:
+                turn.is_done = True
+                turn.ready.release()
+
+    def _pass_on(self) -> None:
+        """Let somebody else lead, if anybody waits."""
+        self._is_led = bool(self._waiting)
+        if self._waiting:
+            self._waiting[0].leads = True
+            self._waiting[0].ready.release()
+
+    def _leave(self, turn: _Turn) -> None:
+        with self._lock:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+                if turn.leads:
+                    self._pass_on()
+
+    def _write_all(self, group: list[_Turn]) -> None:
+        """Write several batches in one transaction; where that fails, each in one of its own."""
+        try:
+            self._write(group)
+        except Exception as error:  # noqa: BLE001 - raised in the threads that it concerns
+            if len(group) > 1 and not isinstance(error, StoreLocked):
+                for turn in group:
+                    turn.error = None
+                    self._write_all([turn])
+            else:
+                for turn in group:
+                    turn.error = error
+
+    def _write(self, group: list[_Turn]) -> None:
+        """Write what is new in these batches; say of each what is wrong with it."""
+        read: list[tuple[int, Packed]] = []
+        with self._database.writing() as connection:
+            self._opened.look(connection)
+            new: dict[str, Thing] = {}
+            for turn in group:
+                try:
+                    new |= self._new(connection, turn.contents, new)
+                except StoreError as error:
+                    turn.error = error
+            numbers: dict[str, int] = {}
+            for number, pack in packs.add(connection, new.values()):
+                numbers |= dict.fromkeys(pack.things, number)
+                read.append((number, pack))
+            enter(connection, numbers)
+            for turn in group:
+                if turn.error is None:
+                    self._enter(connection, turn.contents, numbers)
+            if numbers:
+                self._mark(connection, max(numbers.values()))
+        for number, pack in read:
+            self._opened.keep(connection, (number, number + 1), pack.things)
+
+    def _enter(
+        self, connection: Connection, contents: Contents, numbers: Mapping[str, int]
+    ) -> None:
+        """Write the rows of a batch, beside its things."""
+        for commit in contents.commits:
+            if commit.id in numbers:
+                history.add(connection, commit, numbers[commit.id])
+        if contents.derived:
+            derived.enter(connection, contents.derived)
+        loose = contents.things.keys() - numbers.keys()
+        if loose:
+            self._note_again(connection, contents, loose)
+        if self._opened.evicts:
+            rows = [(name,) for name in contents.things]
+            connection.executemany("DELETE FROM evicted WHERE name = ?", rows)
+
+    def _new(
+        self, connection: Connection, contents: Contents, written: Mapping[str, Thing]
+    ) -> dict[str, Thing]:
+        """Return the things that are not there yet. Raises where something needed is missing.
+
+        `written`: what batches before this one write in the same transaction.
+        """
+        needed = {name for thing in contents.things.values() for name in thing.needs}
+        there = self._whole(connection, needed | contents.things.keys()) | written.keys()
+        elsewhere = self._elsewhere(connection, needed - there)
+        new: dict[str, Thing] = {}
+        for name, thing in contents.things.items():
+            if name not in there:
+                for need in thing.needs:
+                    if need not in there and need not in new and need not in elsewhere:
+                        raise ObjectMissing(self._database.path, need, needed_by=name)
+                new[name] = thing
+        for key, ref in contents.derived.items():
+            if ref not in new and not self._whole(connection, [ref]) and ref not in written:
+                raise ObjectMissing(self._database.path, ref, needed_by=key)
+        return new
+
+    def _whole(self, connection: Connection, names: Collection[str]) -> set[str]:
+        """Return those of these names that are there and whole, or were purged."""
+        opened = self._opened
+        there = {name for name in names if name in opened.stand_ins or opened.get(name)}
+        missing = [name for name in names if name not in there]
+        for name, numbers in places(connection, missing).items():
+            with suppress(ObjectDamaged):  # written again, it is whole again
+                if opened.find(connection, name, numbers):
+                    there.add(name)
+        return there
+
+    def _elsewhere(self, connection: Connection, names: Collection[str]) -> set[str]:
+        """Return those of these names that a backing store has: one can name what is there."""
+        found: set[str] = set()
+        for some in slices(names if self._opened.evicts else ()):
+            marks = ",".join("?" * len(some))
+            query = f"SELECT name FROM evicted WHERE name IN ({marks})"  # noqa: S608 - marks
+            found.update(name for (name,) in connection.execute(query, some))
+        return found
+
+    def _note_again(
+        self, connection: Connection, contents: Contents, loose: Collection[str]
+    ) -> None:
+        """Note what was written again and nothing else of the batch needs: it is young again."""
+        needed = {name for thing in contents.things.values() for name in thing.needs}
+        again = [name for name in loose if name not in needed]
+        (marked,) = connection.execute("SELECT max(pack) FROM mark").fetchone()
+        number = packs.last_number(connection)
+        for name, numbers in places(connection, again).items():
+            if max(numbers) <= (marked or 0) and contents.things[name].kind is not Kind.COMMIT:
+                query = "INSERT OR REPLACE INTO again (name, pack) VALUES (?, ?)"
+                connection.execute(query, [name, number])
+
+    def _mark(self, connection: Connection, number: int) -> None:
+        """Note from time to time how far the numbers are, and what was read lately."""
+        now_us = self._clock()
+        if self._marked_us is None:
+            (self._marked_us,) = connection.execute("SELECT max(time_us) FROM mark").fetchone()
+        if self._marked_us is None or now_us - self._marked_us >= MARK_US:
+            mark(connection, now_us, number)
+            rows = [(first, now_us) for first in self._opened.used()]
+            query = "INSERT OR REPLACE INTO used (pack, time_us) VALUES (?, ?)"
+            connection.executemany(query, rows)
+            self._marked_us = now_us
+
+
+def mark(connection: Connection, now_us: int, number: int) -> None:
+    """Note that all numbers up to this one were given before now."""
+    query = "INSERT OR REPLACE INTO mark (time_us, pack) VALUES (?, ?)"
+    connection.execute(query, [now_us, number])
