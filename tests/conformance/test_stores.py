@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from harken.store.sqlite import SqliteStore
 from harken.testing.store import StoreSuite
+from harken.testing.store_lifecycle import LifecycleSuite
 
 pytestmark = pytest.mark.req("S2-02", "S2-03", "S2-04", "S2-06", "S2-08", "S2-11", "S2-18")
 
@@ -21,7 +22,9 @@ class TestMemoryStore(StoreSuite):
         return MemoryStore()
 
 
-class TestSqliteStore(StoreSuite):
+class _InFiles:
+    """Makes stores in files of a test's folder, and closes them."""
+
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path) -> Iterator[None]:
         self._paths = (tmp_path / f"{n}.db" for n in count())
@@ -40,3 +43,18 @@ class TestSqliteStore(StoreSuite):
     def _open(self, path: Path) -> SqliteStore:
         self._opened.append(SqliteStore(path))
         return self._opened[-1]
+
+
+class TestSqliteStore(_InFiles, StoreSuite):
+    """One file, as one person has it."""
+
+
+class TestMemoryLifecycle(LifecycleSuite):
+    def store(self) -> Store:
+        return MemoryStore()
+
+
+class TestSqliteLifecycle(_InFiles, LifecycleSuite):
+    def files(self, store: Store) -> Sequence[Path]:
+        assert isinstance(store, SqliteStore)
+        return list(store.path.parent.iterdir())

@@ -21,6 +21,16 @@ Name: TypeAlias = str
 """The full name of anything: of an object, an artifact or a commit."""
 
 
+class Tombstone(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What stands where something was purged."""
+
+    when: str
+    by: str
+    why: str
+    stand_in: Name = ""
+    """What is read in its place: the same thing without what had to go."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """What is written at once: all of it, or nothing."""
@@ -38,6 +48,10 @@ class Batch:
     It is no reason to keep an artifact."""
     commits: Sequence[tuple[Commit, Notes]] = ()
     """A parent stands before its children. One that is there already keeps its notes."""
+    tombstones: Mapping[Name, Tombstone] = field(default_factory=dict)
+    """What was purged elsewhere, so that what names it can be brought here. The stand-in is in the
+    batch, or there; that of a commit is among `commits`, and is entered under the old name. What is
+    there stays as it is: nobody purges by writing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +93,6 @@ class Keeping(msgspec.Struct, frozen=True, omit_defaults=True):
     then `collect` takes it, a commit also (unless one that stays is built on it)."""
     until: str | None = None
     """RFC 3339, for `ephemeral` only."""
-
-
-class Tombstone(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands where something was purged."""
-
-    when: str
-    by: str
-    why: str
-    stand_in: Name = ""
-    """What is read in its place: the same thing without what had to go."""
 
 
 @dataclass(frozen=True, slots=True)

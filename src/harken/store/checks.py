@@ -46,7 +46,8 @@ def _by_reading(store: Store) -> Iterator[Finding]:
 
 def _commit_problem(store: Store, name: CommitId) -> str:
     found: Stored | None = store.commits([name]).get(name)
-    if found is None or found.commit.id != name:
+    stone = store.tombstones().get(name)
+    if found is None or found.commit.id != (name if stone is None else stone.stand_in):
         return "the commit is not what its name says"
     parent = found.commit.parent
     if parent is not None and not store.commits([parent]):

@@ -17,7 +17,7 @@ from harken.core import codec, commits
 from harken.core.clock import microseconds, rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId, Hash, Notes
 from harken.errors import ObjectDamaged
-from harken.store.base import Batch, Kind, Thing
+from harken.store.base import Batch, Kind, Thing, Tombstone
 
 BATCH = "the batch"
 LARGEST_BODY = 256 * 1024 * 1024
@@ -77,6 +77,7 @@ class Contents:
     files: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
     """Those of `things` that are files, by their pieces: not checked yet."""
     derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
+    tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
 
 
 def name_of(kind: Kind, body: bytes) -> str:
@@ -93,7 +94,7 @@ def contents_of(batch: Batch) -> Contents:
     ValueError for a commit or notes with a member that is none.
     """
     loose = {thing.name: thing for thing in _things(batch)}
-    found = Contents(derived=dict(batch.derived))
+    found = Contents(derived=dict(batch.derived), tombstones=dict(batch.tombstones))
     found.files = {name: tuple(refs) for name, refs in batch.files.items() if name not in batch.raw}
     for commit, notes in batch.commits:
         thing = _commit(commit, notes)

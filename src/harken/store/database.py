@@ -39,7 +39,7 @@ class Database:
     """The connections of one process to one file."""
 
     def __init__(self, path: Path, patience_s: float, now_us: int) -> None:
-        self.path, self._patience_s = path, patience_s
+        self.path, self.patience_s = path, patience_s
         self._local = threading.local()
         self._open: list[tuple[threading.Thread, Connection]] = []
         self._opening = threading.Lock()
@@ -112,7 +112,7 @@ class Database:
     def _connect(self) -> Connection:
         connection = sqlite3.connect(
             self.path,
-            timeout=self._patience_s,
+            timeout=self.patience_s,
             isolation_level=None,
             check_same_thread=False,
             factory=Connection,
@@ -145,7 +145,7 @@ class Database:
 
     def _make(self, now_us: int) -> None:
         connection = self.connection()
-        end = time.monotonic() + self._patience_s
+        end = time.monotonic() + self.patience_s
         while True:  # another process may be making the same store; SQLite does not wait here
             try:
                 connection.execute("PRAGMA journal_mode=WAL")

@@ -34,6 +34,24 @@ def find(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Artif
     return {key: ref for key, ref in found.items() if ref in there}
 
 
+def artifacts(connection: sqlite3.Connection) -> dict[str, ArtifactRef]:
+    """Return all keys that are whole, and what was derived under them."""
+    found: dict[str, ArtifactRef] = {}
+    for key, data in connection.execute("SELECT key, artifact FROM derived").fetchall():
+        text = key.decode("utf-8", "surrogatepass")
+        if is_sealed(text, data):
+            found[text] = ArtifactRef(f"art-{unsealed(text, data).hex()}")
+    return found
+
+
+def forget_lost(connection: sqlite3.Connection) -> None:
+    """Forget the keys whose artifacts are not there any more."""
+    found = artifacts(connection)
+    there = places(connection, found.values())
+    lost = [(_bytes(key),) for key, ref in found.items() if ref not in there]
+    connection.executemany("DELETE FROM derived WHERE key = ?", lost)
+
+
 def damaged(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield the keys whose rows are damaged."""
     for key, data in connection.execute("SELECT key, artifact FROM derived").fetchall():

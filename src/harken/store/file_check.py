@@ -110,8 +110,9 @@ def _of_tombs(connection: sqlite3.Connection, tables: _Tables) -> Iterator[Findi
         except ValueError as error:
             yield Finding(name, f"its tombstone: {error}")
         else:
-            tables.needed[stand_in] = name
-            tables.stand_ins[stand_in] = name
+            if stand_in:  # else it is a commit that was collected
+                tables.needed[stand_in] = name
+                tables.stand_ins[stand_in] = name
 
 
 def _of_pack(row: packs.Row, tables: _Tables) -> Iterator[Finding]:

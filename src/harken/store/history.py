@@ -106,7 +106,7 @@ def add(connection: sqlite3.Connection, new: NewCommit, number: int) -> None:
         connection.execute(query, [number, name, known.id])
         return
     parent = None if new.commit.parent is None else row_of(connection, new.commit.parent)
-    who = _principal(connection, new.commit.principal)
+    who = principal(connection, new.commit.principal)
     added = connection.execute(
         "INSERT INTO history (name, pack, parent, principal, time_us, notes)"
         " VALUES (?, ?, ?, ?, ?, ?)",
@@ -138,7 +138,8 @@ def in_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _principal(connection: sqlite3.Connection, name: str) -> int:
+def principal(connection: sqlite3.Connection, name: str) -> int:
+    """Return the number of a principal, which is given one if it has none."""
     query = "SELECT id FROM principal WHERE name = ?"
     row = connection.execute(query, [in_bytes(name)]).fetchone()
     if row is not None:

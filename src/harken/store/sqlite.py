@@ -8,7 +8,7 @@ Source: docs/formats/store.md; docs/design/004-context-store.md has the measurem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,16 +16,30 @@ from harken.core import commits as values
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.errors import ObjectDamaged, ObjectMissing, UnknownName
-from harken.store import derived, files, history, packs
-from harken.store.base import Batch, Kind, Stats, Stored, Thing
+from harken.store import derived, files, history, kept, packs, replacement, tombs
+from harken.store.base import (
+    Batch,
+    Collected,
+    Keeping,
+    Kind,
+    Name,
+    Stats,
+    Stored,
+    Thing,
+    Tombstone,
+)
 from harken.store.contents import Contents, contents_of, file_from, needs_of
 from harken.store.database import Connection, Database
+from harken.store.graph import Progress
 from harken.store.history import Row
 from harken.store.index import artifacts, places, slices
+from harken.store.keeping import check_keeping
 from harken.store.opened import Opened
 from harken.store.pack import Body, Damaged, unpacked
 from harken.store.seal import is_sealed
+from harken.store.shrink import write_anew
 from harken.store.stats import stats
+from harken.store.sweep import Sweep
 from harken.store.writer import Writer
 
 
@@ -42,6 +56,7 @@ class SqliteStore:
     ) -> None:
         self.path = Path(path)
         self._database = Database(self.path, patience_s, clock())
+        self._clock = clock
         self._opened = Opened(self.path)
         self._writer = Writer(self._database, self._opened, clock)
 
@@ -49,7 +64,11 @@ class SqliteStore:
         contents = contents_of(batch)
         if contents.files:
             self._check_files(contents)
-        self._writer.write(contents)
+        if contents.tombstones:
+            with self.removing() as connection:
+                self._writer.bring(connection, contents)
+        else:
+            self._writer.write(contents)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         found = self._found(names, Kind.PART, Kind.MESSAGE)
@@ -145,6 +164,56 @@ class SqliteStore:
                 found.setdefault(text, []).extend(self._names(connection, [row]))
         return found
 
+    def keep(self, names: Mapping[CommitId | ArtifactRef, Keeping | None]) -> None:
+        for keeping in names.values():
+            if keeping is not None:
+                check_keeping(keeping)
+        with self._database.writing() as connection:
+            self._opened.look(connection)
+            for name in names:
+                self._check_can_be_kept(connection, name)
+            kept.enter(connection, names)
+
+    def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
+        with self._reading() as connection:
+            return {ArtifactRef(name): one for name, one in kept.kept(connection).items()}
+
+    def collect(
+        self,
+        roots: Collection[Name],
+        *,
+        now: str,
+        grace_s: float = 3600,
+        dry_run: bool = False,
+        on_progress: Progress | None = None,
+    ) -> Collected:
+        now_us = microseconds(now)
+        sweep = Sweep(
+            store=self,
+            roots=roots,
+            now_us=now_us,
+            before_us=now_us - int(grace_s * 1_000_000),
+            clock=self._clock,
+            on_progress=on_progress,
+        )
+        return sweep.plan() if dry_run else sweep.run()
+
+    def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
+        """As `Store.purge`. Copies that were kept when the file was migrated are deleted.
+
+        Raises StoreLocked where others read or write for too long; then the things are replaced,
+        but their bytes may still be in the file: purge again, whatever it is.
+        """
+        with self.removing() as connection:
+            replacement.replace(str(self.path), connection, stand_ins, tombstone, self._thing)
+        for copy in replacement.copies_of(self.path):
+            copy.unlink()
+        self.write_anew(self._database.patience_s)
+
+    def tombstones(self) -> dict[Name, Tombstone]:
+        with self._reading() as connection:
+            return tombs.tombstones(connection)
+
     def things(self) -> Iterator[Thing]:
         with self._reading() as connection:
             row = packs.row_of(connection, 0)
@@ -183,6 +252,10 @@ class SqliteStore:
         with self._reading():
             pass
 
+    def write_anew(self, patience_s: float) -> None:
+        """Give back what is free in the file. Raises StoreLocked where others use it for longer."""
+        write_anew(self._database, patience_s)
+
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         with self._database.reading() as connection:
@@ -202,6 +275,22 @@ class SqliteStore:
                     found[name] = self._opened.find(connection, name, reversed(numbers))
         bodies = ((name, found[other]) for name, other in asked.items())
         return {name: body for name, body in bodies if body and body[0] in kinds}
+
+    def _thing(self, name: Name) -> Thing | None:
+        """Return what is read under a name; None: nothing is."""
+        with self._reading() as connection:
+            own = self._opened.stand_ins.get(name, name)
+            numbers = places(connection, [own, name])
+            found = self._opened.find(
+                connection, own, [*numbers.get(own, ()), *numbers.get(name, ())]
+            )
+        return None if found is None else Thing(found[0], own, found[1], needs_of(*found))
+
+    def _check_can_be_kept(self, connection: Connection, name: Name) -> None:
+        if name.startswith("ctx-"):
+            self._known(connection, CommitId(name))
+        elif not name.startswith("art-") or self._thing(name) is None:
+            raise UnknownName("commit or artifact", name, self.named("", 3))
 
     def _joined(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Iterator[bytes]:
         for piece in pieces:
@@ -266,7 +355,8 @@ class SqliteStore:
         return found
 
     def _artifacts(self, connection: Connection, digits: str, limit: int) -> list[ArtifactRef]:
-        found: set[str] = set()
+        beginning, stand_ins = f"art-{digits}", self._opened.stand_ins.items()
+        found = {name for name, other in stand_ins if other and name.startswith(beginning)}
         last = b""
         for key, number in artifacts(connection, digits):
             if len(found) >= limit and key != last:

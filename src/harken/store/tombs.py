@@ -18,6 +18,14 @@ def bury(connection: sqlite3.Connection, name: Name, tombstone: Tombstone) -> No
     connection.execute(query, [name, record])
 
 
+def leave_nothing(connection: sqlite3.Connection, name: Name) -> None:
+    """Let nothing be read in the place of a purged commit: it was collected."""
+    row = connection.execute("SELECT record FROM tombstone WHERE name = ?", [name]).fetchone()
+    if row is not None:
+        tombstone = tombstone_from(name, row[0])
+        bury(connection, name, msgspec.structs.replace(tombstone, stand_in=""))
+
+
 def tombstones(connection: sqlite3.Connection) -> dict[Name, Tombstone]:
     """Return all tombstones. Raises ValueError where one is damaged."""
     rows = connection.execute("SELECT name, record FROM tombstone ORDER BY name")

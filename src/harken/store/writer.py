@@ -7,6 +7,7 @@ batch that is refused fails alone.
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -14,13 +15,14 @@ from dataclasses import dataclass, field
 
 from harken.core.clock import Clock
 from harken.errors import ObjectDamaged, ObjectMissing, StoreError, StoreLocked
-from harken.store import derived, history, packs
+from harken.store import derived, history, packs, tombs
 from harken.store.base import Kind, Thing
 from harken.store.contents import Contents
 from harken.store.database import Connection, Database
 from harken.store.index import enter, places, slices
 from harken.store.opened import Opened
 from harken.store.pack import Packed
+from harken.store.stand_in import bring
 
 MARK_US = 600 * 1_000_000
 """How often it is noted how far the numbers of packs are: so that one knows how old things are."""
@@ -113,32 +115,57 @@ class Writer:
 
     def _write(self, group: list[_Turn]) -> None:
         """Write what is new in these batches; say of each what is wrong with it."""
-        read: list[tuple[int, Packed]] = []
         with self._database.writing() as connection:
             self._opened.look(connection)
-            new: dict[str, Thing] = {}
-            for turn in group:
-                try:
-                    new |= self._new(connection, turn.contents, new)
-                except StoreError as error:
-                    turn.error = error
-            numbers: dict[str, int] = {}
-            for number, pack in packs.add(connection, new.values()):
-                numbers |= dict.fromkeys(pack.things, number)
-                read.append((number, pack))
-            enter(connection, numbers)
-            for turn in group:
-                if turn.error is None:
-                    self._enter(connection, turn.contents, numbers)
-            if numbers:
-                self._mark(connection, max(numbers.values()))
+            read = self._write_in(connection, group)
         for number, pack in read:
             self._opened.keep(connection, (number, number + 1), pack.things)
+
+    def bring(self, connection: Connection, contents: Contents) -> None:
+        """Write a batch with tombstones, in a transaction that raises the generation."""
+
+        def there(name: str) -> bool:
+            return bool(self._whole(connection, [name]) or self._elsewhere(connection, [name]))
+
+        bring(str(self._database.path), contents, there)
+        for name, stone in contents.tombstones.items():
+            tombs.bury(connection, name, stone)
+        before, turn = self._opened.stand_ins, _Turn(contents)
+        stand_ins = {name: stone.stand_in for name, stone in contents.tombstones.items()}
+        self._opened.stand_ins = {**before, **stand_ins}
+        try:
+            self._write_in(connection, [turn])
+            if turn.error is not None:
+                raise turn.error
+        except BaseException:
+            self._opened.stand_ins = before
+            raise
+
+    def _write_in(self, connection: Connection, group: list[_Turn]) -> list[tuple[int, Packed]]:
+        """Write batches in the transaction that is open; return the packs and their numbers."""
+        new: dict[str, Thing] = {}
+        for turn in group:
+            try:
+                new |= self._new(connection, turn.contents, new)
+            except StoreError as error:
+                turn.error = error
+        read = list(packs.add(connection, new.values()))
+        numbers = {name: number for number, pack in read for name in pack.things}
+        enter(connection, numbers)
+        for turn in group:
+            if turn.error is None:
+                self._enter(connection, turn.contents, numbers)
+        if numbers:
+            self._mark(connection, max(numbers.values()))
+        return read
 
     def _enter(
         self, connection: Connection, contents: Contents, numbers: Mapping[str, int]
     ) -> None:
         """Write the rows of a batch, beside its things."""
+        for name, stone in contents.tombstones.items():
+            if stone.stand_in in numbers:
+                numbers = {**numbers, name: numbers[stone.stand_in]}
         for commit in contents.commits:
             if commit.id in numbers:
                 history.add(connection, commit, numbers[commit.id])
@@ -163,6 +190,8 @@ class Writer:
         elsewhere = self._elsewhere(connection, needed - there)
         new: dict[str, Thing] = {}
         for name, thing in contents.things.items():
+            if name in self._opened.stand_ins and name not in there:
+                raise ObjectMissing(self._database.path, name)  # it was purged, and then collected
             if name not in there:
                 for need in thing.needs:
                     if need not in there and need not in new and need not in elsewhere:
@@ -176,7 +205,7 @@ class Writer:
     def _whole(self, connection: Connection, names: Collection[str]) -> set[str]:
         """Return those of these names that are there and whole, or were purged."""
         opened = self._opened
-        there = {name for name in names if name in opened.stand_ins or opened.get(name)}
+        there = {name for name in names if opened.stand_ins.get(name) or opened.get(name)}
         missing = [name for name in names if name not in there]
         for name, numbers in places(connection, missing).items():
             with suppress(ObjectDamaged):  # written again, it is whole again
@@ -219,7 +248,7 @@ class Writer:
             self._marked_us = now_us
 
 
-def mark(connection: Connection, now_us: int, number: int) -> None:
+def mark(connection: sqlite3.Connection, now_us: int, number: int) -> None:
     """Note that all numbers up to this one were given before now."""
     query = "INSERT OR REPLACE INTO mark (time_us, pack) VALUES (?, ?)"
     connection.execute(query, [now_us, number])

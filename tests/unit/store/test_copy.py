@@ -1,0 +1,215 @@
+"""Copies of commits: all of what is missing, nothing of what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harken.context.checkpoint import Draft, checkpoint
+from harken.context.materialize import materialize
+from harken.core.commits import ArtifactRef, CommitId, Hash, Notes, raw_ref, sequence_of
+from harken.core.messages import Message
+from harken.errors import ObjectMissing, StoreWriteError, UnknownName
+from harken.store.base import Batch, Store
+from harken.store.checks import fsck
+from harken.store.copy import copy_commits, missing_commits
+from harken.store.memory import MemoryStore
+from harken.store.sqlite import SqliteStore
+from harken.testing.store import batch_of, commit_in
+
+NOON = "2026-01-31T12:00:00.000000Z"
+
+
+class Sized(MemoryStore):
+    """Keeps how large each batch was; the one at `fails_at` is refused."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        super().__init__()
+        self.batches: list[Batch] = []
+        self.fails_at = fails_at
+
+    def write(self, batch: Batch) -> None:
+        if len(self.batches) == self.fails_at:
+            raise StoreWriteError("here", reason="the disk is full")
+        self.batches.append(batch)
+        super().write(batch)
+
+    @property
+    def sent(self) -> set[str]:
+        return {
+            name
+            for batch in self.batches
+            for some in (batch.objects, batch.deltas, batch.raw, batch.sequences)
+            for name in some
+        }
+
+
+def grow(store: Store, parent: CommitId | None, steps: int, name: str = "") -> list[CommitId]:
+    made: list[CommitId] = []
+    for at in range(steps):
+        before = made[-1] if made else parent
+        batch = batch_of(f"{name} {at}", "the same for all", parent=before, second=at)
+        store.write(batch)
+        made.append(commit_in(batch))
+    return made
+
+
+def same(source: Store, target: Store, tip: CommitId) -> None:
+    assert target.chain(tip) == source.chain(tip)
+    assert materialize(target, tip, "root").messages == materialize(source, tip, "root").messages
+    assert fsck(target) == []
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "target.db")
+    yield store
+    store.close()
+
+
+def test_all_before_a_commit_comes_with_it_and_nothing_else(target: Store) -> None:
+    source = MemoryStore()
+    trunk = grow(source, None, 40)
+    branch = grow(source, trunk[9], 3, "branch")
+    other = grow(source, trunk[30], 3, "other")
+    source.annotate(trunk[3], Notes(summary="third", labels=("good",)))
+    copied = copy_commits(source, target, [branch[-1]])
+    assert copied.commits == 13
+    same(source, target, branch[-1])
+    assert target.labelled() == {"good": [trunk[3]]}
+    assert target.commits([trunk[10], other[0]]) == {}
+
+
+def test_a_second_copy_writes_nothing() -> None:
+    source, target = MemoryStore(), Sized()
+    tips = [grow(source, None, 5)[-1], grow(source, None, 5, "b")[-1]]
+    copy_commits(source, target, tips)
+    assert len(target.batches) == 1
+    assert copy_commits(source, target, tips).things == 0
+    assert len(target.batches) == 1
+
+
+def test_only_what_is_new_is_sent() -> None:
+    source, target = MemoryStore(), Sized()
+    trunk = grow(source, None, 5)
+    copy_commits(source, target, [trunk[-1]])
+    target.batches.clear()
+    [message] = [Message("user", "new")]
+    whole = [*materialize(source, trunk[-1]).messages, message]
+    tip = checkpoint(
+        source, Draft(parent=trunk[-1], type="snapshot", messages=whole, created_at=NOON)
+    )
+    assert copy_commits(source, target, [tip]).things == 3  # a part, a message, the delta
+    same(source, target, tip)
+
+
+def test_what_stays_where_it_is_keeps_its_notes() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    [root] = grow(source, None, 1)
+    copy_commits(source, target, [root])
+    target.annotate(root, Notes(summary="mine"))
+    source.annotate(root, Notes(summary="theirs"))
+    tips = grow(source, root, 1, "next")
+    copy_commits(source, target, tips)
+    assert [one.notes.summary for one in target.chain(tips[0])] == ["", "mine"]
+
+
+def test_large_things_travel_in_batches_of_bounded_size() -> None:
+    source, target = MemoryStore(), Sized()
+    messages = [Message("user", f"{n}" * 10_000) for n in range(10, 99)]
+    tip = checkpoint(source, Draft(messages=messages, created_at=NOON))
+    copied = copy_commits(source, target, [tip], at_once_bytes=100_000)
+    assert len(target.batches) >= 10
+    assert max(sum(map(len, batch.objects.values())) for batch in target.batches) <= 130_000
+    assert copied.size_bytes > 89 * 20_000
+    same(source, target, tip)
+
+
+@pytest.mark.parametrize("fails_at", range(6))
+def test_a_copy_that_is_cut_off_leaves_a_whole_store_and_goes_on(fails_at: int) -> None:
+    source, target = MemoryStore(), Sized(fails_at)
+    tip = grow(source, None, 100)[-1]
+    with pytest.raises(StoreWriteError):
+        copy_commits(source, target, [tip], at_once_bytes=4_000)
+    assert fsck(target) == []
+    before = len(target.named("ctx-", 1000))
+    target.fails_at = None
+    assert copy_commits(source, target, [tip]).commits == 100 - before
+    same(source, target, tip)
+
+
+def test_artifacts_of_every_kind_are_copied(target: Store) -> None:
+    source = MemoryStore()
+    tips: list[CommitId] = []
+    grown = [source.commits([one])[one].commit.artifact for one in grow(source, None, 3)]
+    sequence, _ = sequence_of(grown)
+    again, _ = sequence_of([sequence, grown[0]])
+    raw = {raw_ref(data): data for data in (b"", b"\0\xff" * 100)}
+    source.write(Batch(raw=raw, sequences={sequence: grown, again: [sequence, grown[0]]}))
+    for ref in (*raw, sequence, again):
+        draft = Draft(artifact=ref, format="x", message_count=1, token_count=0, created_at=NOON)
+        tips.append(checkpoint(source, draft))
+    for _ in range(2):
+        copy_commits(source, target, tips)
+    assert {ref: target.raw(ref) for ref in raw} == raw
+    assert target.sequences([again]) == {again: [sequence, grown[0]]}
+    assert fsck(target) == []
+
+
+def test_a_long_history_is_asked_for_in_few_steps() -> None:
+    asked: list[str] = []
+
+    class Counted(MemoryStore):
+        def __getattribute__(self, name: str) -> object:
+            if not name.startswith("_"):
+                asked.append(name)
+            return super().__getattribute__(name)
+
+    source, target = MemoryStore(), Counted()
+    trunk = grow(source, None, 3000)
+    assert len(missing_commits(source, target, [trunk[-1]])) == 3000
+    assert len(asked) < 15
+    copy_commits(source, target, [trunk[-2]])
+    asked.clear()
+    assert missing_commits(source, target, [trunk[-1], trunk[5]]) == [trunk[-1]]
+    assert asked == ["commits", "commits"]
+
+
+def test_how_far_it_is_can_be_told() -> None:
+    source, told = MemoryStore(), list[tuple[int, int]]()
+    tip = grow(source, None, 150)[-1]
+    copy_commits(source, MemoryStore(), [tip], on_progress=lambda *at: told.append(at))
+    assert told == [(64, 150), (128, 150), (150, 150)]
+
+
+class Lossy(MemoryStore):
+    """Has lost something."""
+
+    lost: str = ""
+
+    def objects(self, names: object) -> dict[Hash, bytes]:
+        found = super().objects(names)  # type: ignore[arg-type]
+        return {name: body for name, body in found.items() if name != self.lost}
+
+    def raw(self, name: ArtifactRef) -> bytes:
+        if name == self.lost:
+            raise ObjectMissing("here", name)
+        return super().raw(name)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_the_source_has_lost_is_named(which: int) -> None:
+    source, target = Lossy(), MemoryStore()
+    batch = batch_of("Hi")
+    source.write(batch)
+    source.lost = list(batch.objects)[which]
+    with pytest.raises(ObjectMissing, match=source.lost):
+        copy_commits(source, target, [commit_in(batch)])
+    assert target.named("") == []
+
+
+def test_a_tip_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UnknownName):
+        copy_commits(MemoryStore(), MemoryStore(), [CommitId("ctx-" + "0" * 64)])
