@@ -45,7 +45,7 @@ def live(path: Path, steps: int) -> None:
             labels=(f"label {step % 5}",) if step % 4 == 0 else (),
         )
         made.append(
-            compact(store, draft, said[0].content or "")
+            compact(store, draft, f"summary {step}")
             if step % 20 == 19
             else checkpoint(store, draft)
         )

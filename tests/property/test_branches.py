@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
-from typing import get_args
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 import pytest
@@ -18,10 +19,12 @@ from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.compaction import compact, snapshot
 from harken.context.history import diff, history, resolve, show, update_metadata
 from harken.context.materialize import Cache, materialize
+from harken.context.purge import Purge, find_secret, purge_text
 from harken.core.commits import CommitId, CommitType, Notes
 from harken.core.messages import Message, text_of
+from harken.core.replace import PURGED, Secret
 from harken.errors import UnknownName
-from harken.store.base import Store
+from harken.store.base import Keeping, Store
 from harken.store.checks import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite import SqliteStore
@@ -29,12 +32,14 @@ from tests.property.branch_model import Said, Seen, begun, common, grown, stood_
 
 BRANCHES = 6
 """How many there are at once at most."""
-TEXTS = ["", "a", "b", "the same everywhere", "\ud800 alone", "é" * 300]
+SECRETS = ["secret 1234", "token 5678"]
+TEXTS = ["", "a", "b", "the same everywhere", "\ud800 alone", "é" * 300, *SECRETS]
 SAID = st.lists(
     st.tuples(st.sampled_from(["user", "assistant"]), st.sampled_from(TEXTS)), max_size=3
 )
 SECONDS = st.integers(0, 5)
 PRINCIPALS = st.sampled_from(["ann", "bo"])
+Policy: TypeAlias = Literal["pin", "ephemeral"]
 ANY = st.integers(0, 99)
 """Which of those that there are."""
 
@@ -45,6 +50,11 @@ def messages(said: Iterable[Said]) -> list[Message]:
 
 def read(found: Iterable[Message]) -> list[Said]:
     return [(message.role, text_of(message.content)) for message in found]
+
+
+def long_ago() -> int:
+    """Return when everything was written: nothing is too young to be collected."""
+    return 0
 
 
 def time(second: int) -> str:
@@ -63,10 +73,12 @@ class Branches(RuleBasedStateMachine):
         """Every commit, in the order of writing."""
         self.notes: dict[CommitId, Notes] = {}
         self.tips: list[CommitId] = []
+        self.kept: dict[CommitId, Keeping] = {}
+        self.purged: set[str] = set()
 
     def opened(self) -> list[Store]:
         """Return two handles of one store."""
-        store = MemoryStore()
+        store = MemoryStore(clock=long_ago)
         return [store, store]
 
     @property
@@ -79,6 +91,10 @@ class Branches(RuleBasedStateMachine):
 
     def tip(self, branch: int) -> CommitId:
         return self.tips[branch % len(self.tips)]
+
+    def clean(self, said: list[Said]) -> list[Said]:
+        """What is read where this was written."""
+        return [(role, PURGED if text in self.purged else text) for role, text in said]
 
     def known(self, ctx: CommitId, seen: Seen, branch: int | None = None) -> None:
         """Note a commit that was made; it is the new end of a branch, or a branch of its own."""
@@ -133,7 +149,7 @@ class Branches(RuleBasedStateMachine):
             between = history(self.store, ctx, 2)[1].id
             before = grown(before, between, said)
             self.known(between, before)
-        system = [one for one in before.default[:1] if one[0] == "system"]
+        system = list(takewhile(lambda one: one[0] == "system", before.default))
         self.known(ctx, stood_for(before, ctx, [*system, ("user", text)]))
 
     @rule(at=ANY)
@@ -159,8 +175,8 @@ class Branches(RuleBasedStateMachine):
         one, two = self.seen[self.pick(at)], self.seen[self.pick(other)]
         found = diff(self.store, one.path[0], two.path[0])
         assert found.ancestor == common(one, two)
-        assert read(found.ours) == one.after(found.ancestor)
-        assert read(found.theirs) == two.after(found.ancestor)
+        assert read(found.ours) == self.clean(one.after(found.ancestor))
+        assert read(found.theirs) == self.clean(two.after(found.ancestor))
 
     @rule(at=ANY, stop=ANY)
     def stop_at(self, at: int, stop: int) -> None:
@@ -170,7 +186,9 @@ class Branches(RuleBasedStateMachine):
             with pytest.raises(UnknownName):
                 materialize(self.store, seen.path[0], until)
         else:
-            assert read(materialize(self.store, seen.path[0], until).messages) == expected
+            assert read(materialize(self.store, seen.path[0], until).messages) == self.clean(
+                expected
+            )
 
     @rule(who=PRINCIPALS, second=SECONDS)
     def resolve(self, who: str, second: int) -> None:
@@ -184,6 +202,48 @@ class Branches(RuleBasedStateMachine):
         expected = list(self.seen)[max(until)[1]] if until else None
         assert resolve(self.store, who, time(second)) == expected
 
+    @rule(at=ANY, policy=st.sampled_from(["pin", "ephemeral", None]), second=SECONDS)
+    def keep(self, at: int, policy: Policy | None, second: int) -> None:
+        ctx = self.pick(at)
+        until = time(second) if policy == "ephemeral" else None
+        keeping = None if policy is None else Keeping(policy, until)
+        self.store.keep({ctx: keeping})
+        self.kept.pop(ctx, None)
+        if keeping is not None:
+            self.kept[ctx] = keeping
+
+    @rule(second=SECONDS, roots=st.lists(ANY, max_size=2), dry_run=st.booleans())
+    def collect(self, second: int, roots: list[int], dry_run: bool) -> None:
+        """What has expired goes, unless it has a label, is a root, or something stays on it."""
+        stay = {ctx for ctx in self.seen if not self.has_expired(ctx, time(second))}
+        stay |= {*map(self.pick, roots), next(iter(self.seen))}
+        needed = {before for ctx in stay for before in self.seen[ctx].path}
+        gone = self.seen.keys() - needed
+        taken = self.store.collect([*stay], now=time(second), grace_s=0, dry_run=dry_run)
+        assert set(taken.commits) == gone
+        if not dry_run:
+            for ctx in gone:
+                for known in (self.seen, self.notes, self.kept):
+                    known.pop(ctx, None)
+            self.tips = [tip for tip in self.tips if tip in self.seen] or [self.pick(0)]
+            assert self.store.named("ctx-", 999) == sorted(self.seen)
+
+    def has_expired(self, ctx: CommitId, now: str) -> bool:
+        keeping = self.kept.get(ctx)
+        return bool(
+            keeping and keeping.until and keeping.until <= now and not self.notes[ctx].labels
+        )
+
+    @rule(secret=st.sampled_from(SECRETS))
+    def purge(self, secret: str) -> None:
+        places = purge_text(self.store, [], Purge(secret=Secret(secret), by="ann", why="it leaked"))
+        if any(place.kind == "part" for place in places):
+            self.purged.add(secret)
+        for ctx, notes in self.notes.items():
+            summary = notes.summary.replace(secret, PURGED)
+            self.notes[ctx] = msgspec.structs.replace(notes, summary=summary)
+        assert find_secret(self.store, [], Secret(secret)) == []
+
     @rule(at=ANY)
     def look(self, at: int) -> None:
         """All that is not the conversation is as it was, too."""
@@ -193,16 +253,17 @@ class Branches(RuleBasedStateMachine):
         labelled = {label for notes in self.notes.values() for label in notes.labels}
         assert self.store.labelled().keys() == labelled
         assert self.store.newest(999) == list(self.seen)[::-1]
+        assert self.store.kept() == self.kept
         assert fsck(self.store) == []
 
     @invariant()
     def every_branch_is_what_the_model_says(self) -> None:
         for tip in self.tips:
             seen = self.seen[tip]
-            assert read(materialize(self.handles[0], tip).messages) == seen.default
-            assert read(materialize(self.handles[1], tip, "root").messages) == seen.full
+            assert read(materialize(self.handles[0], tip).messages) == self.clean(seen.default)
+            assert read(materialize(self.handles[1], tip, "root").messages) == self.clean(seen.full)
             again = materialize(self.handles[0], tip, "compaction", self.cache)
-            assert read(again.messages) == seen.default
+            assert read(again.messages) == self.clean(seen.default)
         self.steps += 1
 
     def teardown(self) -> None:
@@ -217,7 +278,7 @@ class BranchesInAFile(Branches):
         if not hasattr(self, "folder"):
             self.folder = tempfile.TemporaryDirectory()
         path = Path(self.folder.name) / "s.db"
-        return [SqliteStore(path), SqliteStore(path)]
+        return [SqliteStore(path, clock=long_ago), SqliteStore(path, clock=long_ago)]
 
     @rule()
     def reopen(self) -> None:
