@@ -1,7 +1,10 @@
 """Checkpoint, compact and repeat a conversation until killed; print each step when it is committed.
 
     python -m tests.crash.context_writer FOLDER
+    python -m tests.crash.context_writer collect FOLDER
     python -m tests.crash.context_writer verify FOLDER LAST
+
+The second leaves things that nobody needs, and collects them, again and again.
 
 It goes on where the last run ended. `wrong` says what is not as it was acknowledged.
 """
@@ -11,14 +14,15 @@ from __future__ import annotations
 import sys
 from itertools import count
 from pathlib import Path
+from random import Random
 
 from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.compaction import compact, snapshot
 from harken.context.materialize import materialize
-from harken.core.commits import CommitId
+from harken.core.commits import CommitId, raw_ref
 from harken.core.messages import Message, text_of
 from harken.errors import HarkenError
-from harken.store.base import Store
+from harken.store.base import Batch, Keeping, Store
 from harken.store.checks import fsck
 from harken.store.sqlite import SqliteStore
 
@@ -63,6 +67,24 @@ def main(folder: Path) -> None:
         print(step, flush=True)
 
 
+def collect(folder: Path) -> None:
+    """Leave what nobody needs, and take it away, until killed."""
+    store = SqliteStore(folder / "s.db")
+    for round_ in count():
+        noise = Random(round_)
+        loose = [noise.randbytes(20_000) for _ in range(5)]
+        store.write(Batch(raw={raw_ref(data): data for data in loose}))
+        draft = Draft(
+            messages=[Message("user", f"for now {noise.random()}")],
+            parent=store.latest(WHO, LATER),
+            created_at="2026-01-01T00:00:00Z",
+        )
+        for_now = checkpoint(store, draft)
+        store.keep({for_now: Keeping("ephemeral", until="2026-01-02T00:00:00Z")})
+        store.collect([], now=LATER, grace_s=0)
+        print(round_, flush=True)
+
+
 def steps_in(store: Store, ctx: CommitId | None) -> int:
     """How many steps a commit stands for."""
     return sum(message.role == "user" for message in materialize(store, ctx, "root").messages)
@@ -101,4 +123,4 @@ def _lost(store: Store, acknowledged: int) -> str | None:
 if __name__ == "__main__":
     if sys.argv[1] == "verify":
         sys.exit(wrong(Path(sys.argv[2]), int(sys.argv[3])) or 0)
-    main(Path(sys.argv[1]))
+    collect(Path(sys.argv[2])) if sys.argv[1] == "collect" else main(Path(sys.argv[1]))

@@ -46,6 +46,36 @@ def test_kill_9_loses_no_step_of_a_conversation_300_times(tmp_path: Path, seed: 
     assert kills(tmp_path, 20, seed) > 0
 
 
+def kills_of_both(folder: Path, runs: int, seed: int) -> int:
+    """Kill a collector and a writer so many times; return the last step that was acknowledged."""
+    dice, acknowledged = Random(seed), -1
+    command = [sys.executable, "-m", "tests.crash.context_writer"]
+    for run in range(runs):
+        with subprocess.Popen([*command, str(folder)], stdout=subprocess.PIPE, cwd=ROOT) as writer:
+            assert writer.stdout is not None
+            said = writer.stdout.readline()
+            after_s, patience = dice.uniform(0, 0.1), dice.choice([0, 1, 2])
+            killed(command[2], "collect", str(folder), after_s=after_s, patience=patience)
+            writer.kill()
+            said += writer.stdout.read()
+        acknowledged = max(acknowledged, int(said.split(b"\n")[:-1][-1]))
+        reason = wrong(folder, acknowledged)
+        assert reason is None, f"run {run}: {reason}"
+    return acknowledged
+
+
+@pytest.mark.req("D-01", "S2-69")
+def test_kill_9_in_a_collection_loses_no_step_that_is_written_meanwhile(tmp_path: Path) -> None:
+    assert kills_of_both(tmp_path, 3, seed=1) > 0
+
+
+@pytest.mark.full
+@pytest.mark.req("D-01", "S2-69")
+@pytest.mark.parametrize("seed", range(10))
+def test_kill_9_in_a_collection_loses_no_step_100_times(tmp_path: Path, seed: int) -> None:
+    assert kills_of_both(tmp_path, 10, seed) > 0
+
+
 @pytest.mark.full
 @pytest.mark.req("D-01", "S2-11")
 @pytest.mark.parametrize("seed", range(8))
