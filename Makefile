@@ -1,7 +1,7 @@
 # Few verbs. `make demo` and `make test` need Python 3.11 or newer, make and git, and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check bench docs req venv lock
+.PHONY: help demo test test-full check bench peers docs req venv lock
 
 # The first Python that is new enough, and how many tests run at once.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -35,6 +35,8 @@ check: $(ready) ## style, types, layers, size
 bench: $(ready) ## measure, and write benchmarks/results.md
 	$(bin)/python -m benchmarks
 
+peers: .venv-peers/.stamp ## .venv-peers, from its lock: what `python -m benchmarks peers` runs beside
+
 docs: $(ready) ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict
 
@@ -54,6 +56,11 @@ lock: $(bin)/.uv ## requirements/*.txt, from pyproject.toml: make lock ARGS=--up
 $(ready): requirements/dev.txt pyproject.toml | $(bin)/.uv
 	$(uv) pip install --quiet --python $(bin)/python --compile-bytecode --require-hashes -r requirements/dev.txt
 	$(uv) pip install --quiet --python $(bin)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv-peers/.stamp: requirements/peers.txt | $(bin)/python
+	$(bin)/python -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --no-input --require-hashes -r requirements/peers.txt
 	@touch $@
 
 $(bin)/.uv: | $(bin)/python

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import append, chat, load, loop, search, service, startup, world
+from benchmarks import append, chat, load, loop, peers, search, service, startup, world
 from benchmarks.measure import RUNS, Row
 
 PARTS = {
@@ -20,6 +20,7 @@ PARTS = {
     "world": world.rows,
     "search": search.rows,
     "service": service.rows,
+    "peers": peers.rows,
 }
 RESULTS = Path(__file__).with_name("results.md")
 

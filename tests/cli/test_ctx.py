@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.events import LlmRequest
@@ -14,6 +16,8 @@ from harken.core.messages import Message, extend_context_hash
 from harken.session.reader import events
 from harken.store.sqlite import SqliteStore
 from tests.cli.kit import Cli
+
+NOON = "2026-01-31T12:00:00Z"
 
 
 @pytest.fixture
@@ -73,6 +77,25 @@ def test_labels_and_summaries_may_change_and_nothing_else(talked: Cli) -> None:
     talked.ok("ctx", "summarize", name, "Ann and her tea")
     row = talked.ok("ctx", "show", name, "--json").json
     assert (row["id"], row["labels"], row["summary"]) == (name, ["good"], "Ann and her tea")
+
+
+def test_an_empty_summary_is_refused(talked: Cli) -> None:
+    assert "say something" in talked.refused("ctx", "summarize", last(talked), " ")
+
+
+def test_nothing_in_a_conversation_reaches_the_terminal_as_a_command(cli: Cli) -> None:
+    hostile = "\x1b]0;owned\x07\ud800"
+    cli.home.mkdir(exist_ok=True)
+    store = SqliteStore(cli.home / "store.db")
+    origin = Origin(principal=hostile, template=hostile)
+    messages = [Message("user", hostile, name=hostile)]
+    draft = Draft(messages=messages, created_at=NOON, origin=origin, labels=(hostile,))
+    ctx = checkpoint(store, draft)
+    other = checkpoint(store, replace(draft, parent=ctx, summary=hostile))
+    store.close()
+    for command in (["log"], ["show", ctx], ["cat", ctx], ["diff", ctx, other]):
+        for form in ([], ["--json"]):
+            assert "\x1b" not in cli.ok("ctx", *command, *form).out
 
 
 @pytest.mark.req("S2-08")

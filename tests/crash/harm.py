@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+POWER_CUT = ROOT.parent / "shared" / "tools" / "power_cut.py"
+"""Lies beside this repository where Harken is developed."""
 
 
 def killed(module: str, *arguments: str, after_s: float, patience: int) -> int:
@@ -49,3 +52,29 @@ def small_file_system(at: Path, size: str) -> Iterator[Path]:
         yield at
     finally:
         subprocess.run(["umount", str(at)], check=True)
+
+
+def power_cuts(writer: Path, *, cuts: int, seed: int, seconds: float) -> int:
+    """Cut the power under `writer FOLDER`, and ask `writer verify FOLDER LAST` what is left.
+
+    Returns how many things were acknowledged in all; fails the test where one was lost, and skips
+    it where there is no tool, no Linux, or one is not root.
+    """
+    if not POWER_CUT.exists():
+        pytest.skip(f"{POWER_CUT} is not there")
+    if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
+        pytest.skip("power cuts need Linux, root and mkfs.ext4")
+    command = [sys.executable, str(writer)]
+    verifier = [*command, "verify", "{dir}", "{acked}"]
+    how = ["--cuts", str(cuts), "--seed", str(seed), "--seconds", str(seconds), "--size", "96"]
+    done = subprocess.run(
+        [sys.executable, str(POWER_CUT), *how, "--verify", *verifier, "--", *command, "{dir}"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return int(done.stdout.partition(" cuts, ")[2].split()[0])

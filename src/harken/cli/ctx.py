@@ -212,7 +212,7 @@ def row(one: Stored) -> dict[str, Any]:
 def print_message(message: Message) -> None:
     """Print a message for a person."""
     text = text_of(message.content)
-    click.secho(f"{message.role}{f' {message.name}' if message.name else ''}", bold=True)
+    click.secho(safe(f"{message.role} {message.name or ''}".rstrip()), bold=True)
     if text:
         say(text)
     for call in message.tool_calls or ():

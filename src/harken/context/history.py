@@ -145,7 +145,13 @@ def common_ancestor(store: Store, one: CommitId, other: CommitId) -> CommitId | 
 
 def _since(store: Store, ancestor: CommitId | None, ctx: CommitId) -> list[Message]:
     """Return what a commit saw after one before it, or all that it saw."""
-    before = None if ancestor is None else {one.id for one in walk(store, ancestor)}
-    commits = picked(store, ctx, "root")
-    since = [one for one in commits if one.id not in (before or ())]
-    return [entry.message for entry in entries_in(store, since)]
+    commits = picked(store, ctx, "root") if ancestor is None else _after(store, ancestor, ctx)
+    return [entry.message for entry in entries_in(store, commits)]
+
+
+def _after(store: Store, ancestor: CommitId, ctx: CommitId) -> list[Stored]:
+    """Pick the commits after one that is in the history, without reading what is before it."""
+    try:
+        return picked(store, ctx, ancestor)[1:]
+    except UnknownName:  # a subagent began in between: what came before, it did not see
+        return picked(store, ctx, "root")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harken.context.checkpoint import Draft, Origin
+from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.compaction import compact, snapshot
 from harken.context.history import diff, histories, history, resolve, show, update_metadata
 from harken.context.names import find, name_of
@@ -123,6 +123,32 @@ def test_a_commit_differs_from_one_before_it_by_what_followed(store: WatchedStor
         found = diff(store, one, other)
         assert (len(found.ours), len(found.theirs)) == (ours, theirs)
         assert found.ancestor == (tip if one == other else base)
+
+
+def test_a_difference_reads_nothing_of_what_both_have_in_common(store: WatchedStore) -> None:
+    base = None
+    for at in range(200):
+        base = commit(store, base, f"step {at}")
+    ours, theirs = commit(store, base, "a"), commit(store, base, "b")
+    store.asked.clear()
+    assert diff(store, ours, theirs).ancestor == base
+    assert store.asked["commits walked"] <= 64
+    assert store.asked["deltas read"] == 2
+
+
+@pytest.mark.req("S2-24")
+def test_a_subagent_differs_from_its_parent_by_all_that_it_saw_itself(store: WatchedStore) -> None:
+    base = commit(store, None, "a")
+    born = checkpoint(
+        store,
+        Draft(
+            messages=said("task"), parent=base, type="snapshot", trigger="spawn", created_at=NOON
+        ),
+    )
+    found = diff(store, commit(store, base, "b"), commit(store, born, "done"))
+    assert found.ancestor == base
+    assert [text_of(m.content) for m in found.ours] == ["b"]
+    assert [text_of(m.content) for m in found.theirs] == ["task", "done"]
 
 
 def test_commits_with_nothing_in_common_differ_by_all_that_they_saw(store: WatchedStore) -> None:

@@ -1,0 +1,48 @@
+"""Eight tasks of one process commit to one store at once, each its own chain, all the same words.
+
+python -m tests.crash.crowd STORE WHO STEPS
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.core.commits import CommitId
+from harken.core.messages import Message
+from harken.store.sqlite import SqliteStore
+
+TASKS = 8
+
+
+def said(step: int) -> list[Message]:
+    """What everybody says in this step."""
+    return [Message("user", f"question {step}"), Message("assistant", f"answer {step} " * 20)]
+
+
+async def chain(store: SqliteStore, principal: str, steps: int) -> None:
+    """Commit a chain, each step where a thread is free."""
+    last: CommitId | None = None
+    for step in range(steps):
+        draft = Draft(
+            messages=said(step),
+            parent=last,
+            created_at=f"2026-01-01T00:{step // 60:02d}:{step % 60:02d}Z",
+            origin=Origin(principal=principal),
+        )
+        last = await asyncio.to_thread(checkpoint, store, draft)
+
+
+async def main(path: Path, who: str, steps: int) -> None:
+    """Commit all chains at once."""
+    store = SqliteStore(path)
+    async with asyncio.TaskGroup() as tasks:
+        for task in range(TASKS):
+            tasks.create_task(chain(store, f"{who}{task}", steps))
+    store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

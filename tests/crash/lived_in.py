@@ -1,0 +1,117 @@
+"""A store in which somebody lived for a while: chains, forks, subagents, summaries, files, labels.
+
+Its content is the same each time, word for word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, TypeAlias
+
+from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.compaction import compact, snapshot
+from harken.context.materialize import materialize
+from harken.core.commits import ArtifactRef, CommitId, Hash, raw_ref
+from harken.core.messages import Message
+from harken.store.base import Batch, Kind, Store
+from harken.store.pack import unpacked
+from harken.store.packs import rows
+from harken.store.sqlite import SqliteStore
+
+LATE = "2100-01-01T00:00:00Z"
+Questions: TypeAlias = Mapping[str, Callable[[Store], Any]]
+"""What can be asked of a store, by what it is called."""
+
+
+def live(path: Path, steps: int) -> None:
+    """Fill a store, about 2 KB a step before it is compressed, and close it."""
+    dice = Random(7)
+    words = ["".join(dice.choices("etaoinshrdlu", k=dice.randint(2, 9))) for _ in range(1500)]
+    store = SqliteStore(path, clock=lambda: 1_767_225_600_000_000)
+    made: list[CommitId] = []
+    for step in range(steps):
+        said = [
+            Message(role, " ".join(dice.choices(words, k=150))) for role in ("user", "assistant")
+        ]
+        parent = None if not made else dice.choice(made) if step % 9 == 8 else made[-1]
+        draft = Draft(
+            messages=said,
+            parent=parent,
+            created_at=f"2026-01-01T{step // 60:02d}:{step % 60:02d}:00Z",
+            origin=Origin(principal=f"p{step % 3}"),
+            labels=(f"label {step % 5}",) if step % 4 == 0 else (),
+        )
+        made.append(
+            compact(store, draft, f"summary {step}")
+            if step % 20 == 19
+            else checkpoint(store, draft)
+        )
+        if step % 15 == 14:
+            made.append(snapshot(store, made[-1]))
+    files = [dice.randbytes(3000), bytes(150_000), b""]
+    store.write(Batch(raw={raw_ref(data): data for data in files}))
+    for ctx in (made[-1], made[len(made) // 2]):
+        for stop in ("compaction", "root"):
+            materialize(store, ctx, stop)
+    store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Things:
+    """What is in a pack, by kind."""
+
+    names: Mapping[Kind, list[str]]
+
+    def of(self, *kinds: Kind) -> list[str]:
+        """Return the names of these kinds."""
+        return [name for kind in kinds for name in self.names.get(kind, ())]
+
+
+def packs_in(path: Path) -> dict[int, Things]:
+    """Return what is in each pack, by the number that it stands under."""
+    store = SqliteStore(path)
+    found: dict[int, Things] = {}
+    with store.snapshot() as connection:
+        for row in rows(connection):
+            names: dict[Kind, list[str]] = {}
+            for name, (kind, _) in unpacked(row.data).items():
+                names.setdefault(kind, []).append(name)
+            found[row.first] = Things(names)
+    store.close()
+    return found
+
+
+def contents(packs: Mapping[int, Things]) -> dict[int, Questions]:
+    """Return questions about things: pack by pack, all in a few reads."""
+    return {number: dict(_about(f"pack {number}", things)) for number, things in packs.items()}
+
+
+def _about(place: str, things: Things) -> Iterator[tuple[str, Callable[[Store], Any]]]:
+    objects = [Hash(name) for name in things.of(Kind.PART, Kind.MESSAGE)]
+    deltas = [ArtifactRef(name) for name in things.of(Kind.DELTA)]
+    sequences = [ArtifactRef(name) for name in things.of(Kind.SEQUENCE)]
+    made = [CommitId(name) for name in things.of(Kind.COMMIT)]
+    raw = [ArtifactRef(name) for name in things.of(Kind.RAW)]
+    yield f"{place}: objects", lambda store: store.objects(objects)
+    yield f"{place}: deltas", lambda store: store.deltas(deltas)
+    yield f"{place}: sequences", lambda store: store.sequences(sequences)
+    yield f"{place}: commits", lambda store: store.commits(made)
+    yield f"{place}: raw", lambda store: {name: store.raw(name) for name in raw}
+
+
+def lists(packs: Mapping[int, Things]) -> Questions:
+    """Return questions about what there is."""
+    made = [CommitId(name) for things in packs.values() for name in things.of(Kind.COMMIT)]
+    last = made[-1]
+    return {
+        "newest": lambda store: store.newest(999),
+        "names": lambda store: [store.named(some, 9) for some in ("ctx-1", "art-1")],
+        "labels": lambda store: store.labelled(),
+        "children": lambda store: {ctx: store.children(ctx) for ctx in made[::20]},
+        "latest": lambda store: [store.latest(f"p{at}", LATE) for at in range(4)],
+        "chain": lambda store: store.chain(last),
+        "conversation": lambda store: materialize(store, last, "root").messages,
+    }

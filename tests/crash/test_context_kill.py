@@ -1,0 +1,107 @@
+"""kill -9 and power cuts under checkpoints, compactions and snapshots; and a crowd that writes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harken.context.materialize import materialize
+from harken.store.checks import fsck
+from harken.store.sqlite import SqliteStore
+from tests.crash import crowd
+from tests.crash.context_writer import LATER, wrong
+from tests.crash.harm import ROOT, killed, power_cuts
+from tests.crash.lived_in import packs_in
+
+WRITER = ROOT / "tests" / "crash" / "context_writer.py"
+
+
+def kills(folder: Path, runs: int, seed: int) -> int:
+    """Kill a writer so many times; return the last step that was acknowledged."""
+    dice, acknowledged = Random(seed), -1
+    for run in range(runs):
+        patience = dice.choice([0, 1, 5, 20])
+        after_s = dice.uniform(0, 0.4 if patience == 0 else 0.03)
+        now = killed("tests.crash.context_writer", str(folder), after_s=after_s, patience=patience)
+        acknowledged = max(acknowledged, now)
+        reason = wrong(folder, acknowledged)
+        assert reason is None, f"run {run}: {reason}"
+    return acknowledged
+
+
+@pytest.mark.req("D-01", "S2-11")
+def test_kill_9_loses_no_step_of_a_conversation(tmp_path: Path) -> None:
+    assert kills(tmp_path, 10, seed=1) > 0
+
+
+@pytest.mark.full
+@pytest.mark.req("D-01", "S2-11")
+@pytest.mark.parametrize("seed", range(15))
+def test_kill_9_loses_no_step_of_a_conversation_300_times(tmp_path: Path, seed: int) -> None:
+    assert kills(tmp_path, 20, seed) > 0
+
+
+def kills_of_both(folder: Path, runs: int, seed: int) -> int:
+    """Kill a collector and a writer so many times; return the last step that was acknowledged."""
+    dice, acknowledged = Random(seed), -1
+    command = [sys.executable, "-m", "tests.crash.context_writer"]
+    for run in range(runs):
+        with subprocess.Popen([*command, str(folder)], stdout=subprocess.PIPE, cwd=ROOT) as writer:
+            assert writer.stdout is not None
+            said = writer.stdout.readline()
+            after_s, patience = dice.uniform(0, 0.1), dice.choice([0, 1, 2])
+            killed(command[2], "collect", str(folder), after_s=after_s, patience=patience)
+            writer.kill()
+            said += writer.stdout.read()
+        acknowledged = max(acknowledged, int(said.split(b"\n")[:-1][-1]))
+        reason = wrong(folder, acknowledged)
+        assert reason is None, f"run {run}: {reason}"
+    return acknowledged
+
+
+@pytest.mark.req("D-01", "S2-69")
+def test_kill_9_in_a_collection_loses_no_step_that_is_written_meanwhile(tmp_path: Path) -> None:
+    assert kills_of_both(tmp_path, 3, seed=1) > 0
+
+
+@pytest.mark.full
+@pytest.mark.req("D-01", "S2-69")
+@pytest.mark.parametrize("seed", range(10))
+def test_kill_9_in_a_collection_loses_no_step_100_times(tmp_path: Path, seed: int) -> None:
+    assert kills_of_both(tmp_path, 10, seed) > 0
+
+
+@pytest.mark.full
+@pytest.mark.req("D-01", "S2-11")
+@pytest.mark.parametrize("seed", range(8))
+def test_200_power_cuts_lose_no_step_of_a_conversation(seed: int) -> None:
+    assert power_cuts(WRITER, cuts=25, seed=seed, seconds=2) > 25
+
+
+@pytest.mark.req("S2-11", "S2-65")
+def test_of_two_processes_with_eight_tasks_each_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    path, steps = tmp_path / "s.db", 12
+    command = [sys.executable, "-m", "tests.crash.crowd", str(path)]
+    writers = [subprocess.Popen([*command, who, str(steps)], cwd=ROOT) for who in "ab"]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    store = SqliteStore(path)
+    expected = [message.content for step in range(steps) for message in crowd.said(step)]
+    for principal in (f"{who}{task}" for who in "ab" for task in range(crowd.TASKS)):
+        last = store.latest(principal, LATER)
+        found = [message.content for message in materialize(store, last).messages]
+        assert found == expected
+    assert len(store.newest(9999)) == 2 * crowd.TASKS * steps
+    assert fsck(store) == []
+    store.close()
+    names = Counter(
+        name
+        for things in packs_in(path).values()
+        for some in things.names.values()
+        for name in some
+    )
+    assert max(names.values()) == 1
