@@ -271,6 +271,12 @@ class Agent:
             return None
         return checkpoints.take(self.session, self.agent_id, trigger, summary)
 
+    def keep(self, trigger: Checkpoint) -> None:
+        """Take the checkpoint of an event where one is due; a store that refuses stops nobody."""
+        checkpoints = self.runtime.checkpoints
+        if checkpoints is not None:
+            checkpoints.keep(self.session, self.agent_id, trigger, self.runtime.tell)
+
     def runs_again(self, call: OpenCall) -> bool:
         """Whether a call that was cut off may simply be run again."""
         return False

@@ -105,7 +105,7 @@ def _restored(session: Session, runtime: Runtime) -> Agent:
         if not session.state.is_live(state.id):
             evict(session, state.id)  # as when it was ended: a long session holds what lives
     if runtime.checkpoints is not None:
-        runtime.checkpoints.finish(session)  # what a crash left pending
+        runtime.checkpoints.finish(session, runtime.tell)  # what a crash left pending
     return root
 
 

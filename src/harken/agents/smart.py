@@ -180,17 +180,15 @@ class SmartAgent(Actor):
     async def _step(self) -> TranscriptEntry:
         """Ask the model once and run its calls; return what it said."""
         asked = await self._ask()
-        checkpoints = self.runtime.checkpoints
-        if checkpoints is not None:
-            checkpoints.turn(self.session, self.agent_id)
+        self.keep("turn_boundary")
         calls = list(self.state.open_calls.values())
         half = calls.pop() if calls and asked.ends_in_half_a_call else None
         if calls:
             await self._act(calls)
         if half is not None:
             log_result(self, half, Result(HALF_A_CALL, is_error=True))
-        if checkpoints is not None and asked.answer.tool_calls:
-            checkpoints.after_results(self.session, self.agent_id)
+        if asked.answer.tool_calls:
+            self.keep("tool_call")
         return asked.answer
 
     async def _ask(self) -> ModelCall:

@@ -33,7 +33,7 @@ def report(opened: Opened, *, resumed: bool) -> None:
     """Say on standard error which session this is, and what was found in its log."""
     session = opened.session
     tell(f"{'Session resumed from' if resumed else 'Session'} {session.path}")
-    for line in opened.settings.notes:
+    for line in opened.notes:
         tell(line)
     if session.torn is not None:
         tell(f"A half-written last line was set aside in {session.torn}")

@@ -6,18 +6,16 @@ environment, the command line. This is the only code that reads them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import click
 import msgspec
 
 from harken.agents.templates import Templates
 from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
-from harken.cli.home import Home, here
+from harken.cli.home import Home, environment, here
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
@@ -72,13 +70,6 @@ class Settings:
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return what gives models by name, with these providers, keys and prices."""
         return one_per_name(base=base, providers=self.providers, prices=self.prices)
-
-
-def environment() -> Mapping[str, str]:
-    """Return the environment: what the running command was given, else this process's own."""
-    context = click.get_current_context(silent=True)
-    given: Mapping[str, str] | None = context.obj if context is not None else None
-    return os.environ if given is None else given
 
 
 def load_settings(
