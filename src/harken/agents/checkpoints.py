@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TypeAlias
 
+from harken.agents.summary import summary_in
 from harken.context.checkpoint import Draft, Origin, checkpoint_all
 from harken.context.server import ContextSockets
 from harken.context.socket import VARIABLE
@@ -194,7 +195,7 @@ def _of_edit(
         type="compaction" if edit.summary else "snapshot",
         trigger="compaction" if edit.summary else trigger,
         created_at=edit.time,
-        summary="".join(summaries),
+        summary=summary_in("".join(summaries)),
     )
     return [Draft(messages=before, trigger=stands.trigger), stands] if before else [stands]
 

@@ -15,6 +15,7 @@ from harken.core.ids import AgentId
 from harken.errors import ConfigError
 from harken.llm.base import Model, ModelResolver
 from harken.llm.resolve import one_per_name
+from harken.llm.windows import Windows
 from harken.world.world import World
 
 OnChunk: TypeAlias = Callable[[AgentId, Chunk], None]
@@ -42,12 +43,20 @@ class Runtime:
     """The same for some models, by name; they count before those for all."""
     checkpoints: Checkpointer | None = None
     """Commits to a store what the agents understand; None: the log alone keeps it."""
+    compact_at: float | None = 0.8
+    """Which part of what its model reads at once an agent's context may take, before a summary
+    takes the place of the older part; None: it is compacted only when somebody asks."""
+    windows: Windows = field(default_factory=Windows)
+    """How much each model reads at once. An agent whose model is not there is not compacted by
+    itself, except where the provider refuses a context as too long."""
     on_notice: Tell | None = None
     """Told what a person should know and no event says, such as that a store refuses commits.
     None: it is a warning of the standard library's `logging`."""
 
     def __post_init__(self) -> None:
-        """Refuse a tool with the name of an action. Raises ConfigError."""
+        """Refuse a tool with the name of an action, and a part that is none. Raises ConfigError."""
+        if self.compact_at is not None and not 0 < self.compact_at <= 1:
+            raise ConfigError(f"compact_at is a part above 0 and up to 1, not {self.compact_at}")
         for name in ACTIONS:
             if name in self.world.tools:
                 raise ConfigError(f"a tool cannot be named {name}: that is an action of agents")

@@ -141,6 +141,8 @@ def open_chat(
             templates=settings.templates,
             on_chunk=on_chunk,
             on_notice=on_notice,
+            compact_at=settings.compact_at or None,
+            windows=settings.windows,
             parameters=settings.parameters,
             model_parameters=settings.model_parameters,
         )

@@ -22,6 +22,7 @@ from harken.llm.base import ModelResolver
 from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import one_per_name
+from harken.llm.windows import Windows
 from harken.world.permissions.permissions import Mode
 
 AGENTS = "agents"
@@ -50,6 +51,9 @@ class Settings:
     providers: Mapping[str, Provider] = field(default_factory=lambda: BUILT_IN)
     """With their keys; an empty one where there is none."""
     prices: Prices = field(default_factory=Prices)
+    compact_at: float = 0.8
+    """Which part of its window a context may take before it is compacted; 0: any."""
+    windows: Windows = field(default_factory=Windows)
     allow_folders: tuple[Path, ...] = ()
     """Folders that tools may use beside the one where Harken runs."""
     templates: Templates = field(default_factory=Templates)
@@ -173,9 +177,11 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
     if config.model is not None:
         model = _anchored(config.model, file.parent)
         found = replace(found, model=model, model_from=str(file))
-    per_model = dict(found.model_parameters)
+    per_model, windows = dict(found.model_parameters), dict(found.windows.own)
     for name, table in config.models.items():
         per_model[name] = {**per_model.get(name, {}), **table.parameters}
+        if table.context_window is not None:
+            windows[name] = table.context_window
     return replace(
         found,
         permission=config.permission or found.permission,
@@ -184,6 +190,8 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         deny=(*found.deny, *config.permissions.deny),
         parameters={**found.parameters, **config.parameters},
         model_parameters=per_model,
+        compact_at=found.compact_at if config.compact_at is None else config.compact_at,
+        windows=Windows(windows),
         providers={**found.providers, **_providers(config.providers, found.providers)},
         prices=Prices([*_prices(config.prices), *found.prices.own]),
         allow_folders=(*found.allow_folders, *_folders(config, file)),
