@@ -17,7 +17,7 @@ import msgspec
 from harken.llm.prices import fits
 
 
-class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much a model reads at once."""
 
     model: str
@@ -51,7 +51,7 @@ class _List(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     source: str
     read: date
-    windows: list[Window]
+    windows: list[_Row]
 
 
 @cache
@@ -59,4 +59,4 @@ def built_in() -> dict[str, int]:
     """Return the windows that come with the package; the file is read once."""
     text = Path(__file__).with_name("windows.toml").read_text("utf-8")
     lists = msgspec.convert(tomllib.loads(text)["list"], list[_List])
-    return {window.model: window.tokens for one in lists for window in one.windows}
+    return {row.model: row.tokens for one in lists for row in one.windows}

@@ -16,7 +16,7 @@ from harken.core.messages import Message
 from harken.errors import AgentBusy, BudgetExceeded, ConfigError, ModelError
 from harken.llm.base import Request
 from tests.agent_kit import Line, call, calls, check_log, run, told
-from tests.unit.agents.compacting import SUMMARY, WORDS, Scene, begin, said, shape, talk
+from tests.unit.agents.compacting import SUMMARY, WORDS, Scene, Talk, begin, said, shape, talk
 
 STOOD = ("user", stand_in(SUMMARY, is_pending=False))
 GOES_ON = ("user", stand_in(SUMMARY, is_pending=True))
@@ -419,3 +419,15 @@ def test_a_part_of_nothing_is_refused() -> None:
     for part in (0, -1, 1.5):
         with pytest.raises(ConfigError, match="compact_at"):
             Runtime(compact_at=part)
+
+
+def test_a_model_may_say_itself_how_much_it_reads(tmp_path: Path) -> None:
+    class Small(Talk):
+        context_window = 1000
+
+    model = Small({"main": [said("one", 900), said("two", 100)], "compaction": [SUMMARY]})
+    scene = begin(tmp_path, model)
+    assert scene.root.window == 1000
+    scene.ask("first")
+    scene.ask("second")
+    assert scene.context()[1] == GOES_ON
