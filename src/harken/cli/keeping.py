@@ -7,7 +7,7 @@ what is pending.
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from harken.context.server import ContextSockets
 from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage
 from harken.errors import ConfigError, StoreError
-from harken.store.sqlite import SqliteStore
+from harken.store.base import Store
 
 PATIENCE_S = 3.0
 """How long a chat waits for others who write: meanwhile it does nothing else."""
@@ -28,15 +28,23 @@ PATIENCE_S = 3.0
 class Keeping:
     """A store, or the error that stands in its place."""
 
-    store: SqliteStore | None = None
+    store: Store | None = None
     error: StoreError | None = None
+
+    @staticmethod
+    def opened(open_store: Callable[[], Store]) -> Keeping:
+        """Open a store for a chat, or keep why it cannot be used."""
+        try:
+            return Keeping(open_store())
+        except StoreError as error:
+            return Keeping(error=error)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should be told."""
         return (f"Nothing is committed: {self.error}",) if self.error is not None else ()
 
-    def need(self) -> SqliteStore:
+    def need(self) -> Store:
         """Return the store. Raises StoreError where it cannot be used."""
         if self.store is None:
             raise self.error or ConfigError("there is no store")
@@ -61,11 +69,3 @@ class Keeping:
         """Let go of the store. A second call does nothing."""
         if self.store is not None:
             self.store.close()
-
-
-def open_store(home: Home) -> Keeping:
-    """Open the store of a home for a chat, or say why it cannot be used."""
-    try:
-        return Keeping(SqliteStore(home.store_file, patience_s=PATIENCE_S))
-    except StoreError as error:
-        return Keeping(error=error)

@@ -23,7 +23,7 @@ from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
 from harken.cli.home import Home, here
 from harken.cli.init import choose
-from harken.cli.keeping import open_store
+from harken.cli.keeping import PATIENCE_S, Keeping
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
 from harken.context.names import find as find_commit
@@ -34,6 +34,7 @@ from harken.llm.base import Model, ModelResolver
 from harken.llm.replay import ReplayModel
 from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
+from harken.store.base import Store
 from harken.store.sqlite import SqliteStore
 from harken.world.local import local_tools
 from harken.world.permissions.permissions import Mode, Permissions
@@ -70,7 +71,7 @@ class Opened:
     session: Session
     runtime: Runtime
     settings: Settings
-    store: SqliteStore | None = None
+    store: Store | None = None
     """Where its commits go; None where it cannot be used."""
     notes: tuple[str, ...] = ()
     """What the user should be told at the beginning, a line each."""
@@ -127,7 +128,7 @@ def open_chat(
     permissions, own = permissions_of(settings), prompt_for(home, name)
     home.make()
     with ExitStack() as opening:
-        kept = open_store(home)
+        kept = Keeping.opened(lambda: SqliteStore(home.store_file, patience_s=PATIENCE_S))
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
