@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from harken.agents.compaction import Compacted
 from harken.agents.runtime import Runtime
-from harken.cli.commands import COMMANDS, is_command, run_command
+from harken.cli.commands import COMMANDS, compacted_text, is_command, run_command
 from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.core.events import Segment, TranscriptEdited, Usage
 from harken.core.ids import AgentId
 from harken.core.messages import Message, TextPart, ThinkingPart
+from harken.core.text import LoggedString
 from harken.errors import ModelError
 from harken.world.permissions.permissions import Permissions
 from harken.world.world import World
@@ -33,6 +35,9 @@ class Talking:
 
     def say(self, text: str) -> None:
         self.said.append(text)
+
+    def compact(self, instructions: str) -> None:
+        raise ModelError(f"no tea: {instructions}")
 
     def quit(self) -> None:
         self.ended = True
@@ -169,3 +174,12 @@ def test_the_permission_mode_is_told_and_changed(tmp_path: Path) -> None:
 
 def test_a_world_without_permissions_says_so(talk: Talking) -> None:
     assert talk("/permission all") == "nothing is asked in this chat"
+
+
+def test_compact_says_what_to_keep_and_what_went_wrong(talk: Talking) -> None:
+    assert talk("/compact the colours of the cups") == "no tea: the colours of the cups"
+    assert compacted_text(None) == "there is too little to sum up"
+    done = Compacted(LoggedString("Tea."), messages=41, tokens_before=120_000, tokens_after=900)
+    assert compacted_text(done) == (
+        "41 messages summed up: the context takes ~900 tokens, before ~120.0k"
+    )

@@ -48,13 +48,16 @@ def test_everything_can_be_said() -> None:
     assert config.prices["a/b"].cache_write == 1.25
 
 
-KNOWN = "model, permission, permissions, parameters, models, providers, prices, tools"
+KNOWN = "model, permission, compact_at, permissions, parameters, models, providers, prices, tools"
 
 BAD = {
     "model = 'a'\nmodle = 'b'": f", line 2: modle: unknown; there is: {KNOWN}",
     "model = 5": ", line 1: model: is a text: put it in quotes",
     "model = ' '": ", line 1: model: names no model",
     "\npermission = 'alll'": ", line 2: permission: is one of ask, edits, all, plan",
+    "compact_at = 1.5": ", line 1: compact_at: is a number from 0 to 1",
+    "compact_at = '80%'": ", line 1: compact_at: is a number from 0 to 1",
+    "[models.x]\ncontext_window = 0": ", line 2: models.x.context_window: is a whole number from 1",
     "permission = true": ", line 1: permission: is one of ask, edits, all, plan",
     "permissions = 5": ", line 1: permissions: is a table: write [permissions]",
     "[permissions]\nallow = 'bash'": (

@@ -147,3 +147,45 @@ def test_a_rule_that_is_none_begins_no_session(cli: Cli, script: str) -> None:
 
 def test_without_a_store_the_log_says_how_to_get_one(cli: Cli) -> None:
     assert "a chat makes one" in cli.refused("ctx", "log")
+
+
+TALKATIVE = """\
+rules:
+  - agent: compaction
+    answer: "Goals: tea."
+  - pattern: hello
+    answer: Hi there.
+    usage: {input_tokens: 950, output_tokens: 10}
+  - answer: And now?
+    usage: {input_tokens: 100, output_tokens: 10}
+"""
+
+
+@pytest.mark.req("S2-25", "S2-15")
+def test_a_chat_compacts_by_itself_and_the_original_stays_in_the_history(
+    cli: Cli, tmp_path: Path
+) -> None:
+    script = tmp_path / "talkative.yaml"
+    script.write_text(TALKATIVE)
+    model = f"scripted:{script}"
+    cli.home.mkdir(mode=0o700)
+    (cli.home / "config.toml").write_text(f'[models."{model}"]\ncontext_window = 1000\n')
+    cli.ok("chat", "--model", model, "--system", "Be brief.", "-p", "hello")
+    ran = cli.ok("chat", "--continue", "-p", "and?")
+    assert (ran.out, "main: the context was compacted" in ran.err) == ("And now?\n", True)
+    rows = cli.ok("ctx", "log", "--json").json
+    assert [(row.get("type", "delta"), row["summary"]) for row in rows[:2]] == [
+        ("delta", "And now?"),
+        ("compaction", "Goals: tea."),
+    ]
+    short = [row["content"] for row in cli.ok("ctx", "cat", last(cli), "--json").json]
+    assert (short[0], short[2:], len(short)) == ("Be brief.", ["and?", "And now?"], 4)
+    full = cli.ok("ctx", "cat", last(cli), "--stop", "root", "--json").json
+    assert [row["content"] for row in full] == [
+        "Be brief.",
+        "hello",
+        "Hi there.",
+        "and?",
+        "And now?",
+    ]
+    assert "compaction" in cli.ok("view", "latest", "tree").out

@@ -57,6 +57,14 @@ def test_without_any_file_everything_has_its_default(home: Home, tmp_path: Path)
     assert (settings.parameters, settings.model_parameters) == ({}, {})
 
 
+def test_how_full_a_context_may_be_and_what_a_model_reads_can_be_said(load: Load) -> None:
+    assert (load().compact_at, load().windows.tokens("ollama/llama3.2")) == (0.8, None)
+    window = '[models."ollama/llama3.2"]\ncontext_window = 8192\n'
+    found = load(f"compact_at = 0\n{window}")
+    assert (found.compact_at, found.windows.tokens("ollama/llama3.2")) == (0, 8192)
+    assert found.windows.tokens("anthropic/claude-opus-5-5") == 1_000_000
+
+
 @pytest.mark.usefixtures("trusted")
 def test_what_is_nearer_counts(load: Load, home: Home, project: Path) -> None:
     mine, theirs = 'model = "ollama/home"', 'model = "ollama/project"'

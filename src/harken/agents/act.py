@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from harken.agents.actions import RUN, lenient, touches
 from harken.agents.actor import Actor
@@ -17,6 +18,7 @@ from harken.agents.asking import LoggedUser
 from harken.agents.hook import Judgement, Question, consult
 from harken.agents.initial import UNNAMED
 from harken.agents.schemas import ACTIONS
+from harken.context.socket import VARIABLE
 from harken.core.events import ActionRewritten, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
 from harken.errors import EventRefused
@@ -58,6 +60,8 @@ async def act(agent: Actor, calls: Sequence[OpenCall]) -> None:
     Raises ModelError or LogError where a subagent's model or the log fails; results that were
     there by then are logged, the others are left open for a resume.
     """
+    if agent.runtime.checkpoints is not None:
+        agent.runtime.checkpoints.settle(agent.session, agent.agent_id)
     if len(calls) == 1 and calls[0].name not in RUN:
         log_result(agent, calls[0], await run_call(agent, calls[0]))
     else:
@@ -158,8 +162,22 @@ async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
         return await RUN[call.name](agent, call.reference, arguments)
     user = agent.runtime.world.user
     asked = None if user is None else LoggedUser(user, agent, call.reference)
-    caller = Caller(agent, call.reference, asked)
+    caller = Caller(agent, call.reference, asked, variables=partial(variables, agent))
     return await agent.runtime.world.do_action(FunctionCall(call.name, text), caller)
+
+
+def variables(agent: Actor) -> Mapping[str, str | None]:
+    """Return what programs that an agent runs get in their environment.
+
+    The socket that we ourselves may have been given is not theirs: it speaks for another agent.
+    """
+    checkpoints = agent.runtime.checkpoints
+    try:
+        own = {} if checkpoints is None else checkpoints.variables(agent.session, agent.agent_id)
+    except OSError as error:
+        agent.runtime.tell(f"programs are not told which commit their agent is at: {error}")
+        own = {}
+    return {VARIABLE: None, **own}
 
 
 def log_result(agent: Actor, call: OpenCall, result: Result) -> None:

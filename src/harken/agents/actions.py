@@ -43,7 +43,7 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     check_birth(agent.session.state, agent.agent_id)
     child = agent.make_subagent(instructions, allowed, template)
     hooks = [(hook.name, hook.copy_for(child)) for hook in agent.hooks if isinstance(hook, Hook)]
-    agent.checkpoint("spawn")  # the child's history goes on into that of its parent
+    agent.keep("spawn")  # the child's history goes on into that of its parent
     child.log_birth(call, name, "subagent")
     try:
         for hook_name, copy in hooks:
@@ -93,7 +93,7 @@ async def run_discuss(agent: Actor, call: Reference, arguments: Mapping[str, Any
 async def run_terminate(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
     """End a subagent and everybody below it; the log keeps them. Raises BadArguments."""
     (child,) = _named(agent, [arguments["name"]])
-    child.checkpoint("session_end")
+    child.keep("session_end")
     end_subtree(agent.session, child.agent_id, call)
     return Result(f"Terminated subagent: {arguments['name']}")
 

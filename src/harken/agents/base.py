@@ -20,7 +20,7 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, message_from
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, UnknownName
-from harken.session.fold import context_now
+from harken.session.fold import context_now, held
 from harken.session.session import Session, entry_of
 from harken.session.state import AgentState, OpenCall
 
@@ -145,6 +145,8 @@ class Agent:
         """Return this session's entries with the ids of these: another's may have them too."""
         wanted = {message.get("message_id") for message in messages} - {None}
         found: dict[str, TranscriptEntry] = {}
+        for state in self.session.agents.values():
+            found |= {e.message_id: e for e in held(state) if e.message_id in wanted}
         for agent_id in self.session.agents:
             if len(found) < len(wanted):
                 entries = self.session.agent(agent_id).transcript or ()
@@ -176,7 +178,7 @@ class Agent:
         """What its model would read now, as message dicts (with ids), oldest first."""
         if self.agent_id not in self.session.agents:
             return [dict(message) for message in self._initial]
-        return [_message_dict(message) for message in context_now(self.state)]
+        return [message_dict(message) for message in context_now(self.state)]
 
     @property
     def subagents(self) -> dict[str, Agent]:
@@ -271,6 +273,12 @@ class Agent:
             return None
         return checkpoints.take(self.session, self.agent_id, trigger, summary)
 
+    def keep(self, trigger: Checkpoint) -> None:
+        """Take the checkpoint of an event where one is due; a store that refuses stops nobody."""
+        checkpoints = self.runtime.checkpoints
+        if checkpoints is not None:
+            checkpoints.keep(self.session, self.agent_id, trigger, self.runtime.tell)
+
     def runs_again(self, call: OpenCall) -> bool:
         """Whether a call that was cut off may simply be run again."""
         return False
@@ -318,10 +326,10 @@ def evict(session: Session, agent_id: str) -> None:
 
 
 def _same(entry: TranscriptEntry, message: Mapping[str, Any]) -> bool:
-    return message_from(_message_dict(entry)) == message_from(message)
+    return message_from(message_dict(entry)) == message_from(message)
 
 
-def _message_dict(message: ChatMessage) -> dict[str, Any]:
+def message_dict(message: ChatMessage) -> dict[str, Any]:
     """Return a message as the dict that `init_prompt` takes again."""
     names = ("message_id", "substance", *Message.__struct_fields__)
     data: dict[str, Any] = msgspec.to_builtins({n: getattr(message, n, None) for n in names})

@@ -10,21 +10,29 @@ is the commit at which it was spawned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from typing import TypeAlias
 
+from harken.agents.summary import summary_in
 from harken.context.checkpoint import Draft, Origin, checkpoint_all
+from harken.context.server import ContextSockets
+from harken.context.socket import VARIABLE
 from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import ContextCommitted, TranscriptEdited
-from harken.core.ids import MessageId, number_of
+from harken.core.ids import AgentId, MessageId, number_of
 from harken.core.messages import ChatMessage, text_of
+from harken.errors import StoreError
 from harken.session.session import Session
 from harken.session.state import AgentState
 from harken.store.base import Store
 
+Tell: TypeAlias = Callable[[str], None]
+"""Told, on one line, what a person should know."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class Checkpointer:
     """Commits what is pending. A Runtime may hold one for all its agents."""
 
@@ -40,26 +48,44 @@ class Checkpointer:
     are spawns, compactions, the end of the session, and when somebody asks."""
     results: bool = False
     """Whether the results of a turn have a commit of their own, before the model reads them."""
+    sockets: ContextSockets | None = None
+    """Where programs that agents run learn which commit their agent is at; None: nowhere."""
+    _refused: StoreError | None = field(default=None, init=False)
+    """Why the store did not take the last commit; None: it did."""
 
     def __post_init__(self) -> None:
         """Refuse a frequency that is none."""
         if self.every is not None and self.every < 1:
             raise ValueError(f"a checkpoint is taken every 1 or more turns, not {self.every}")
 
-    def turn(self, session: Session, agent_id: str) -> None:
-        """Take the checkpoint of a turn boundary, where one is due. As `take`."""
-        if self.every is None:
-            return
-        if self.every > 1:
-            new = pending(session.agent(agent_id), session.context(agent_id))
-            if sum(message.role == "assistant" for message in new) < self.every:
-                return
-        self.take(session, agent_id, "turn_boundary")
+    def keep(self, session: Session, agent_id: str, trigger: Checkpoint, tell: Tell) -> None:
+        """Take a checkpoint, where one is due at such an event.
 
-    def after_results(self, session: Session, agent_id: str) -> None:
-        """Take the checkpoint of results, where they have one. As `take`."""
-        if self.results and self.every is not None:
-            self.take(session, agent_id, "tool_call")
+        The log is the truth, so a store that refuses stops nobody. That is told once; what was
+        pending still is, and the next checkpoint tries again. Raises LogWriteError.
+        """
+        if not self._is_due(session, agent_id, trigger):
+            return
+        before = self._refused
+        try:
+            self.take(session, agent_id, trigger)
+        except StoreError as error:
+            self._refused = error
+            if before is None:
+                tell(f"commits are not being kept: {error} (the log has everything)")
+        else:
+            if before is not None and self._refused is None:
+                tell("commits are being kept again")
+
+    def _is_due(self, session: Session, agent_id: str, trigger: Checkpoint) -> bool:
+        if trigger == "tool_call":
+            return self.results and self.every is not None
+        if trigger != "turn_boundary" or self.every == 1:
+            return True
+        if self.every is None:
+            return False
+        new = pending(session.agent(agent_id), session.context(agent_id))
+        return sum(message.role == "assistant" for message in new) >= self.every
 
     def take(
         self, session: Session, agent_id: str, trigger: Checkpoint, summary: str = ""
@@ -79,6 +105,7 @@ class Checkpointer:
         if summary:
             drafts[-1] = replace(drafts[-1], summary=summary)
         made = checkpoint_all(self.store, drafts)
+        self._refused = None
         parent = made[-2] if len(made) > 1 else drafts[0].parent
         event = ContextCommitted(
             agent_id=state.id,
@@ -90,11 +117,26 @@ class Checkpointer:
         session.append(event)
         return made[-1]
 
-    def finish(self, session: Session) -> None:
-        """Commit what is pending of all living agents: at the end, or after a crash. As `take`."""
+    def finish(self, session: Session, tell: Tell) -> None:
+        """Commit what is pending of all living agents: at the end, or after a crash. As `keep`."""
         for state in list(session.agents.values()):
             if session.state.is_live(state.id):
-                self.take(session, state.id, "session_end")
+                self.keep(session, state.id, "session_end", tell)
+
+    def variables(self, session: Session, agent_id: AgentId) -> dict[str, str]:
+        """Return what programs that an agent runs get in their environment. Raises OSError."""
+        if self.sockets is None:
+            return {}
+        return {VARIABLE: str(self.sockets.path((session.path, agent_id)))}
+
+    def settle(self, session: Session, agent_id: AgentId) -> None:
+        """Let the programs that an agent runs from now on see its last commit, and no later one."""
+        if self.sockets is None:
+            return
+        self.sockets.settle((session.path, agent_id), session.agents[agent_id].ctx or "")
+        for one in self.sockets.agents:
+            if one[0] == session.path and not session.state.is_live(one[1]):
+                self.sockets.forget(one)  # so that a long session does not run out of files
 
     def _origin(self, session: Session, state: AgentState) -> Origin:
         session_id = session.state.session_id or session.path.stem
@@ -153,7 +195,7 @@ def _of_edit(
         type="compaction" if edit.summary else "snapshot",
         trigger="compaction" if edit.summary else trigger,
         created_at=edit.time,
-        summary="".join(summaries),
+        summary=summary_in("".join(summaries)),
     )
     return [Draft(messages=before, trigger=stands.trigger), stands] if before else [stands]
 

@@ -47,6 +47,7 @@ class DumbAgent(Agent):
         heard = next(inputs, None)
         text = await self.answer("" if heard is None else text_of(heard.content))
         said = self.say(text)
+        self.keep("turn_boundary")
         self.session.settle()
         return said
 

@@ -15,6 +15,7 @@ import msgspec
 import harken.agents.changed_files  # noqa: F401 - a log may name it
 from harken.agents.base import Agent, evict, revive
 from harken.agents.budget import Budget, budget_of
+from harken.agents.compaction import end_compactions
 from harken.agents.model_call import log_interrupted, unanswered
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
@@ -101,11 +102,12 @@ def _restored(session: Session, runtime: Runtime) -> Agent:
             for call in list(state.open_calls.values()):
                 if not agent.runs_again(call):
                     agent.close_call(call)
+    end_compactions(session)
     for state in session.agents.values():
         if not session.state.is_live(state.id):
             evict(session, state.id)  # as when it was ended: a long session holds what lives
     if runtime.checkpoints is not None:
-        runtime.checkpoints.finish(session)  # what a crash left pending
+        runtime.checkpoints.finish(session, runtime.tell)  # what a crash left pending
     return root
 
 

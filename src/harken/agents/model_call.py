@@ -99,9 +99,12 @@ class ModelCall:
         were to come, and what a tool does without them may be the opposite of what was meant.
         """
         calls = self.draft.message().tool_calls
-        if not calls or self.draft.finish is None or self.draft.finish.stop_reason not in TOO_LONG:
-            return False
-        return not as_object(calls[-1].function.arguments)
+        return bool(calls and self.is_cut_off and not as_object(calls[-1].function.arguments))
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the answer was longer than it may be."""
+        return self.draft.finish is not None and self.draft.finish.stop_reason in TOO_LONG
 
     def _is_blank(self) -> bool:
         """Whether nothing arrived that another could hear, or that can be done."""

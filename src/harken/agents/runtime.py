@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from harken.agents.checkpoints import Checkpointer
+from harken.agents.checkpoints import Checkpointer, Tell
 from harken.agents.schemas import ACTIONS
 from harken.agents.templates import Templates
 from harken.core.chunks import Chunk
@@ -14,10 +15,12 @@ from harken.core.ids import AgentId
 from harken.errors import ConfigError
 from harken.llm.base import Model, ModelResolver
 from harken.llm.resolve import one_per_name
+from harken.llm.windows import Windows
 from harken.world.world import World
 
 OnChunk: TypeAlias = Callable[[AgentId, Chunk], None]
 """Told of every piece of an answer while it streams. It is provisional until it is in the log."""
+_unheard = logging.getLogger("harken")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +43,20 @@ class Runtime:
     """The same for some models, by name; they count before those for all."""
     checkpoints: Checkpointer | None = None
     """Commits to a store what the agents understand; None: the log alone keeps it."""
+    compact_at: float | None = 0.8
+    """Which part of what its model reads at once an agent's context may take, before a summary
+    takes the place of the older part; None: it is compacted only when somebody asks."""
+    windows: Windows = field(default_factory=Windows)
+    """How much each model reads at once. An agent whose model is not there is not compacted by
+    itself, except where the provider refuses a context as too long."""
+    on_notice: Tell | None = None
+    """Told what a person should know and no event says, such as that a store refuses commits.
+    None: it is a warning of the standard library's `logging`."""
 
     def __post_init__(self) -> None:
-        """Refuse a tool with the name of an action. Raises ConfigError."""
+        """Refuse a tool with the name of an action, and a part that is none. Raises ConfigError."""
+        if self.compact_at is not None and not 0 < self.compact_at <= 1:
+            raise ConfigError(f"compact_at is a part above 0 and up to 1, not {self.compact_at}")
         for name in ACTIONS:
             if name in self.world.tools:
                 raise ConfigError(f"a tool cannot be named {name}: that is an action of agents")
@@ -50,6 +64,13 @@ class Runtime:
     def parameters_for(self, model: str | None) -> dict[str, Any]:
         """Return with which parameters a new agent asks the model of this name."""
         return {**self.parameters, **self.model_parameters.get(model or "", {})}
+
+    def tell(self, notice: str) -> None:
+        """Let a person know something that no event says, on one line."""
+        if self.on_notice is not None:
+            self.on_notice(notice)
+        else:
+            _unheard.warning("%s", notice)
 
     def model_named(self, name: str | None) -> Model:
         """Return a model. Raises ConfigError where the name is none or unknown."""

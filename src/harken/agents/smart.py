@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from harken.agents.act import act, log_result
-from harken.agents.actor import Actor, Toolbox
+from harken.agents.actor import Actor
 from harken.agents.base import register
-from harken.agents.budget import Budget, check_spending
+from harken.agents.budget import Budget
+from harken.agents.compaction import Compacted, compact, tokens_used
 from harken.agents.hook import (
     Deny,
     Hook,
@@ -30,20 +31,26 @@ from harken.agents.hook import (
 )
 from harken.agents.interrupted import abandon, note_on
 from harken.agents.model_call import HALF_A_CALL, ModelCall
+from harken.agents.request import ask
 from harken.agents.runtime import Runtime
 from harken.agents.templates import Template
-from harken.core.events import LlmRequest, ToolsDefined, TranscriptEntry
+from harken.core.events import TranscriptEntry
 from harken.core.ids import USER, MessageId
-from harken.core.messages import ChatMessage, extend_context_hash, text_of
+from harken.core.messages import ChatMessage, text_of
 from harken.core.text import LoggedString
-from harken.errors import AgentBusy, BudgetExceeded, ConfigError
-from harken.llm.base import Model, Request, Window
+from harken.errors import AgentBusy, BudgetExceeded, ModelError
+from harken.llm.base import Model
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
 from harken.world.result import Result
 
 MAX_DENIALS = 3
 """After so many denials of one response the user is told instead."""
+WORTH = 0.2
+"""A context is compacted by itself where such a part of it gives way: less is not worth a call."""
+NOTHING_TO_SUM_UP = "too little of it could give way to a summary"
+AGAIN = 0.05
+"""Where compacting did not help it is tried again when such a part of the window is taken more."""
 
 
 @register("smart")
@@ -82,6 +89,8 @@ class SmartAgent(Actor):
         super().begin()
         self._model: Model | None = None
         self._answering = False
+        self._in_vain = 0.0
+        """Below so many tokens it is not tried again to compact the context: it did not help."""
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: kind, allowed tools, budget, template."""
@@ -179,67 +188,88 @@ class SmartAgent(Actor):
 
     async def _step(self) -> TranscriptEntry:
         """Ask the model once and run its calls; return what it said."""
+        await self._make_room()
         asked = await self._ask()
-        checkpoints = self.runtime.checkpoints
-        if checkpoints is not None:
-            checkpoints.turn(self.session, self.agent_id)
+        self.keep("turn_boundary")
         calls = list(self.state.open_calls.values())
         half = calls.pop() if calls and asked.ends_in_half_a_call else None
         if calls:
             await self._act(calls)
         if half is not None:
             log_result(self, half, Result(HALF_A_CALL, is_error=True))
-        if checkpoints is not None and asked.answer.tool_calls:
-            checkpoints.after_results(self.session, self.agent_id)
+        if asked.answer.tool_calls:
+            self.keep("tool_call")
         return asked.answer
 
     async def _ask(self) -> ModelCall:
+        """Ask the model; where it finds the context too long, compact and ask once more."""
+        try:
+            return await self._ask_once()
+        except ModelError as error:
+            if error.why != "context_too_long" or self.runtime.compact_at is None:
+                raise
+            await self._shrink(error)
+        try:
+            return await self._ask_once()
+        except ModelError as error:
+            if error.why == "context_too_long":
+                said = "it was compacted, and what is left is too long still"
+                raise _too_long(error, said) from error
+            raise
+
+    async def _ask_once(self) -> ModelCall:
         """Call the model once, with everything about the call in the log."""
-        check_spending(self.session.state, self.agent_id)
-        model, tools = self.model, self.toolbox()
-        request = self._request(tools)
-        if not request.messages:
-            raise ConfigError(f"{self.name} has heard nothing yet: tell it something first")
-        request_id = self.session.append(
-            LlmRequest(
-                agent_id=self.agent_id,
-                context=self.state.segments(),
-                count=len(request.messages),
-                context_hash=request.context_hash,
-                model=model.name,
-                parameters=dict(request.parameters) or None,
-                tools=self._tools_id(tools),
-            )
-        )
-        call = ModelCall(self.session, self.agent_id, request_id)
         held_back = self._asked_at("response")
-        await call.run(model, request, None if held_back else self.runtime.on_chunk)
-        return call
+        on_chunk = None if held_back else self.runtime.on_chunk
+        return await ask(self, self.model, self.toolbox(), on_chunk)
 
-    def _request(self, tools: Toolbox) -> Request:
-        context = self.session.context(self.agent_id)
-        state = self.state
-        done, context_hash = state.hashed
-        for at in range(done, len(context)):
-            context_hash = extend_context_hash(context_hash, context[at])
-        return Request(
-            agent=self.name,
-            messages=Window(context, len(context)),
-            tools=tools.schemas,
-            parameters=state.spec.get("parameters") or {},
-            context_hash=context_hash,
-            tools_hash=tools.hash,
-        )
+    async def _shrink(self, refusal: ModelError) -> None:
+        """Compact a context that a provider refused. Raises ModelError where that cannot be."""
+        try:
+            done = await compact(self, self.model, pending=True, least=WORTH, fits=False)
+        except ModelError as error:
+            raise _too_long(refusal, f"it could not be compacted ({error})") from error
+        if done is None:
+            raise _too_long(refusal, NOTHING_TO_SUM_UP)
 
-    def _tools_id(self, tools: Toolbox) -> MessageId | None:
-        """Return the event that holds these schemas, written where no earlier one does."""
-        if tools.hash is None:
-            return None
-        known = self.session.state.tools.get(tools.hash)
-        defined = ToolsDefined(
-            tools=[dict(schema) for schema in tools.schemas], tools_hash=tools.hash
-        )
-        return known or self.session.append(defined)
+    async def _make_room(self) -> None:
+        """Compact a context that is nearly full; where that does not help, say so and go on."""
+        share, window = self.runtime.compact_at, self.window
+        if share is None or window is None:
+            return
+        if tokens_used(self) < max(share * window, self._in_vain):
+            return
+        why = NOTHING_TO_SUM_UP
+        try:
+            if await compact(self, self.model, pending=True, least=WORTH) is not None:
+                why = "what is left is too long"
+        except ModelError as error:
+            why = str(error)
+        left = tokens_used(self)
+        if left >= share * window:
+            self._in_vain = left + AGAIN * window
+            full = f"takes {left / window:.0%} of what its model reads"
+            self.runtime.tell(f"{self.name}: the context {full}, and could not be compacted: {why}")
+
+    async def compact(self, instructions: str = "") -> Compacted | None:
+        """Put a summary in the place of what it has in its context; None: that is too little.
+
+        `instructions` say what the summary shall keep. Everything stays in the log and in the
+        commits. Raises ModelError and BudgetExceeded, where nothing has changed, and AgentBusy in
+        the middle of a turn.
+        """
+        with self._busy():
+            await self._finish_calls()
+            done = await compact(self, self.model, pending=self.cut_off, instructions=instructions)
+        self.session.settle()
+        return done
+
+    @property
+    def window(self) -> int | None:
+        """How many tokens its model reads at once; None: that is not known."""
+        model = self.model
+        own: int | None = getattr(model, "context_window", None)
+        return own or self.runtime.windows.tokens(model.name)
 
     async def _act(self, calls: Sequence[OpenCall]) -> None:
         """Run calls; then let hooks comment on the results."""
@@ -334,6 +364,11 @@ class SmartAgent(Actor):
         cause = entries[-1].message_id if entries else self.state.birth
         text = f"[stopped] {reason}"
         return LoggedString(text, self.session.log_piece_of_text(self.agent_id, text, cause))
+
+
+def _too_long(refusal: ModelError, what: str) -> ModelError:
+    """Say what came of compacting a conversation that a provider finds too long."""
+    return ModelError(f"{refusal} - {what}", why="context_too_long", status=refusal.status)
 
 
 def _cause(message: ChatMessage) -> Any:

@@ -115,7 +115,10 @@ def talk_on_screen(home: Home, wish: Wish) -> int:
     from harken.cli.screen.screen import Screen
 
     face = Face()
-    opened = open_chat(home, wish, user=face.questions, on_chunk=face.ears.on_chunk)
+    ears = face.ears
+    opened = open_chat(
+        home, wish, user=face.questions, on_chunk=ears.on_chunk, on_notice=ears.on_notice
+    )
     where = Surroundings.here(home.folder / "history")
     with opened as session:
         code = asyncio.run(Screen(face, opened, where).run())
@@ -138,7 +141,8 @@ def is_untouched(opened: Opened) -> bool:
 def talk_in_lines(home: Home, wish: Wish, prompt: str | None, *, as_json: bool) -> int:
     """Talk in plain lines, or say one `prompt`: then nobody is there whom agents could ask."""
     can_ask = prompt is None and somebody_types()
-    opened = open_chat(home, wish, user=PlainUser(read_line, tell) if can_ask else None)
+    user = PlainUser(read_line, tell) if can_ask else None
+    opened = open_chat(home, wish, user=user, on_notice=tell)
     with opened, asyncio.Runner() as runner:
         report(opened, resumed=wish.old is not None)
         chat = PlainChat(opened, runner, as_json=as_json)

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeAlias
 
 import click
 
+from harken.agents.compaction import Compacted
 from harken.agents.runtime import Runtime
 from harken.cli.tally import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
 from harken.cli.terminal import one_line
@@ -55,6 +56,13 @@ class Talk(Protocol):
 
     def say(self, text: str) -> None:
         """Show lines of text to the user."""
+        ...
+
+    def compact(self, instructions: str) -> None:
+        """Let the agent that the user talks with sum up what it has in its context.
+
+        Raises HarkenError where that cannot be now.
+        """
         ...
 
     def quit(self) -> None:
@@ -185,6 +193,20 @@ def _really_used(viewer: SessionViewer, request: LlmRequest, view: ContextView) 
         yield f"its cached prefix broke at message {at}{gone}"
     else:
         yield f"its first {first_new} messages are those of the call before: all can be cached"
+
+
+@slash("compact", "a summary in the place of what was said; all is kept", "[what to keep]")
+def _compact(talk: Talk, rest: str) -> None:
+    talk.compact(rest)
+
+
+def compacted_text(done: Compacted | None) -> str:
+    """Say what a compaction did."""
+    if done is None:
+        return "there is too little to sum up"
+    before, after = tokens_text(done.tokens_before), tokens_text(done.tokens_after)
+    messages = count(done.messages, "message")
+    return f"{messages} summed up: the context takes ~{after} tokens, before ~{before}"
 
 
 @slash("cost", "what was used, by agent and together")

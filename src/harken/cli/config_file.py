@@ -63,6 +63,8 @@ class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
     """`[models.NAME]`: what holds for one model."""
 
     parameters: dict[str, Any] = {}
+    context_window: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """How many tokens it reads at once."""
 
 
 class PriceTable(Rates, frozen=True, kw_only=True):
@@ -91,6 +93,9 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str | None = None
     permission: Mode | None = None
+    compact_at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    """Which part of what a model reads at once a context may take before it is compacted; 0: it
+    is compacted only when somebody asks."""
     permissions: PermissionsTable = PermissionsTable()
     parameters: dict[str, Any] = {}
     models: dict[str, ModelTable] = {}
@@ -231,7 +236,8 @@ def _expected(kind: Any) -> str:
     kind = _without_none(kind)
     if get_origin(kind) is Annotated:
         number = "number" if get_args(kind)[0] is float else "whole number"
-        return f"a {number} from {get_args(kind)[1].ge}"
+        limits = get_args(kind)[1]
+        return f"a {number} from {limits.ge}" + (f" to {limits.le}" if limits.le else "")
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(get_args(kind))
     if get_origin(kind) is list:

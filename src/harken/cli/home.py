@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,6 +46,11 @@ class Home:
     def token_file(self) -> Path:
         """Where the token of this home's service is."""
         return self.folder / "service.token"
+
+    @property
+    def run_folder(self) -> Path:
+        """Where the sockets of running chats are."""
+        return self.folder / "run"
 
     def make(self) -> None:
         """Make the folders where they are missing. Raises ConfigError where that fails."""
@@ -118,6 +123,13 @@ def here() -> Path:
             "the working folder is not there any more, it was deleted or moved: go to one that "
             'exists (or, where it was made anew, `cd "$PWD"`)'
         ) from None
+
+
+def environment() -> Mapping[str, str]:
+    """Return the environment: what the running command was given, else this process's own."""
+    context = click.get_current_context(silent=True)
+    given: Mapping[str, str] | None = context.obj if context is not None else None
+    return os.environ if given is None else given
 
 
 def home_option(command: Command) -> Command:

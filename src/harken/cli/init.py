@@ -13,9 +13,9 @@ import click
 
 from harken.cli.config_file import CONFIG
 from harken.cli.discovery import Found, discover
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home, environment, home_option, json_option
 from harken.cli.models import shown_path
-from harken.cli.settings import environment, load_settings, with_keys
+from harken.cli.settings import load_settings, with_keys
 from harken.cli.terminal import program, safe, say, say_json
 from harken.errors import ConfigError
 from harken.llm.providers import BUILT_IN, Provider

@@ -11,7 +11,6 @@ import importlib
 import io
 import os
 import sys
-import traceback
 from collections.abc import Mapping
 
 import click
@@ -35,6 +34,7 @@ COMMANDS = {
     "store": ("harken.cli.store", "Look at the store: how much is in it, and of what."),
     "bundle": ("harken.cli.bundle", "Put sessions and commits into one file, or take them out."),
     "serve": ("harken.cli.serve", "Serve the store over HTTP, for other programs of this machine."),
+    "context": ("harken.cli.context", "Say which commit the agent is at that runs a program."),
     "session": ("harken.cli.session", "Check or repair a session log."),
     "init": ("harken.cli.init", "Write a first config.toml from what is found here."),
     "models": ("harken.cli.models", "List the models that can be used, and what others need."),
@@ -115,6 +115,8 @@ def run(arguments: list[str], environ: Mapping[str, str] | None = None) -> int:
         return _say(f"{where}{error.strerror or error}", 2)
     except Exception as error:  # noqa: BLE001 - the border: no traceback for a person
         if os.environ.get("HARKEN_DEBUG"):
+            import traceback
+
             traceback.print_exc()
         kind = type(error).__name__
         return _say(f"a bug in Harken ({kind}: {error}); HARKEN_DEBUG=1 shows where", 70)

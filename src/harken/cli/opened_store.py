@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from harken.cli.home import Home
-from harken.cli.settings import environment
+from harken.cli.home import Home, environment
 from harken.errors import ConfigError
 from harken.store.base import Store
 from harken.store.sqlite import SqliteStore
@@ -15,13 +14,13 @@ TOKEN = "HARKEN_STORE_TOKEN"  # noqa: S105 - the name of a variable
 UNIX = "unix:"
 
 
-def open_store(home: Home, address: str | None) -> Store:
+def open_store(home: Home, address: str | None, *, patience_s: float = 30.0) -> Store:
     """Open the store of the home, or the one at an address: `http://127.0.0.1:8420`, `unix:PATH`.
 
     Raises ConfigError, StoreError.
     """
     if address is None:
-        return SqliteStore(home.store_file)
+        return SqliteStore(home.store_file, patience_s=patience_s)
     from harken.store.remote.client import RemoteStore
 
     if address.startswith(UNIX):

@@ -5,7 +5,6 @@ The one place where a chat's `World` and `Runtime` are built.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pathlib import Path
 from harken.agents.base import Agent, revive
 from harken.agents.budget import Budget
 from harken.agents.changed_files import ChangedFiles
-from harken.agents.checkpoints import Checkpointer
+from harken.agents.checkpoints import Tell
 from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.smart import SmartAgent
@@ -24,10 +23,10 @@ from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
 from harken.cli.home import Home, here
 from harken.cli.init import choose
+from harken.cli.keeping import PATIENCE_S, Keeping
 from harken.cli.opened_store import open_store
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
-from harken.context.materialize import resolver
 from harken.context.names import find as find_commit
 from harken.core.events import TranscriptEntry
 from harken.core.messages import text_of
@@ -75,17 +74,22 @@ class Opened:
     runtime: Runtime
     settings: Settings
     store: Store | None = None
-    """Where its commits go."""
+    """Where its commits go; None where it cannot be used."""
+    notes: tuple[str, ...] = ()
+    """What the user should be told at the beginning, a line each."""
 
     def end(self) -> None:
         """Commit what is pending, log that the session ended on purpose, and close all."""
         if self.runtime.checkpoints is not None:
-            self.runtime.checkpoints.finish(self.session)
+            self.runtime.checkpoints.finish(self.session, self.runtime.tell)
         self.session.end("chat")
 
     def close(self) -> None:
-        """Close session and store. A second call does nothing."""
+        """Close session, sockets and store. A second call does nothing."""
         self.session.close()
+        checkpoints = self.runtime.checkpoints
+        if checkpoints is not None and checkpoints.sockets is not None:
+            checkpoints.sockets.close()
         if self.store is not None:
             self.store.close()
 
@@ -107,11 +111,13 @@ def open_chat(
     *,
     user: User | None = None,
     on_chunk: OnChunk | None = None,
+    on_notice: Tell | None = None,
     tools: Sequence[Tool] | None = None,
 ) -> Opened:
     """Return the agent to talk with, of a new session or an old one.
 
-    `user` is whom agents can ask; `tools` stand in for those of this machine. Raises ConfigError
+    `user` is whom agents can ask; `tools` stand in for those of this machine. A store that cannot
+    be used is no reason not to talk: `notes` says so. Raises ConfigError
     where no model is named, or what is named is not at hand, and what `load_session` raises.
     """
     old = wish.old
@@ -124,21 +130,23 @@ def open_chat(
     permissions, own = permissions_of(settings), prompt_for(home, name)
     home.make()
     with ExitStack() as opening:
-        store = open_store(home, wish.store or settings.store)
-        opening.callback(store.close)
-        ctx = None if wish.ctx is None else find_commit(store, wish.ctx)
+        address = wish.store or settings.store
+        kept = Keeping.opened(lambda: open_store(home, address, patience_s=PATIENCE_S))
+        opening.callback(kept.close)
+        ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
         world = open_world(wish, settings, permissions, home.folder / "outputs" / path.stem, tools)
         world.user = user
         runtime = Runtime(
-            checkpoints=Checkpointer(
-                store=store, principal=Path.home().name, machine=platform.node()
-            ),
+            checkpoints=kept.checkpoints(home),
             model=model,
             models=find,
             world=world,
             templates=settings.templates,
             on_chunk=on_chunk,
+            on_notice=on_notice,
+            compact_at=settings.compact_at or None,
+            windows=settings.windows,
             parameters=settings.parameters,
             model_parameters=settings.model_parameters,
         )
@@ -148,14 +156,16 @@ def open_chat(
             system_prompt=wish.system_prompt or (own if ctx is None else None),
             name="main",
             budget=BUDGET if old is None else None,
-            options=SessionOptions(resolver=resolver(store)),
+            options=SessionOptions(resolver=kept.resolve),
         )
         opening.callback(session.close)
         if ctx is not None:
             start_from(root, ctx)
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
-        opened = Opened(root, session, runtime, settings, store)
+        opened = Opened(
+            root, session, runtime, settings, kept.store, (*settings.notes, *kept.notes)
+        )
         check_agent(opened.primary)
         opening.pop_all()
     return opened

@@ -13,14 +13,15 @@ from typing import Any
 
 import click
 
-from harken.cli.commands import is_command, run_command
+from harken.agents.smart import SmartAgent
+from harken.cli.commands import compacted_text, is_command, run_command
 from harken.cli.opening import Opened
 from harken.cli.tally import Tally
 from harken.cli.terminal import safe, say, say_json
-from harken.core.events import Event
+from harken.core.events import Event, TranscriptEdited
 from harken.core.ids import AgentId
 from harken.core.text import LoggedString
-from harken.errors import ModelError
+from harken.errors import ConfigError, ModelError
 from harken.views.written import count
 
 
@@ -33,7 +34,7 @@ def report(opened: Opened, *, resumed: bool) -> None:
     """Say on standard error which session this is, and what was found in its log."""
     session = opened.session
     tell(f"{'Session resumed from' if resumed else 'Session'} {session.path}")
-    for line in opened.settings.notes:
+    for line in opened.notes:
         tell(line)
     if session.torn is not None:
         tell(f"A half-written last line was set aside in {session.torn}")
@@ -84,10 +85,23 @@ class PlainChat:
 
     def _hear(self, event: Event) -> None:
         self._tally.add(event)
+        if isinstance(event, TranscriptEdited) and event.summary is not None:
+            agent = self.session.agents[event.agent_id or AgentId("")]
+            tell(f"{agent.name or agent.id}: the context was compacted")
 
     def say(self, text: str) -> None:
         """Show what a slash command says."""
         say(text)
+
+    def compact(self, instructions: str) -> None:
+        """Let the agent sum up what it has in its context. Raises ModelError, ConfigError."""
+        agent = self.opened.primary
+        if not isinstance(agent, SmartAgent):
+            raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
+        try:
+            self.say(compacted_text(self.runner.run(agent.compact(instructions))))
+        except KeyboardInterrupt:
+            tell("Interrupted: nothing was changed")
 
     def quit(self) -> None:
         """End after this command."""

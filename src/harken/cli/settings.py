@@ -6,24 +6,23 @@ environment, the command line. This is the only code that reads them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import click
 import msgspec
 
 from harken.agents.templates import Templates
 from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
-from harken.cli.home import Home, here
+from harken.cli.home import Home, environment, here
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
 from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import one_per_name
+from harken.llm.windows import Windows
 from harken.world.permissions.permissions import Mode
 
 AGENTS = "agents"
@@ -52,6 +51,9 @@ class Settings:
     providers: Mapping[str, Provider] = field(default_factory=lambda: BUILT_IN)
     """With their keys; an empty one where there is none."""
     prices: Prices = field(default_factory=Prices)
+    compact_at: float = 0.8
+    """Which part of its window a context may take before it is compacted; 0: any."""
+    windows: Windows = field(default_factory=Windows)
     allow_folders: tuple[Path, ...] = ()
     """Folders that tools may use beside the one where Harken runs."""
     store: str | None = None
@@ -74,13 +76,6 @@ class Settings:
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return what gives models by name, with these providers, keys and prices."""
         return one_per_name(base=base, providers=self.providers, prices=self.prices)
-
-
-def environment() -> Mapping[str, str]:
-    """Return the environment: what the running command was given, else this process's own."""
-    context = click.get_current_context(silent=True)
-    given: Mapping[str, str] | None = context.obj if context is not None else None
-    return os.environ if given is None else given
 
 
 def load_settings(
@@ -185,9 +180,11 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
     if config.model is not None:
         model = _anchored(config.model, file.parent)
         found = replace(found, model=model, model_from=str(file))
-    per_model = dict(found.model_parameters)
+    per_model, windows = dict(found.model_parameters), dict(found.windows.own)
     for name, table in config.models.items():
         per_model[name] = {**per_model.get(name, {}), **table.parameters}
+        if table.context_window is not None:
+            windows[name] = table.context_window
     return replace(
         found,
         permission=config.permission or found.permission,
@@ -196,6 +193,8 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         deny=(*found.deny, *config.permissions.deny),
         parameters={**found.parameters, **config.parameters},
         model_parameters=per_model,
+        compact_at=found.compact_at if config.compact_at is None else config.compact_at,
+        windows=Windows(windows),
         providers={**found.providers, **_providers(config.providers, found.providers)},
         prices=Prices([*_prices(config.prices), *found.prices.own]),
         store=config.store.url or found.store,

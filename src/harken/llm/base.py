@@ -54,7 +54,11 @@ def tools_hash(tools: Sequence[ToolSchema]) -> str:
 
 
 class Model(Protocol):
-    """Something that answers requests."""
+    """Something that answers requests.
+
+    One that knows how many tokens it reads at once says so as `context_window`, which is no part of
+    the protocol: agents compact their context before it is full.
+    """
 
     @property
     def name(self) -> str:

@@ -123,13 +123,16 @@ def _find(prices: Sequence[Price], model: str, day: date) -> Price | None:
     ranked = [
         (rank, price.effective_from, at, price)
         for at, price in enumerate(prices)
-        if (rank := _fits(price.model, model)) is not None and price.effective_from <= day
+        if (rank := fits(price.model, model)) is not None and price.effective_from <= day
     ]
     return max(ranked, key=lambda one: one[:3])[3] if ranked else None
 
 
-def _fits(pattern: str, model: str) -> int | None:
-    """Return how well a pattern fits a model's name; None: not at all."""
+def fits(pattern: str, model: str) -> int | None:
+    """Return how well a pattern fits a model's name, higher is better; None: not at all.
+
+    A pattern is a name, also for dated snapshots of it, or the beginning of names and a `*`.
+    """
     if pattern == model:
         return 1_000_001
     if pattern == _SNAPSHOT.sub("", model):

@@ -8,14 +8,14 @@ logs of older dialects, which lack births and links.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
 from harken.core.messages import ChatMessage
 from harken.session.segments import cut, length
-from harken.session.state import AgentState, OpenCall, SessionState
+from harken.session.state import AgentState, Counted, OpenCall, SessionState
 
 Resolver: TypeAlias = Callable[[ev.ContextLoaded], Sequence[ChatMessage]]
 """Gives the messages of a commit that an agent started from."""
@@ -190,7 +190,7 @@ def _transcript_edited(state: SessionState, event: ev.TranscriptEdited) -> None:
             context.extend(before[start:stop])
             layout.extend(cut(described, start, stop))
     agent.context, agent.layout, agent.fresh, agent.request = context, layout, [], None
-    agent.edited = event
+    agent.edited, agent.counted = event, None
 
 
 def find_entries(
@@ -203,11 +203,19 @@ def find_entries(
         if len(found) == len(set(wanted)):
             break
         missing = set(wanted) - found.keys()
-        found |= {e.message_id: e for e in holder.transcript or () if e.message_id in missing}
+        found |= {e.message_id: e for e in held(holder) if e.message_id in missing}
     unknown = [id_ for id_ in wanted if id_ not in found]
     if unknown:
         raise ValueError(f"no entry {unknown[0]} is known")
     return [found[id_] for id_ in wanted]
+
+
+def held(agent: AgentState) -> Iterator[ev.TranscriptEntry]:
+    """Yield the entries that are in memory for an agent: its own, and others' that it reads."""
+    yield from agent.transcript or ()
+    for message in agent.context or ():
+        if isinstance(message, ev.TranscriptEntry):
+            yield message
 
 
 def _context_loaded(
@@ -223,6 +231,7 @@ def _context_loaded(
     segment = ev.Segment(loaded=event.message_id, start=0, stop=event.count)
     agent.context = [*messages, *context_now(agent)]
     agent.layout, agent.fresh, agent.request = [segment, *agent.segments()], [], None
+    agent.counted = None
     _reopen_calls(state, agent, event.message_id, messages)
 
 
@@ -267,11 +276,15 @@ def _llm_request(state: SessionState, event: ev.LlmRequest) -> None:
 
 def _llm_response(state: SessionState, event: ev.LlmResponse) -> None:
     agent = agent_of(state, event.agent_id)
-    state.requests.pop(agent.id, None)
+    request = state.requests.pop(agent.id, None)
     agent.spent.cost_usd += event.cost_usd or 0.0
-    if event.usage is not None:
-        agent.spent.input_tokens += event.usage.input_tokens or 0
-        agent.spent.output_tokens += event.usage.output_tokens or 0
+    if event.usage is None:
+        return
+    read, written = event.usage.input_tokens, event.usage.output_tokens or 0
+    agent.spent.input_tokens += read or 0
+    agent.spent.output_tokens += written
+    if read and request is not None and request is agent.request:
+        agent.counted = Counted(request.count + (event.entry is not None), read + written)
 
 
 def context_now(agent: AgentState) -> Sequence[ChatMessage]:

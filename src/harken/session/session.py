@@ -28,7 +28,7 @@ from harken.errors import (
     UnknownName,
 )
 from harken.session.file import Disk, LogFile
-from harken.session.fold import Resolver, context_now, fold
+from harken.session.fold import Resolver, context_now, fold, held
 from harken.session.line import seal
 from harken.session.reader import Reading, events, paused_gc, records
 from harken.session.rules import as_written, check, loaded
@@ -308,11 +308,13 @@ class Session:
         if event.agent_id is None or event.agent_id not in self.agents:
             return
         if isinstance(event, ev.TranscriptEdited | ev.ContextLoaded):
-            known = {entry.message_id for entry in self.agent(event.agent_id).transcript or ()}
-            segments = event.segments if isinstance(event, ev.TranscriptEdited) else []
-            if any(not known.issuperset(segment.entries or ()) for segment in segments):
-                for agent_id in self.agents:
-                    self.agent(agent_id)
+            self.agent(event.agent_id)
+        if isinstance(event, ev.TranscriptEdited):
+            missing = {id_ for segment in event.segments for id_ in segment.entries or ()}
+            for state in self.agents.values():
+                missing -= {entry.message_id for entry in held(state)}
+            for agent_id in self.agents if missing else ():
+                self.agent(agent_id)
 
     def _revive(self, agent: AgentState) -> None:
         again = SessionState()

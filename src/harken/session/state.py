@@ -49,6 +49,15 @@ class OpenCall(msgspec.Struct, frozen=True, gc=False):
     """`msg_003`, or `msg_003.call_abc` where the message made several calls."""
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a provider has counted of a context."""
+
+    messages: int
+    """So many from its beginning: those of the last model call, and the answer."""
+    tokens: int
+
+
 @dataclass(slots=True)
 class AgentState:
     """One agent that was ever born in the session."""
@@ -81,6 +90,8 @@ class AgentState:
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
     """Calls without a result, by call id, in the order in which they were made."""
     spent: Spent = field(default_factory=Spent)
+    counted: Counted | None = None
+    """None: nobody has counted the context as it begins now."""
     ctx: str | None = None
     """Its last commit, or the one that it started from."""
     born_from: str | None = None
@@ -181,6 +192,7 @@ def _describe(agent: AgentState) -> dict[str, Any]:
         "spec": dict(agent.spec),
         "segments": agent.segments(),
         "hashed": agent.hashed,
+        "counted": agent.counted,
         "spent": (agent.spent.model_calls, agent.spent.tokens, agent.spent.cost_usd),
         "transcript": [entry.message_id for entry in agent.transcript or ()],
         "context": None if agent.context is None else [m.content for m in agent.context],

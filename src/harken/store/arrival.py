@@ -54,9 +54,7 @@ class Arrival:
         own = {name: _object_name(name, body) for name, body in both.items()}
         stones = self._stones(own)
         self._keep(
-            Batch(
-                objects={Hash(own[name]): body for name, body in both.items()}, tombstones=stones
-            )
+            Batch(objects={Hash(own[name]): body for name, body in both.items()}, tombstones=stones)
         )
         return found
 

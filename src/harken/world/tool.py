@@ -50,6 +50,15 @@ class Caller:
     keeps: Callable[[str], bool] | None = None
     """Says of a path whether a rule keeps it from this call, though the call as such may run: a
     tool that finds paths leaves it out. None: no rule does."""
+    variables: Callable[[], Mapping[str, str | None]] = dict
+    """What a program that the tool starts gets in its environment beside what we have ourselves;
+    None is a variable that it does not get."""
+
+    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a program that the tool starts, from the one that we have."""
+        changes = self.variables()
+        kept = {name: value for name, value in inherited.items() if name not in changes}
+        return kept | {name: value for name, value in changes.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

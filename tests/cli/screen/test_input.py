@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def completions(folder: Path, text: str) -> list[str]:
     ("text", "offered"),
     [
         ("/con", ["/context"]),
-        ("/co", ["/context", "/cost"]),
+        ("/co", ["/context", "/compact", "/cost"]),
         ("say /no-such", []),
         ("look at @teap", ["look at @src/teapot.py"]),
         ("src/te", ["src/tea.py", "src/teapot.py"]),
@@ -167,6 +168,10 @@ def test_the_status_line_leaves_out_what_matters_least() -> None:
     assert line(STATUS, 30) == "anthropic/claude · ask"
     assert line(STATUS, 10) == "anthropic…"
     assert all(cells(line(STATUS, width)) <= width for width in range(1, 90))
+
+
+def test_where_the_window_is_known_the_status_says_how_full_it_is() -> None:
+    assert line(replace(STATUS, context_window=17_000), 50).endswith(" · ask · 73% of context")
 
 
 def test_a_hint_takes_the_place_of_the_status() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harken import Comment, Deny, Rewrite, tool
+from harken import Comment, Deny, Rewrite, SmartAgent, tool
 from harken.cli.screen.ink import Ink
 from harken.cli.screen.piece import Prose, Rows, note
 from harken.cli.screen.printer import Printer
@@ -15,8 +15,9 @@ from harken.cli.screen.telling import PROMPT_LINES, prose, rewritten, thought
 from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.errors import ModelError
-from tests.agent_kit import call, calls, play, stage
+from tests.agent_kit import call, calls, play, run, stage
 from tests.cli.screen.drawing import CODES, Heard, drawn
+from tests.unit.agents.compacting import talk
 from tests.unit.agents.hooking import sending, watch
 
 
@@ -50,6 +51,21 @@ def test_a_call_is_told_with_its_result(tmp_path: Path) -> None:
         "  … 5 more lines (/show 8)",
     ]
     assert heard.again() == [*heard.lines, "Done."]
+
+
+def test_a_compaction_is_one_line_and_who_sums_up_is_not_seen(tmp_path: Path) -> None:
+    one = stage(tmp_path, talk(main=["Hot."], compaction="## Goals\nTea."))
+    heard = Heard(one)
+    one.ask("tea?")
+    assert isinstance(one.root, SmartAgent)
+    run(one.root.compact())
+    [edited] = one.rows(event_type="transcript_edited", reason="compaction")
+    number = int(edited["summary"].removeprefix("msg_"))
+    assert heard.lines == [
+        "› tea?",
+        f"the context of main was compacted (/show {number} is the summary)",
+    ]
+    assert heard.again() == [heard.lines[0], "Hot.", heard.lines[1]]
 
 
 def test_of_a_long_prompt_the_beginning_is_told(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Thread
 
+import pytest
+
 from harken.cli.opening import Opened
 from harken.cli.screen.ears import Ears, Heard
 from harken.cli.screen.failures import failure
@@ -19,9 +21,10 @@ from harken.cli.settings import Settings
 from harken.core.chunks import TextDelta
 from harken.core.events import SessionEnded
 from harken.core.ids import AgentId
-from harken.errors import ModelError
+from harken.errors import AgentBusy, ModelError
 from tests.agent_kit import Stage, play, run, stage
 from tests.cli.screen.drawing import drawn
+from tests.unit.agents.compacting import talk
 
 MAIN = AgentId("agent_001")
 
@@ -75,8 +78,51 @@ def test_a_turn_that_is_stopped_ends_without_an_answer_and_what_waits_stays(
         playing.turns.stop()
         await playing.until(lambda: playing.ends)
         [end] = playing.ends
-        assert (end.said, end.error) == (None, None)
+        assert (end.said, end.error, end.stopped) == (None, None, True)
         assert playing.turns.queued.take_back() == "b"
+
+    run(act())
+
+
+def test_a_compaction_is_work_of_its_own_and_what_waits_is_sent_then(tmp_path: Path) -> None:
+    async def act() -> None:
+        one = stage(tmp_path, talk(main=["One.", "Two."]))
+        playing = Playing(one)
+        playing.turns.start("a")
+        with pytest.raises(AgentBusy):
+            playing.turns.compact("")
+        await playing.until(lambda: playing.ends)
+        playing.turns.compact("the tea")
+        playing.turns.queued.add("b")
+        await playing.until(lambda: len(playing.ends) == 3)
+        compacted, answered = playing.ends[1:]
+        assert (compacted.said, compacted.stopped) == (None, False)
+        assert compacted.note.startswith("2 messages summed up: ")
+        assert (str(answered.said), answered.note) == ("Two.", "")
+
+    run(act())
+
+
+def test_a_compaction_that_fails_or_is_stopped_ends_like_a_turn(tmp_path: Path) -> None:
+    async def act() -> None:
+        lines: Iterator[ModelError | str] = iter([ModelError("no line")])
+
+        async def summary(_: object) -> str:
+            for line in lines:
+                raise line  # type: ignore[misc]
+            return await sleepy(None)
+
+        playing = Playing(stage(tmp_path, talk(main=["One."], compaction=summary)))
+        playing.turns.start("a")
+        await playing.until(lambda: playing.ends)
+        playing.turns.compact("")
+        await playing.until(lambda: len(playing.ends) == 2)
+        assert str(playing.ends[1].error) == "no line"
+        playing.turns.compact("")
+        await asyncio.sleep(0.01)
+        playing.turns.stop()
+        await playing.until(lambda: len(playing.ends) == 3)
+        assert (playing.ends[2].stopped, playing.ends[2].note) == (True, "")
 
     run(act())
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import Runtime, SmartAgent, World, tool
+from harken import DumbAgent, Runtime, SmartAgent, World, register, tool
 from harken.agents.checkpoints import Checkpointer
 from harken.agents.load import load_session, start_from
 from harken.context.history import show
@@ -14,7 +14,7 @@ from harken.core.commits import CommitId
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
-from harken.errors import EventRefused, ModelError, StoreError
+from harken.errors import EventRefused, ModelError
 from harken.session.session import SessionOptions
 from harken.store.base import Batch, Stored
 from harken.store.memory import MemoryStore
@@ -40,8 +40,10 @@ def options(store: MemoryStore) -> SessionOptions:
 
 def begin(folder: Path, model: Play, store: MemoryStore, **how: Any) -> Stage:
     """Begin a session whose agents have checkpoints, and one tool."""
+    on_notice = how.pop("on_notice", None)
+    checkpoints = Checkpointer(store=store, **how)
     runtime = Runtime(
-        model=model, world=World([look]), checkpoints=Checkpointer(store=store, **how)
+        model=model, world=World([look]), checkpoints=checkpoints, on_notice=on_notice
     )
     return stage(folder, model, runtime=runtime, options=options(store))
 
@@ -152,12 +154,12 @@ def test_fewer_checkpoints_lose_nothing_by_the_end(tmp_path: Path, store: Memory
             scene.ask(text)
         checkpoints = scene.runtime.checkpoints
         assert checkpoints is not None
-        checkpoints.finish(scene.session)
+        checkpoints.finish(scene.session, pytest.fail)
         commits = chain(store, scene)
         assert [one.commit.message_count for one in commits] == expected
         assert commits[-1].commit.checkpoint == "session_end"
         assert kept(store, scene) == context(scene)
-        checkpoints.finish(scene.session)
+        checkpoints.finish(scene.session, pytest.fail)
         assert chain(store, scene) == commits
     with pytest.raises(ValueError, match="every 1 or more"):
         Checkpointer(store=store, every=0)
@@ -217,7 +219,7 @@ def test_a_spawn_commits_its_parent_first_however_rare_checkpoints_are(
     assert shape(chain(store, scene)) == [("delta", "spawn", 3)]
     checkpoints = scene.runtime.checkpoints
     assert checkpoints is not None
-    checkpoints.finish(scene.session)
+    checkpoints.finish(scene.session, pytest.fail)
     helpers = chain(store, scene, "helper")
     assert [one.id for one in helpers[:1]] == [chain(store, scene)[0].id]
     assert shape(helpers[1:]) == [("snapshot", "spawn", 1), ("delta", "session_end", 3)]
@@ -256,28 +258,6 @@ def test_where_the_log_missed_a_commit_it_is_merely_made_again(
     assert [one.commit.checkpoint for one in chain(store, again)] == ["session_end"]
     assert len(store.named("ctx-")) == made + 1
     assert kept(store, again) == context(again)
-
-
-class FullStore(MemoryStore):
-    """A store that takes nothing while it is full."""
-
-    full = True
-
-    def write(self, batch: Batch) -> None:
-        if self.full:
-            raise StoreError("the store", "is full")
-        super().write(batch)
-
-
-@pytest.mark.req("D-01")
-def test_a_store_that_fails_is_told_and_loses_nothing(tmp_path: Path) -> None:
-    store = FullStore()
-    scene = begin(tmp_path, play(main=["one", "two"]), store)
-    with pytest.raises(StoreError, match="is full"):
-        scene.ask("first")
-    store.full = False
-    assert scene.ask("second") == "two"
-    assert kept(store, scene) == context(scene)
 
 
 @pytest.mark.req("S2-25")
@@ -469,3 +449,27 @@ def test_who_is_terminated_is_committed_first(tmp_path: Path, store: MemoryStore
     scene = begin(tmp_path, model, store, every=None)
     scene.ask("go")
     assert shape(chain(store, scene, "helper")[-1:]) == [("delta", "session_end", 1)]
+
+
+@register("echo-of-checkpoints")
+class Echo(DumbAgent):
+    """Says what it heard."""
+
+    async def answer(self, heard: str) -> str:
+        return heard
+
+
+@pytest.mark.req("S2-28", "S2-30")
+def test_what_code_decides_is_committed_at_each_answer_too(
+    tmp_path: Path, store: MemoryStore
+) -> None:
+    scene = begin(tmp_path, play(main=["-"]), store)
+    echo = Echo(scene.session, runtime=scene.runtime)
+    echo.log_birth(scene.root.state.birth, "echo", "subagent")
+    run(echo.response("hi"))
+    run(echo.response("ho"))
+    assert shape(chain(store, scene, "echo")) == [
+        ("snapshot", "spawn", 1),
+        ("delta", "turn_boundary", 1),
+        ("delta", "turn_boundary", 2),
+    ]

@@ -15,7 +15,8 @@ from harken.core.chunks import Chunk
 from harken.core.events import Event
 from harken.core.ids import AgentId
 
-Heard: TypeAlias = Event | tuple[AgentId, Chunk]
+Heard: TypeAlias = Event | tuple[AgentId, Chunk] | str
+"""An event, a piece of an answer, or what the user should know and no event says."""
 
 
 class Ears:
@@ -33,6 +34,8 @@ class Ears:
     def open(self) -> None:
         """Give on from now on, in the running event loop."""
         self._loop = asyncio.get_running_loop()
+        if self._heard:
+            self._wake()
 
     def close(self) -> None:
         """Give on what was heard, and nothing after that."""
@@ -47,7 +50,17 @@ class Ears:
 
     def on_event(self, event: Event) -> None:
         """Note an event, in any thread. A listener of the session."""
-        self._heard.append(event)
+        self._note(event)
+
+    def on_notice(self, text: str) -> None:
+        """Note what the user should know, in any thread. A `Runtime.on_notice`."""
+        self._note(text)
+
+    def _note(self, heard: Heard) -> None:
+        self._heard.append(heard)
+        self._wake()
+
+    def _wake(self) -> None:
         loop = self._loop
         if loop is not None and not self._woken and not loop.is_closed():
             self._woken = True

@@ -27,7 +27,7 @@ def greeting(opened: Opened, where: Surroundings) -> Iterator[Piece]:
     first: Line = [("bold", "harken"), ("dim", f" · {clean(model)} · {clean(folder)}")]
     help_: Line = [("dim", "/help lists commands and keys · Ctrl-D ends")]
     yield Rows("note", [first, help_])
-    for line in opened.settings.notes:
+    for line in opened.notes:
         yield note(clean(line), "yellow")
     if opened.session.torn is not None:
         yield note(f"A half-written last line was set aside in {clean(str(opened.session.torn))}")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import Thread
 
+from harken.agents.compaction import tokens_used
 from harken.agents.smart import SmartAgent
 from harken.cli.opening import Opened
 from harken.cli.screen.activity import Activity
@@ -36,7 +37,7 @@ from harken.cli.screen.table import Table
 from harken.cli.screen.telling import Teller, prose
 from harken.cli.screen.turns import Ended, Turns
 from harken.cli.tally import Tally, cost_text
-from harken.core.events import Event, LlmResponse, TranscriptEntry
+from harken.core.events import Event, LlmResponse, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.llm.base import Model
 
@@ -74,7 +75,7 @@ class Screen:
         self.inputs.buffer.on_text_changed += lambda _: self.arming.touch()
         self.stage = Stage(where, self.inputs.layout, self._live_lines)
         self.table = Table(
-            opened, self.stage, self.teller, self.activity, self.questions, self._leave
+            opened, self.stage, self.teller, self.activity, self.questions, self.turns, self._leave
         )
         hands = Hands(self.table, self.inputs, self.turns, self.arming)
         self.stage.app.key_bindings = bindings(hands)
@@ -145,6 +146,9 @@ class Screen:
 
     def _pieces(self, heard: Heard) -> Iterator[Piece]:
         now = asyncio.get_running_loop().time()
+        if isinstance(heard, str):
+            yield note(clean(heard), "yellow")
+            return
         if isinstance(heard, tuple):
             agent_id, chunk = heard
             self.activity.hear_chunk(agent_id, chunk, now)
@@ -168,6 +172,13 @@ class Screen:
         self._used.add(event)
         if isinstance(event, LlmResponse) and event.agent_id == self.teller.primary:
             self._context_tokens = context_tokens(event.usage) or self._context_tokens
+        elif isinstance(event, TranscriptEdited) and event.agent_id == self.teller.primary:
+            self._context_tokens = self._estimated_tokens()
+
+    def _estimated_tokens(self) -> int | None:
+        """Return how many tokens the context has now that it is another; nobody has counted."""
+        agent = self.opened.primary
+        return tokens_used(agent) if isinstance(agent, SmartAgent) else None
 
     def _turn_ended(self, ended: Ended) -> None:
         """Show how a turn ended."""
@@ -180,12 +191,14 @@ class Screen:
             pieces += [note(clean(text), "yellow")] if is_stop else prose(text)
         if ended.error is not None:
             pieces.append(failure(ended.error))
-        elif ended.said is None:
+        elif ended.stopped:
             rest = "; Enter goes on with it" if self.opened.primary.cut_off else ""
             pieces.append(note(f"stopped{rest}", "yellow"))
+        if ended.note:
+            pieces.append(note(ended.note))
         if ended.said is not None or ended.used.usage():
             pieces.append(summary(ended.used, ended.seconds))
-        if ended.said is None and self.turns.queued:
+        if (ended.stopped or ended.error is not None) and self.turns.queued:
             self.inputs.put(self.turns.queued.take_back())
         if ended.seconds > LONG_TURN_S:
             self.stage.bell()
@@ -226,6 +239,7 @@ class Screen:
             folder=folder_text(str(self.where.folder), self.where.user_home),
             mode=permissions.mode if permissions is not None else "",
             context_tokens=self._context_tokens,
+            context_window=agent.window if isinstance(agent, SmartAgent) else None,
             cost=cost_text(self._used) if self._used.priced else "",
             hint=self.table.hinted,
         )

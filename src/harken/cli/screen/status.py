@@ -22,6 +22,8 @@ class Status:
     mode: str = ""
     """Of the permissions; empty where nothing is asked."""
     context_tokens: int | None = None
+    context_window: int | None = None
+    """How many the model reads at once; None: not known."""
     cost: str = ""
     hint: str = ""
     """Something to know at this moment; it takes the place of all else."""
@@ -30,18 +32,24 @@ class Status:
         """Return the line; what matters least goes first where it is narrow."""
         if self.hint:
             return cut([("yellow", clean(self.hint))], width)
-        context = "" if self.context_tokens is None else tokens_text(self.context_tokens)
         parts = [  # how soon a part is left out: the highest number first
             (0, clean(self.model)),
             (3, clean(self.folder)),
             (1, self.mode),
-            (2, f"{context} context" if context else ""),
+            (2, self._context()),
             (4, self.cost),
         ]
         shown = [part for part in parts if part[1]]
         while len(shown) > 1 and cells(_joined(shown)) > width:
             shown.remove(max(shown))
         return cut([("dim", _joined(shown))], width)
+
+    def _context(self) -> str:
+        if self.context_tokens is None:
+            return ""
+        if self.context_window is None:
+            return f"{tokens_text(self.context_tokens)} context"
+        return f"{self.context_tokens / self.context_window:.0%} of context"
 
 
 def _joined(parts: list[tuple[int, str]]) -> str:

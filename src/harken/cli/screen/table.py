@@ -18,6 +18,7 @@ from harken.cli.screen.questions import Questions, preview_lines
 from harken.cli.screen.stage import Stage
 from harken.cli.screen.styled import Line, clean
 from harken.cli.screen.telling import Teller
+from harken.cli.screen.turns import Turns
 from harken.core.ids import AgentId
 from harken.session.session import Session
 from harken.world.user import Wanted
@@ -34,6 +35,7 @@ class Table:
     teller: Teller
     activity: Activity
     questions: Questions
+    turns: Turns
     leave: Callable[[], None]
     """Ends the chat."""
     hinted: str = ""
@@ -57,6 +59,11 @@ class Table:
     def say(self, text: str) -> None:
         """Print lines of text."""
         self._print([[("", clean(line))] for line in text.split("\n")])
+
+    def compact(self, instructions: str) -> None:
+        """Let the agent sum up what it has in its context. Raises AgentBusy, ConfigError."""
+        self.turns.compact(instructions)
+        self.stage.refresh()
 
     def quit(self) -> None:
         """End the chat."""

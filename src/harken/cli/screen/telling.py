@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harken.agents.actions import lenient
+from harken.agents.compaction import Compactor
 from harken.cli.screen.blocks import Blocks
 from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded, shortened
 from harken.cli.screen.piece import INDENT, Piece, Prose, Rows, note
@@ -74,6 +75,8 @@ class Teller:
             yield piece
 
     def _told(self, event: Event, *, streamed: bool) -> Iterator[Piece]:
+        if self._sums_up(event.agent_id):
+            return  # what came of it is told
         match event:
             case TranscriptEntry():
                 yield from self._entry(event, streamed=streamed)
@@ -87,6 +90,10 @@ class Teller:
             case AgentConfigured() if event.language_model is not None:
                 text = f"{self.name(event.agent_id)} goes on with {clean(event.language_model)}"
                 yield self._noted(event.agent_id, text)
+            case TranscriptEdited() if event.summary is not None:
+                shown = number_of(event.summary, "msg_")
+                text = f"the context of {self.name(event.agent_id)} was compacted"
+                yield self._noted(event.agent_id, f"{text} (/show {shown} is the summary)")
             case TranscriptEdited() if event.reason not in (None, "init_prompt"):
                 text = f"the context of {self.name(event.agent_id)} was changed"
                 yield self._noted(event.agent_id, f"{text}: {clean(event.reason or '')}")
@@ -110,6 +117,11 @@ class Teller:
             yield from self._said(agent, entry, streamed=streamed)
         elif agent.id == self.primary:
             yield from _heard(entry)
+
+    def _sums_up(self, agent_id: AgentId | None) -> bool:
+        """Whether it is an agent that sums up the context of another."""
+        agent = self.state.agents.get(agent_id or AgentId(""))
+        return agent is not None and agent.spec.get("kind") == Compactor.kind
 
     @property
     def primary(self) -> AgentId | None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from harken.agents.compaction import Compacted
+from harken.agents.smart import SmartAgent
+from harken.cli.commands import compacted_text
 from harken.cli.opening import Opened
 from harken.cli.screen.queued import Queued
 from harken.cli.tally import Tally
 from harken.core.text import LoggedString
-from harken.errors import ModelError
+from harken.errors import AgentBusy, ConfigError, ModelError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +24,9 @@ class Ended:
 
     said: LoggedString | None = None
     error: ModelError | None = None
+    stopped: bool = False
+    note: str = ""
+    """What there is to say where nobody has answered: what a compaction did."""
     seconds: float
     used: Tally
 
@@ -54,6 +61,16 @@ class Turns:
         assert self._task is None, "one turn at a time"
         self._task = asyncio.get_running_loop().create_task(self._turn(text), name="turn")
 
+    def compact(self, instructions: str) -> None:
+        """Let the agent sum up what it has in its context. Raises AgentBusy, ConfigError."""
+        agent = self.opened.primary
+        if not isinstance(agent, SmartAgent):
+            raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
+        if self._task is not None:
+            raise AgentBusy(agent.name)
+        work = self._compaction(agent, instructions)
+        self._task = asyncio.get_running_loop().create_task(work, name="compaction")
+
     def stop(self) -> None:
         """Cut the turn off; the agent keeps what had arrived."""
         if self._task is not None:
@@ -67,20 +84,47 @@ class Turns:
             await asyncio.wait([task])
 
     async def _turn(self, text: str | None) -> None:
+        said: list[LoggedString] = []
+
+        async def answer() -> None:
+            said.append(await self.opened.primary.response(text))
+
+        ended = await self._worked(answer())
+        if ended is not None:
+            self._end(replace(ended, said=said[0] if said else None))
+
+    async def _compaction(self, agent: SmartAgent, instructions: str) -> None:
+        done: list[Compacted | None] = []
+
+        async def compact() -> None:
+            done.append(await agent.compact(instructions))
+
+        ended = await self._worked(compact())
+        if ended is not None:
+            self._end(replace(ended, note=compacted_text(done[0]) if done else ""))
+
+    async def _worked(self, work: Coroutine[Any, Any, None]) -> Ended | None:
+        """Do some work; return how it ended, None where that is the end of the chat."""
         self.used, self._began = Tally(), time.monotonic()
-        said: LoggedString | None = None
         error: ModelError | None = None
+        stopped = False
         try:
-            said = await self.opened.primary.response(text)
+            await work
         except asyncio.CancelledError:
-            pass  # the end of this task: nothing comes after
+            stopped = True  # the end of this task: nothing comes after
         except ModelError as failure:
             error = failure
         except Exception as failure:  # noqa: BLE001 - the border: raised where the screen is run
             self._task = None
             self.failed(failure)
-            return
+            return None
+        return Ended(error=error, stopped=stopped, seconds=self.seconds, used=self.used)
+
+    def _end(self, ended: Ended) -> None:
+        """Tell how the work ended; what waits is said next, where it ended well."""
         self._task = None
-        self.ended(Ended(said=said, error=error, seconds=self.seconds, used=self.used))
-        if said is not None and not self.running and (waiting := self.queued.next()) is not None:
+        self.ended(ended)
+        if ended.stopped or ended.error is not None or self.running:
+            return
+        if (waiting := self.queued.next()) is not None:
             self.start(waiting)

@@ -18,7 +18,7 @@ from pathlib import Path
 from harken.world.result import BadArguments, Failed
 from harken.world.shell.output import Output
 from harken.world.shell.processes import Processes
-from harken.world.tool import Tool, tool
+from harken.world.tool import Caller, Tool, tool
 
 QUIET: Mapping[str, str] = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -77,10 +77,10 @@ class Shell:
     def tool(self) -> Tool:
         """The tool `bash`."""
 
-        async def bash(command: str, timeout_s: float | None = None) -> str:
-            return await self.run(command, timeout_s)
+        async def bash(caller: Caller, command: str, timeout_s: float | None = None) -> str:
+            return await self.run(command, timeout_s, caller)
 
-        async def preview(command: str, timeout_s: float | None = None) -> str:
+        async def preview(command: str, timeout_s: float | None = None, **_: Caller) -> str:
             return command if timeout_s is None else f"{command}\n(may take {timeout_s:g} s)"
 
         limits = self.limits
@@ -90,7 +90,9 @@ class Shell:
         made = replace(tool(bash), description=about)
         return made.guarded(by="command", kind="command", preview=preview)
 
-    async def run(self, command: str, timeout_s: float | None = None) -> str:
+    async def run(
+        self, command: str, timeout_s: float | None = None, caller: Caller | None = None
+    ) -> str:
         """Run a command and return what a model reads of it; whatever its exit code, it was run.
 
         Raises Failed where it cannot be started, takes too long or writes too much; BadArguments
@@ -102,7 +104,7 @@ class Shell:
         output = Output.create(self.outputs)
         keep = False
         try:
-            processes = self._start(command, output)
+            processes = self._start(command, output, caller)
             try:
                 stopped = await self._watch(processes, output, seconds)
             finally:
@@ -116,10 +118,11 @@ class Shell:
             raise Failed(f"{stopped} Its output until then:\n{text or '(no output)'}")
         return _result(processes.exit_code, text, left)
 
-    def _start(self, command: str, output: Output) -> Processes:
+    def _start(self, command: str, output: Output, caller: Caller | None) -> Processes:
         """Start a command. Raises Failed where that cannot be."""
         # Passed on, not read: nothing here depends on what is in it.
         environment = os.environ if self.environment is None else self.environment
+        environment = environment if caller is None else caller.environment(environment)
         shown = {name: value for name, value in environment.items() if name not in self.hide}
         # A relative entry of PATH would run whatever is called so in the folder.
         entries = environment.get("PATH", os.defpath).split(os.pathsep)

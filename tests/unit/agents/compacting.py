@@ -1,0 +1,135 @@
+"""What tests of compaction share: agents that talk much, and a model that sums up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harken import Runtime, World, tool
+from harken.agents.checkpoints import Checkpointer
+from harken.agents.compaction import NAME
+from harken.agents.load import load_session
+from harken.agents.smart import SmartAgent
+from harken.context.materialize import materialize, resolver
+from harken.core.chunks import Chunk, Finish, TextDelta
+from harken.core.commits import CommitId
+from harken.core.events import Usage
+from harken.core.messages import text_of
+from harken.llm.base import Request
+from harken.llm.windows import Windows
+from harken.session.session import SessionOptions
+from harken.store.base import Stored
+from harken.store.memory import MemoryStore
+from harken.testing import ticking
+from tests.agent_kit import Line, Play, Stage, everything, stage
+
+WORDS = "kettle " * 100
+"""175 tokens, as they are estimated."""
+SUMMARY = "## Goals\nTea for everybody."
+
+
+@tool
+def look(n: int = 0) -> str:
+    """Look around."""
+    return f"{n}: {WORDS}"
+
+
+def said(text: str, read: int | None = None, written: int = 10) -> list[Chunk]:
+    """Return an answer that the provider has counted."""
+    usage = None if read is None else Usage(input_tokens=read, output_tokens=written)
+    return [TextDelta(text), Finish(stop_reason="end_turn", usage=usage)]
+
+
+class Talk(Play):
+    """Gives each agent its lines in the order in which it is asked; who sums up has one line.
+
+    A compaction takes answers out of a context, so their number says nothing here.
+    """
+
+    def _answer(self, request: Request) -> Any:
+        part = self.parts[request.agent]
+        at = 0 if request.agent == NAME else len(self.asked_of(request.agent)) - 1
+        line = part[at] if at < len(part) else f"[{request.agent} has no line {at}]"
+        if isinstance(line, Exception):
+            raise line
+        return line(request) if callable(line) else line
+
+
+def talk(*, compaction: Line = SUMMARY, **parts: Sequence[Line]) -> Talk:
+    """Return a model with these parts, and what it says when it sums up."""
+    return Talk({**parts, NAME: [compaction]})
+
+
+@dataclass
+class Scene:
+    """A session whose agents are compacted."""
+
+    stage: Stage
+    store: MemoryStore
+    told: list[str] = field(default_factory=list)
+
+    @property
+    def root(self) -> SmartAgent:
+        assert isinstance(self.stage.root, SmartAgent)
+        return self.stage.root
+
+    def ask(self, text: str | None = None) -> str:
+        return self.stage.ask(text)
+
+    def context(self, name: str = "main") -> list[tuple[str, str]]:
+        return plain(self.stage.session.context(self.stage.id_of(name)))
+
+    def commits(self, name: str = "main") -> list[Stored]:
+        """The commits of an agent, oldest first."""
+        state = self.stage.session.agent(self.stage.id_of(name))
+        assert state.ctx is not None
+        return self.store.chain(CommitId(state.ctx))[::-1]
+
+    def kept(self, stop: str = "compaction", name: str = "main") -> list[tuple[str, str]]:
+        return plain(materialize(self.store, self.commits(name)[-1].id, stop).messages)
+
+    def resumed(self, model: Play | None = None, log: bytes | None = None) -> Scene:
+        """Close the session and resume it, from another text of its log if there is one."""
+        self.stage.session.close()
+        if log is not None:
+            self.stage.log.write_bytes(log)
+        runtime = self.stage.runtime
+        runtime = runtime if model is None else replace(runtime, model=model)
+        root, session = load_session(self.stage.log, runtime=runtime, options=options(self.store))
+        return Scene(Stage(root, session, runtime), self.store, self.told)
+
+    def is_exact(self) -> bool:
+        """Whether the state is what the log alone says. The session is closed then."""
+        before, again = everything(self.stage.session), self.resumed()
+        with again.stage.session:
+            return everything(again.stage.session) == before
+
+
+def begin(folder: Path, model: Play, *, window: int | None = None, **how: Any) -> Scene:
+    """Begin a session whose models read so many tokens at once."""
+    store, told = how.pop("store", None) or MemoryStore(), list[str]()
+    windows = Windows({"*": window} if window else {})
+    runtime = Runtime(
+        model=model,
+        world=World([look]),
+        checkpoints=Checkpointer(store=store, every=how.pop("every", 1)),
+        windows=windows,
+        on_notice=told.append,
+        **{name: how.pop(name) for name in ("compact_at", "on_chunk", "parameters") if name in how},
+    )
+    made = stage(folder, model, runtime=runtime, options=options(store), **how)
+    return Scene(made, store, told)
+
+
+def options(store: MemoryStore) -> SessionOptions:
+    return SessionOptions(durability="none", clock=ticking(), resolver=resolver(store))
+
+
+def plain(messages: Sequence[Any]) -> list[tuple[str, str]]:
+    return [(message.role, text_of(message.content)) for message in messages]
+
+
+def shape(commits: Sequence[Stored]) -> list[tuple[str, str, int]]:
+    return [(c.commit.type, c.commit.checkpoint, c.commit.message_count) for c in commits]
