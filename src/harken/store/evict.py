@@ -74,7 +74,9 @@ def evict(store: Evicting, most_bytes: int, is_there: Verify) -> Evicted:
             names = [graph.name(node) for node in wanted if not held[node]]
             gone = remove(str(store.path), connection, names, {})
             rows = [(name, graph.kinds[by_name[name]]) for name in gone]
-            connection.executemany("INSERT OR REPLACE INTO evicted (name, kind) VALUES (?, ?)", rows)
+            connection.executemany(
+                "INSERT OR REPLACE INTO evicted (name, kind) VALUES (?, ?)", rows
+            )
         things += len(gone)
         size += sum(graph.sizes[by_name[name]] for name in gone)
     return Evicted(things, int(size))
@@ -108,9 +110,7 @@ def _least_used(connection: sqlite3.Connection, graph: Graph) -> Iterator[Node]:
         written_us = marks[at][1] if at < len(marks) else 2**62
         last[row.end - 1] = max(used.get(row.first, 0), written_us)
     leaves = (
-        node
-        for node in graph
-        if graph.kinds[node] in (Kind.PART, Kind.RAW) and not held[node]
+        node for node in graph if graph.kinds[node] in (Kind.PART, Kind.RAW) and not held[node]
     )
     yield from sorted(leaves, key=lambda node: (last.get(graph.numbers[node], 0), node))
 
