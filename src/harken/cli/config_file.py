@@ -79,6 +79,13 @@ class ToolsTable(msgspec.Struct, frozen=True, kw_only=True):
     """Folders that tools may use beside the one where Harken runs."""
 
 
+class StoreTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[store]`."""
+
+    url: str | None = None
+    """The service that commits go to, in place of the file in the home."""
+
+
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     """One `config.toml`."""
 
@@ -90,6 +97,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     providers: dict[str, ProviderTable] = {}
     prices: dict[str, PriceTable] = {}
     tools: ToolsTable = ToolsTable()
+    store: StoreTable = StoreTable()
 
 
 class _Malformed(Exception):
@@ -245,6 +253,8 @@ def _check(config: ConfigFile) -> None:
             expected = "the name of a variable such as WORK_API_KEY"
             raise _Malformed(f"is {expected}; {_NO_KEYS}", (*path, "key_env"))
         _check_url(provider.base_url, (*path, "base_url"))
+    if config.store.url is not None and not config.store.url.startswith("unix:"):
+        _check_url(config.store.url, ("store", "url"))
     if config.model is not None and not config.model.strip():
         raise _Malformed("names no model", ("model",))
 

@@ -54,6 +54,8 @@ class Settings:
     prices: Prices = field(default_factory=Prices)
     allow_folders: tuple[Path, ...] = ()
     """Folders that tools may use beside the one where Harken runs."""
+    store: str | None = None
+    """The address of the service that commits go to; None: the file in the home."""
     templates: Templates = field(default_factory=Templates)
     project: Project | None = None
     notes: tuple[str, ...] = ()
@@ -148,6 +150,7 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
         *(f"providers.{name} exists already" for name in config.providers if name in known),
         *(f"providers.{n}.key_env sends a key" for n, p in config.providers.items() if p.key_env),
         *(["prices says what you pay"] if config.prices else []),
+        *(["store.url says where your conversations go"] if config.store.url else []),
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
     ]
     for reason in refused:
@@ -195,6 +198,7 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         model_parameters=per_model,
         providers={**found.providers, **_providers(config.providers, found.providers)},
         prices=Prices([*_prices(config.prices), *found.prices.own]),
+        store=config.store.url or found.store,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
     )
 
