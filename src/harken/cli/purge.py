@@ -11,8 +11,9 @@ from pathlib import Path
 
 import click
 
-from harken.cli.ctx import store_of
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.opened_store import store_of
+from harken.cli.settings import load_settings
 from harken.cli.side_files import holding, is_ours, without
 from harken.cli.terminal import say, say_json
 from harken.context.purge import Place, Purge, find_secret, purge_text
@@ -99,7 +100,7 @@ def _asked_for() -> str:
 @contextmanager
 def _store_of(home: Home) -> Iterator[Store]:
     """Open the store of a home; where there is none, an empty one."""
-    if not home.store_file.exists():
+    if not home.store_file.exists() and load_settings(home).store is None:
         yield MemoryStore()
         return
     with store_of(home) as store:

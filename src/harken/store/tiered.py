@@ -182,10 +182,18 @@ class TieredStore:
         return self.local.kept()
 
     def collect(
-        self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
+        self,
+        roots: Collection[Name],
+        *,
+        now: str,
+        grace_s: float = 3600,
+        dry_run: bool = False,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> Collected:
         """Remove what is not needed here. What the backing store has is its owner's to collect."""
-        return self.local.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run)
+        return self.local.collect(
+            roots, now=now, grace_s=grace_s, dry_run=dry_run, on_progress=on_progress
+        )
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         """Purge there, then here; what is evicted is brought first, so that it is known here."""
