@@ -14,9 +14,9 @@ import msgspec
 
 from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.opened_store import store_of
 from harken.cli.progress import Tell, progress
 from harken.cli.settings import Settings, load_settings
-from harken.cli.store import store_of
 from harken.cli.terminal import one_line, safe, say, say_json
 from harken.context.history import update_metadata
 from harken.context.names import find, name_of
