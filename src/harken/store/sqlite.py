@@ -8,14 +8,17 @@ Source: docs/formats/store.md; docs/design/004-context-store.md has the measurem
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
+from typing import TypeVar
 
 from harken.core import commits as values
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
-from harken.errors import ObjectDamaged, ObjectMissing, UnknownName
+from harken.errors import NotesChanged, ObjectDamaged, ObjectMissing, UnknownName
 from harken.store import derived, files, history, kept, packs, replacement, tombs
 from harken.store.base import (
     Batch,
@@ -41,6 +44,9 @@ from harken.store.shrink import write_anew
 from harken.store.stats import stats
 from harken.store.sweep import Sweep
 from harken.store.writer import Writer
+
+T = TypeVar("T")
+_NO_LIMIT = 2**62
 
 
 class SqliteStore:
@@ -76,11 +82,12 @@ class SqliteStore:
 
     def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
         found = self._found(names, Kind.DELTA)
-        return {ArtifactRef(name): values.delta_from(body) for name, (_, body) in found.items()}
+        return {ArtifactRef(n): self._read(n, body, values.delta_from) for n, body in found.items()}
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
         found = self._found(names, Kind.SEQUENCE)
-        return {ArtifactRef(name): values.sequence_from(body) for name, (_, body) in found.items()}
+        read = values.sequence_from
+        return {ArtifactRef(n): self._read(n, body, read) for n, body in found.items()}
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.pieces(name))
@@ -106,7 +113,7 @@ class SqliteStore:
         return found
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
-        limit = 2**62 if depth is None else depth
+        limit = _NO_LIMIT if depth is None else min(depth, _NO_LIMIT)
         with self._reading() as connection:
             rows = history.ancestors(connection, self._known(connection, name).id, limit)
             found: list[Stored] = []
@@ -138,11 +145,12 @@ class SqliteStore:
 
     def newest(self, limit: int = 20) -> list[CommitId]:
         with self._reading() as connection:
-            rows = history.some(connection, "ORDER BY id DESC LIMIT ?", [max(limit, 0)])
+            rows = history.some(connection, "ORDER BY id DESC LIMIT ?", [_bounded(limit)])
             return self._names(connection, rows)
 
     def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         found: list[CommitId | ArtifactRef] = []
+        limit = _bounded(limit)
         with self._reading() as connection:
             if beginning.startswith("art-") or "art-".startswith(beginning):
                 found += self._artifacts(connection, beginning[4:], limit)
@@ -151,11 +159,14 @@ class SqliteStore:
                 found += self._names(connection, rows)
         return found
 
-    def annotate(self, name: CommitId, notes: Notes) -> None:
+    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
         values.check_notes(notes)
         with self._database.writing() as connection:
             self._opened.look(connection)
-            history.annotate(connection, self._known(connection, name), name, notes)
+            row = self._known(connection, name)
+            if was is not None and self._stored(connection, name, row).notes != was:
+                raise NotesChanged(self.path, name)
+            history.annotate(connection, row, name, notes)
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
         found: dict[str, list[CommitId]] = {}
@@ -246,9 +257,13 @@ class SqliteStore:
         """
         with self._database.writing() as connection:
             self._opened.look(connection)
-            yield connection
-            packs.raise_generation(connection)
-        connection.version = -1  # SQLite does not tell a connection of its own changes
+            connection.takes_away = True
+            try:
+                yield connection
+                packs.raise_generation(connection)
+            finally:
+                connection.takes_away = False
+                connection.version = -1  # SQLite does not tell a connection of its own changes
         with self._reading():
             pass
 
@@ -275,6 +290,13 @@ class SqliteStore:
                     found[name] = self._opened.find(connection, name, reversed(numbers))
         bodies = ((name, found[other]) for name, other in asked.items())
         return {name: body for name, body in bodies if body and body[0] in kinds}
+
+    def _read(self, name: str, body: Body, decode: Callable[[bytes], T]) -> T:
+        """Decode what was found. Raises ObjectDamaged: another machine may have packed it."""
+        try:
+            return decode(body[1])
+        except ValueError as error:
+            raise ObjectDamaged(self.path, name, reason=f"it cannot be read: {error}") from None
 
     def _thing(self, name: Name) -> Thing | None:
         """Return what is read under a name; None: nothing is."""
@@ -357,11 +379,14 @@ class SqliteStore:
     def _artifacts(self, connection: Connection, digits: str, limit: int) -> list[ArtifactRef]:
         beginning, stand_ins = f"art-{digits}", self._opened.stand_ins.items()
         found = {name for name, other in stand_ins if other and name.startswith(beginning)}
-        last = b""
-        for key, number in artifacts(connection, digits):
-            if len(found) >= limit and key != last:
-                break
-            last = key
-            names = self._opened.names(connection, f"art-{key.hex()}", number)
+        by_key = (list(same) for _, same in groupby(artifacts(connection, digits), itemgetter(0)))
+        while some := [place for same in islice(by_key, max(limit, 1)) for place in same]:
+            names = self._opened.names(connection, some)
             found.update(name for name in names if name[4:].startswith(digits))
-        return [ArtifactRef(name) for name in sorted(found)[: max(limit, 0)]]
+            if len(found) >= limit:
+                break
+        return [ArtifactRef(name) for name in sorted(found)[:limit]]
+
+
+def _bounded(limit: int) -> int:
+    return max(0, min(limit, _NO_LIMIT))
