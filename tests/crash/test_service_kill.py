@@ -61,7 +61,7 @@ def kills(folder: Path, runs: int, seed: int) -> int:
             child, url = parent.stdout.readline().split()
             enough = sum(map(len, kept)) + dice.choice([0, 1, 5, 30])
             writes = [threads.submit(write, url, n, names) for n, names in enumerate(kept)]
-            while sum(map(len, kept)) < enough:
+            while sum(map(len, kept)) < enough and not all(one.done() for one in writes):
                 time.sleep(0.001)
             time.sleep(dice.uniform(0, 0.05))
             os.kill(int(child), signal.SIGKILL)
