@@ -124,7 +124,7 @@ def open_chat(
     permissions, own = permissions_of(settings), prompt_for(home, name)
     home.make()
     with ExitStack() as opening:
-        store = open_store(home, wish.store or settings.store)
+        store = open_store(home, wish.store or settings.store, settings.backing)
         opening.callback(store.close)
         ctx = None if wish.ctx is None else find_commit(store, wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session

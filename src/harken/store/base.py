@@ -75,8 +75,7 @@ class Kind(IntEnum):
     FILE = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Thing:
+class Thing(msgspec.Struct, frozen=True):
     """Bytes, what they are, and the full names of what they need: those must be there too."""
 
     kind: Kind
@@ -189,8 +188,11 @@ class Store(Protocol):
         """Return the names that begin so (`ctx-12ab`, `art-...`), sorted, at most `limit`."""
         ...
 
-    def annotate(self, name: CommitId, notes: Notes) -> None:
-        """Replace what of a commit may change. Raises UnknownName."""
+    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
+        """Replace what of a commit may change.
+
+        With `was`, only if that is what is there. Raises UnknownName, NotesChanged.
+        """
         ...
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:

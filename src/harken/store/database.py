@@ -18,6 +18,8 @@ from harken.store.migration import migrate
 from harken.store.schema import APPLICATION, VERSION, WHOLE, statements
 
 _HEADER_BYTES = 100
+_TO_WRITE = "mode=rw"
+_ONLY_TO_READ = "mode=ro&immutable=1"
 _REFUSED = {
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
@@ -49,10 +51,13 @@ class Database:
         with speaking(path):
             _create(path)
             try:
+                self._mode = _mode_for(path)
+                self._file = _file_at(path)
                 self._check()
             except OSError as error:
                 raise StoreError(path, f"cannot be read: {error.strerror}") from None
-            self._make(now_us)
+            if self._mode != _ONLY_TO_READ:
+                self._make(now_us)
 
     def connection(self) -> Connection:
         """Return this thread's connection."""
@@ -91,6 +96,8 @@ class Database:
         """Hold the only transaction that writes; it is durable on leaving, or it never was."""
         with self._writing, speaking(self.path):
             connection = self.connection()
+            if _file_at(self.path) != self._file:  # what is written now would have no name
+                raise StoreError(self.path, "was removed or replaced: open it again")
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
@@ -109,9 +116,10 @@ class Database:
             while self._open:
                 self._open.pop()[1].close()
 
-    def _connect(self) -> Connection:
+    def _connect(self, mode: str = "") -> Connection:
         connection = sqlite3.connect(
-            self.path,
+            f"{self.path.absolute().as_uri()}?{mode or self._mode}",
+            uri=True,
             timeout=self.patience_s,
             isolation_level=None,
             check_same_thread=False,
@@ -131,10 +139,12 @@ class Database:
 
     def _check(self) -> None:
         """Raise for a file that is something else, before a byte of it is changed."""
-        # Never read as a file: closing it would end the locks that SQLite has in this process.
+        # Not read as a file: closing it would end the locks that SQLite has in this process. A
+        # connection that may write would tidy up behind others, also in what is no store.
         if 0 < self.path.stat().st_size < _HEADER_BYTES:  # SQLite would take it for an empty one
             raise NotAStore(self.path, "is no store of Harken; it was not touched")
-        with closing(self._connect()) as connection:
+        mode = "mode=ro" if self._mode == _TO_WRITE else self._mode
+        with closing(self._connect(mode)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -142,6 +152,9 @@ class Database:
             raise NotAStore(self.path, "is a database of something else; it was not touched")
         if version > VERSION:
             raise StoreTooNew(self.path, found=version, known=VERSION)
+        if version < VERSION and self._mode == _ONLY_TO_READ:
+            text = f"has format version {version} and cannot be migrated where one may not write"
+            raise StoreError(self.path, f"{text}: copy it to a folder of yours")
 
     def _make(self, now_us: int) -> None:
         connection = self.connection()
@@ -176,7 +189,7 @@ def speaking(path: Path) -> Iterator[None]:
     """Turn what SQLite raises into errors that a person understands."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # its messages may be of damaged text
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if _is_busy(error):
             raise StoreLocked(path) from error
@@ -187,7 +200,7 @@ def speaking(path: Path) -> Iterator[None]:
         raise StoreError(path, f"cannot be used: {error}; nothing was changed") from error
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
+def _is_busy(error: Exception) -> bool:
     busy = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in busy
 
@@ -198,10 +211,37 @@ def _create(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         return
+    except FileNotFoundError:
+        raise StoreWriteError(path, reason=f"there is no folder {path.parent}") from None
     except OSError as error:
         raise StoreWriteError(path, reason=error.strerror or str(error)) from error
+    except ValueError as error:
+        raise StoreError(repr(str(path)), f"is no path: {error}") from None
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _mode_for(path: Path) -> str:
+    """Return how to open the file: where no file can stand beside it, only to read.
+
+    Raises StoreError where what was written last stands in a file that could not be read so.
+    """
+    log, shared = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    if os.access(path.parent, os.W_OK) or shared.exists():
+        return _TO_WRITE
+    if log.exists() and log.stat().st_size:
+        text = "was not closed, and its folder may not be written: copy all of its files to another"
+        raise StoreError(path, text)
+    return _ONLY_TO_READ
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Return which file has this name now; None: none has."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from harken.core.clock import microseconds
 from harken.core.commits import ArtifactRef, CommitId, commit_from
@@ -17,7 +18,7 @@ from harken.store import packs
 from harken.store.base import Kind
 from harken.store.contents import needs_of
 from harken.store.derived import damaged
-from harken.store.history import in_bytes, notes_from
+from harken.store.history import RowDamaged, in_bytes, notes_from
 from harken.store.index import key_of
 from harken.store.pack import Damaged, unpacked
 from harken.store.sqlite import SqliteStore
@@ -78,21 +79,32 @@ def findings(store: SqliteStore) -> Iterator[Finding]:
         yield Finding("file", str(error))
 
 
+def _typed(connection: sqlite3.Connection, query: str, *types: type) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of these types. Raises RowDamaged: SQLite does not look again when it reads."""
+    for row in connection.execute(query):
+        if not all(map(isinstance, row, types)):
+            raise RowDamaged(f"a row has values of the wrong types: {row!r:.200}")
+        yield row
+
+
 def _tables(connection: sqlite3.Connection) -> _Tables:
     tables = _Tables()
     for table in ("object", "artifact"):
         by_key: dict[bytes, list[int]] = {}
-        for key, number in connection.execute(f"SELECT key, pack FROM {table}"):  # noqa: S608
+        for key, number in _typed(connection, f"SELECT key, pack FROM {table}", bytes, int):  # noqa: S608
             by_key.setdefault(key, []).append(number)
         tables.index[table] = by_key
     labels: dict[int, list[bytes]] = {}
-    for name, id_ in connection.execute("SELECT name, history FROM label ORDER BY name"):
+    query = "SELECT name, history FROM label ORDER BY name"
+    for name, id_ in _typed(connection, query, bytes, int):
         labels.setdefault(id_, []).append(name)
-    for name, id_, pack, parent, principal, time_us, notes in connection.execute(
+    query = (
         "SELECT h.name, h.id, h.pack, p.name, principal.name, h.time_us, h.notes FROM history h"
         " LEFT JOIN history p ON p.id = h.parent AND p.id < h.id"
         " LEFT JOIN principal ON principal.id = h.principal"
-    ):
+    )
+    types = (bytes, int, int, object, object, int, bytes)
+    for name, id_, pack, parent, principal, time_us, notes in _typed(connection, query, *types):
         known = tuple(labels.pop(id_, ()))
         row = _Row(id_, pack, parent, principal, time_us, notes, known)
         tables.history.setdefault(name, []).append(row)
@@ -157,15 +169,19 @@ def _row_problem(name: CommitId, body: bytes, pack: packs.Row, tables: _Tables) 
     """Say what a commit's row says wrongly; take the row out."""
     own = CommitId(tables.stand_ins.get(name, name))
     rows = tables.history.get(bytes.fromhex(own[4:]), [])
-    commit = commit_from(body)
+    try:
+        commit = commit_from(body)
+        time_us = microseconds(commit.created_at)
+        parent = None if commit.parent is None else bytes.fromhex(commit.parent[4:])
+    except ValueError as error:
+        return f"it cannot be read: {error}"
     found = ""
     for row in rows:
-        parent = None if commit.parent is None else bytes.fromhex(commit.parent[4:])
         if not pack.first <= row.pack < pack.end:
             found = f"its row leads to pack {row.pack}, and it is in {pack.first}"
         elif (row.parent, row.principal) != (parent, in_bytes(commit.principal)):
             found = "its row names another parent or principal"
-        elif row.time_us != microseconds(commit.created_at):
+        elif row.time_us != time_us:
             found = "its row has another time"
         else:
             rows.remove(row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -28,6 +29,17 @@ WITH RECURSIVE up (id, name, parent, pack, notes, depth) AS (
     FROM up JOIN history h ON h.id = up.parent WHERE h.id < up.id AND depth < ?
 ) SELECT id, name, pack, notes FROM up
 """
+_ADD = """
+INSERT INTO history (name, pack, parent, principal, time_us, notes) VALUES (
+    ?1, ?2,
+    (SELECT id FROM history
+     WHERE substr(name, 1, 6) = substr(?3, 1, 6) AND name = substr(?3, 1, length(name))),
+    (SELECT id FROM principal WHERE name = ?4), ?5, ?6)
+"""
+
+
+class RowDamaged(sqlite3.DatabaseError):
+    """A row is not as it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,16 @@ class Row:
     """32 bytes; 6 in a file that was damaged before it was migrated."""
     pack: int
     notes: bytes
+
+    def __post_init__(self) -> None:
+        """Raise RowDamaged for what only a damaged table says: SQLite does not look again."""
+        if not (
+            isinstance(self.id, int)
+            and isinstance(self.pack, int)
+            and isinstance(self.name, bytes)
+            and isinstance(self.notes, bytes)
+        ):
+            raise RowDamaged(f"row {self.id!r} of history has values of the wrong types")
 
     def is_of(self, name: CommitId) -> bool:
         """Whether this is the row of that commit."""
@@ -94,26 +116,29 @@ def labelled(connection: sqlite3.Connection, label: str | None) -> list[tuple[st
         f" ON h.id = label.history {which} ORDER BY label.name, h.time_us, h.id",
         given,
     )
-    return [(name.decode("utf-8", "surrogatepass"), Row(*row)) for name, *row in rows.fetchall()]
+    return [(_text(name), Row(*row)) for name, *row in rows.fetchall()]
 
 
 def add(connection: sqlite3.Connection, new: NewCommit, number: int) -> None:
-    """Enter a commit that is in the pack of this number, or say that it is there now."""
-    known = row_of(connection, new.id)
-    name = bytes.fromhex(new.id[4:])
-    if known is not None:  # it was in a pack that is damaged
-        query = "UPDATE history SET pack = ?, name = ? WHERE id = ?"
-        connection.execute(query, [number, name, known.id])
-        return
-    parent = None if new.commit.parent is None else row_of(connection, new.commit.parent)
-    who = principal(connection, new.commit.principal)
-    added = connection.execute(
-        "INSERT INTO history (name, pack, parent, principal, time_us, notes)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        [name, number, parent and parent.id, who, new.time_us, seal(new.id, new.notes)],
-    )
+    """Enter a commit that is in the pack of this number."""
+    who = in_bytes(new.commit.principal)
+    connection.execute("INSERT OR IGNORE INTO principal (name) VALUES (?)", [who])
+    parent = new.commit.parent and bytes.fromhex(new.commit.parent[4:])
+    notes = seal(new.id, new.notes)
+    given = [bytes.fromhex(new.id[4:]), number, parent, who, new.time_us, notes]
+    added = connection.execute(_ADD, given)
     assert added.lastrowid is not None
-    _label(connection, added.lastrowid, new.notes)
+    if new.notes.labels:
+        _label(connection, added.lastrowid, new.notes)
+
+
+def mend(connection: sqlite3.Connection, name: CommitId, number: int) -> bool:
+    """Say that a commit is in the pack of this number now, if it has a row; return whether."""
+    row = row_of(connection, name)
+    if row is not None:
+        query = "UPDATE history SET pack = ?, name = ? WHERE id = ?"
+        connection.execute(query, [number, bytes.fromhex(name[4:]), row.id])
+    return row is not None
 
 
 def annotate(connection: sqlite3.Connection, row: Row, name: CommitId, notes: Notes) -> None:
@@ -140,13 +165,17 @@ def in_bytes(text: str) -> bytes:
 
 def principal(connection: sqlite3.Connection, name: str) -> int:
     """Return the number of a principal, which is given one if it has none."""
+    connection.execute("INSERT OR IGNORE INTO principal (name) VALUES (?)", [in_bytes(name)])
     query = "SELECT id FROM principal WHERE name = ?"
-    row = connection.execute(query, [in_bytes(name)]).fetchone()
-    if row is not None:
-        return int(row[0])
-    added = connection.execute("INSERT INTO principal (name) VALUES (?)", [in_bytes(name)])
-    assert added.lastrowid is not None
-    return added.lastrowid
+    (found,) = connection.execute(query, [in_bytes(name)]).fetchone()
+    return int(found)
+
+
+def _text(data: object) -> str:
+    if isinstance(data, bytes):
+        with suppress(UnicodeDecodeError):
+            return data.decode("utf-8", "surrogatepass")
+    raise RowDamaged(f"{data!r} is no label")
 
 
 def _label(connection: sqlite3.Connection, id_: int, notes: Notes) -> None:

@@ -44,17 +44,20 @@ def places(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, li
                 key = "substr(name, 1, 6)"
                 query = f"SELECT {key}, pack FROM history WHERE {key} IN ({marks})"  # noqa: S608
             for key_, number in connection.execute(query, some).fetchall():
-                for name in by_key[key_]:
-                    found.setdefault(name, []).append(number)
+                for name in by_key.get(key_, ()):  # a damaged table may answer anything
+                    if isinstance(number, int):
+                        found.setdefault(name, []).append(number)
     return found
 
 
 def enter(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> None:
     """Say where objects and artifacts are: full name -> number. Commits have their history."""
+    rows: dict[str, list[tuple[bytes, int]]] = {"": [], "art-": [], "ctx-": []}
+    for name, at in numbers.items():
+        rows[name[:-64]].append((key_of(name), at))
     for prefix, table in _TABLES.items():
-        rows = [(key_of(name), at) for name, at in numbers.items() if name[:-64] == prefix]
         query = f"INSERT OR IGNORE INTO {table} (key, pack) VALUES (?, ?)"  # noqa: S608 - ours
-        connection.executemany(query, rows)
+        connection.executemany(query, rows[prefix])
 
 
 def leave(connection: sqlite3.Connection, numbers: Iterable[tuple[str, int]]) -> None:
@@ -69,7 +72,9 @@ def artifacts(connection: sqlite3.Connection, digits: str) -> Iterator[tuple[byt
     """Yield the keys and numbers of artifacts whose names may begin so, sorted."""
     if (between := keys_between(digits)) is not None:
         query = "SELECT key, pack FROM artifact WHERE key BETWEEN ? AND ? ORDER BY key, pack"
-        yield from connection.execute(query, between)
+        for key, number in connection.execute(query, between):
+            if isinstance(key, bytes) and isinstance(number, int):  # else the table is damaged
+                yield key, number
 
 
 def keys_between(digits: str) -> tuple[bytes, bytes] | None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from harken.core import commits as values
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
-from harken.errors import ObjectMissing, UnknownName
+from harken.errors import NotesChanged, ObjectMissing, UnknownName
 from harken.store.base import (
     Batch,
     Collected,
@@ -22,7 +22,7 @@ from harken.store.base import (
     Thing,
     Tombstone,
 )
-from harken.store.contents import Contents, contents_of, file_from
+from harken.store.contents import Contents, contents_of, file_from, fits
 from harken.store.files import checked
 from harken.store.keeping import check_keeping, held, reached
 from harken.store.stand_in import bring, replaced
@@ -75,7 +75,10 @@ class MemoryStore:
         before: set[Name] = {*contents.tombstones}
         for thing in contents.things.values():
             for needed in thing.needs:
-                if needed not in before and self._thing(needed) is None:
+                found = contents.things.get(needed) if needed in before else self._thing(needed)
+                if needed not in contents.tombstones and (
+                    found is None or not fits(thing, found.kind)
+                ):
                     raise ObjectMissing(NAME, needed, needed_by=thing.name)
             if thing.name in self._tombstones and self._thing(thing.name) is None:
                 raise ObjectMissing(NAME, thing.name)  # purged, then collected: it cannot come back
@@ -165,10 +168,12 @@ class MemoryStore:
             near = self._names[start : start + limit]
         return [ArtifactRef(name) for name in near if name.startswith(beginning)]
 
-    def annotate(self, name: CommitId, notes: Notes) -> None:
+    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
         values.check_notes(notes)
         with self._lock:
-            self._notes[self._known(name)] = notes
+            if was not in (None, self._notes[self._known(name)]):
+                raise NotesChanged(NAME, name)
+            self._notes[name] = notes
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
         stored = list(self._all())

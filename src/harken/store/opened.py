@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from harken.errors import ObjectDamaged
 from harken.store.database import Connection
+from harken.store.index import key_of
 from harken.store.pack import Body, Damaged, unpacked
 from harken.store.tombs import stand_ins
 
@@ -99,7 +100,7 @@ class Opened:
         found, damage = self.get(name), ""
         for number in numbers if found is None else ():
             try:
-                found = self._read(connection, number).get(name)
+                found = self._read(connection, number)[0].get(name)
             except Damaged as error:
                 damage = f"pack {number}: {error}"
             if found is not None:
@@ -108,13 +109,24 @@ class Opened:
             raise ObjectDamaged(self._path, name, reason=damage)
         return found
 
-    def names(self, connection: Connection, beginning: str, number: int) -> list[str]:
-        """Return the names in a pack that begin so, as they stand. Raises ObjectDamaged."""
-        try:
-            things = self._read(connection, number)
-        except Damaged as error:
-            raise ObjectDamaged(self._path, beginning, reason=f"pack {number}: {error}") from None
-        return [name for name in things if name.startswith(beginning)]
+    def names(self, connection: Connection, at: Iterable[tuple[bytes, int]]) -> Iterator[str]:
+        """Yield the names of artifacts, given their beginnings and the numbers of their packs.
+
+        What is in a damaged pack has no name any more.
+        """
+        names: dict[bytes, list[str]] = {}
+        end = 0
+        for key, number in sorted(at, key=lambda place: place[1]):
+            if number >= end:
+                try:
+                    things, (_, end) = self._read(connection, number)
+                except Damaged:
+                    things, end = {}, number + 1
+                names = {}
+                for name in things:
+                    if name.startswith("art-"):
+                        names.setdefault(key_of(name), []).append(name)
+            yield from names.get(key, ())
 
     def used(self) -> list[int]:
         """Return the rows that were read since one last asked."""
@@ -122,17 +134,18 @@ class Opened:
             found, self._used = sorted(self._used), set()
         return found
 
-    def _read(self, connection: Connection, number: int) -> dict[str, Body]:
-        """Open one pack. Raises Damaged."""
+    def _read(self, connection: Connection, number: int) -> tuple[dict[str, Body], tuple[int, int]]:
+        """Open one pack; return what is in it, and its numbers. Raises Damaged."""
         row = connection.execute(_ROW, [number]).fetchone()
         if row is None:
             raise Damaged("it is not there")
         first, data, following = row
-        self._used.add(first)
-        things = unpacked(data)
         # The last row was put together of no others: what is written next has the next number.
-        self.keep(connection, (first, following or first + 1), things)
-        return things
+        numbers = (first, following or first + 1)
+        things = unpacked(data)
+        self._used.add(first)
+        self.keep(connection, numbers, things)
+        return things, numbers
 
     def _is_at_hand(self, number: int) -> bool:
         starts, ends = self._starts, self._ends  # others may replace both meanwhile

@@ -42,13 +42,16 @@ class Held:
 
 def add(connection: sqlite3.Connection, things: Iterable[Thing]) -> Iterator[tuple[int, Packed]]:
     """Write new things, those that others need before them; yield each pack and its number."""
-    before = last_number(connection)
-    number = before
+    first = number = 0
     for pack in packs_of(things):
-        number += 1
-        connection.execute("INSERT INTO pack (id, data) VALUES (?, ?)", [number, pack.data])
+        # SQLite gives the number after that of the last row.
+        added = connection.execute("INSERT INTO pack (data) VALUES (?)", [pack.data])
+        assert added.lastrowid is not None
+        number = added.lastrowid
+        first = first or number
         yield number, pack
-    compact(connection, before, number)
+    if number:
+        compact(connection, first - 1, number)
 
 
 def last_number(connection: sqlite3.Connection) -> int:

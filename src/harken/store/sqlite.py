@@ -8,14 +8,17 @@ Source: docs/formats/store.md; docs/design/004-context-store.md has the measurem
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
+from typing import TypeVar
 
 from harken.core import commits as values
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
-from harken.errors import ObjectDamaged, ObjectMissing, UnknownName
+from harken.errors import NotesChanged, ObjectDamaged, ObjectMissing, UnknownName
 from harken.store import derived, files, history, kept, packs, replacement, tombs
 from harken.store.base import (
     Batch,
@@ -41,6 +44,9 @@ from harken.store.shrink import write_anew
 from harken.store.stats import stats
 from harken.store.sweep import Sweep
 from harken.store.writer import Writer
+
+T = TypeVar("T")
+_NO_LIMIT = 2**62
 
 
 class SqliteStore:
@@ -76,11 +82,12 @@ class SqliteStore:
 
     def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
         found = self._found(names, Kind.DELTA)
-        return {ArtifactRef(name): values.delta_from(body) for name, (_, body) in found.items()}
+        return {ArtifactRef(n): self._read(n, body, values.delta_from) for n, body in found.items()}
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
         found = self._found(names, Kind.SEQUENCE)
-        return {ArtifactRef(name): values.sequence_from(body) for name, (_, body) in found.items()}
+        read = values.sequence_from
+        return {ArtifactRef(n): self._read(n, body, read) for n, body in found.items()}
 
     def raw(self, name: ArtifactRef) -> bytes:
         return b"".join(self.pieces(name))
@@ -90,6 +97,15 @@ class SqliteStore:
             if kind is Kind.RAW:
                 return iter([body])
             return files.checked(str(self.path), name, self._joined(name, file_from(body).pieces))
+        raise ObjectMissing(self.path, name)
+
+    def pieces_of(self, name: ArtifactRef) -> list[ArtifactRef]:
+        """Return the raw artifacts that make up a file, in order; raw bytes are one by themselves.
+
+        They may be elsewhere. Raises ObjectMissing.
+        """
+        for kind, body in self._found([name], Kind.RAW, Kind.FILE).values():
+            return [name] if kind is Kind.RAW else file_from(body).pieces
         raise ObjectMissing(self.path, name)
 
     def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
@@ -106,7 +122,7 @@ class SqliteStore:
         return found
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
-        limit = 2**62 if depth is None else depth
+        limit = _NO_LIMIT if depth is None else min(depth, _NO_LIMIT)
         with self._reading() as connection:
             rows = history.ancestors(connection, self._known(connection, name).id, limit)
             found: list[Stored] = []
@@ -138,11 +154,12 @@ class SqliteStore:
 
     def newest(self, limit: int = 20) -> list[CommitId]:
         with self._reading() as connection:
-            rows = history.some(connection, "ORDER BY id DESC LIMIT ?", [max(limit, 0)])
+            rows = history.some(connection, "ORDER BY id DESC LIMIT ?", [_bounded(limit)])
             return self._names(connection, rows)
 
     def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         found: list[CommitId | ArtifactRef] = []
+        limit = _bounded(limit)
         with self._reading() as connection:
             if beginning.startswith("art-") or "art-".startswith(beginning):
                 found += self._artifacts(connection, beginning[4:], limit)
@@ -151,11 +168,14 @@ class SqliteStore:
                 found += self._names(connection, rows)
         return found
 
-    def annotate(self, name: CommitId, notes: Notes) -> None:
+    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
         values.check_notes(notes)
         with self._database.writing() as connection:
             self._opened.look(connection)
-            history.annotate(connection, self._known(connection, name), name, notes)
+            row = self._known(connection, name)
+            if was is not None and self._stored(connection, name, row).notes != was:
+                raise NotesChanged(self.path, name)
+            history.annotate(connection, row, name, notes)
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
         found: dict[str, list[CommitId]] = {}
@@ -276,6 +296,13 @@ class SqliteStore:
         bodies = ((name, found[other]) for name, other in asked.items())
         return {name: body for name, body in bodies if body and body[0] in kinds}
 
+    def _read(self, name: str, body: Body, decode: Callable[[bytes], T]) -> T:
+        """Decode what was found. Raises ObjectDamaged: another machine may have packed it."""
+        try:
+            return decode(body[1])
+        except ValueError as error:
+            raise ObjectDamaged(self.path, name, reason=f"it cannot be read: {error}") from None
+
     def _thing(self, name: Name) -> Thing | None:
         """Return what is read under a name; None: nothing is."""
         with self._reading() as connection:
@@ -289,7 +316,9 @@ class SqliteStore:
     def _check_can_be_kept(self, connection: Connection, name: Name) -> None:
         if name.startswith("ctx-"):
             self._known(connection, CommitId(name))
-        elif not name.startswith("art-") or self._thing(name) is None:
+        elif name not in self._evicted(connection, name) and (
+            not name.startswith("art-") or self._thing(name) is None
+        ):
             raise UnknownName("commit or artifact", name, self.named("", 3))
 
     def _joined(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Iterator[bytes]:
@@ -354,14 +383,25 @@ class SqliteStore:
             found.append(name)
         return found
 
+    def _evicted(self, connection: Connection, beginning: str) -> set[Name]:
+        """Return the names of artifacts that begin so and are elsewhere."""
+        if not self._opened.evicts or not beginning.startswith("art-"):
+            return set()
+        query = "SELECT name FROM evicted WHERE name BETWEEN ? AND ?"
+        return {name for (name,) in connection.execute(query, [beginning, beginning + "g"])}
+
     def _artifacts(self, connection: Connection, digits: str, limit: int) -> list[ArtifactRef]:
         beginning, stand_ins = f"art-{digits}", self._opened.stand_ins.items()
         found = {name for name, other in stand_ins if other and name.startswith(beginning)}
-        last = b""
-        for key, number in artifacts(connection, digits):
-            if len(found) >= limit and key != last:
-                break
-            last = key
-            names = self._opened.names(connection, f"art-{key.hex()}", number)
+        found |= self._evicted(connection, beginning)
+        by_key = (list(same) for _, same in groupby(artifacts(connection, digits), itemgetter(0)))
+        while some := [place for same in islice(by_key, max(limit, 1)) for place in same]:
+            names = self._opened.names(connection, some)
             found.update(name for name in names if name[4:].startswith(digits))
-        return [ArtifactRef(name) for name in sorted(found)[: max(limit, 0)]]
+            if len(found) >= limit:
+                break
+        return [ArtifactRef(name) for name in sorted(found)[:limit]]
+
+
+def _bounded(limit: int) -> int:
+    return max(0, min(limit, _NO_LIMIT))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
@@ -114,7 +114,7 @@ def bring(where: str, contents: Contents, there: Callable[[Name], bool]) -> None
             contents.things.pop(stone.stand_in, None)
     names = {stone.stand_in: CommitId(name) for name, stone in new.items()}
     contents.commits = [
-        replace(one, id=names.get(one.id, one.id))
+        msgspec.structs.replace(one, id=names.get(one.id, one.id))
         for one in contents.commits
         if one.id in contents.things
     ]

@@ -17,7 +17,7 @@ from harken.core.clock import Clock
 from harken.errors import ObjectDamaged, ObjectMissing, StoreError, StoreLocked
 from harken.store import derived, history, packs, tombs
 from harken.store.base import Kind, Thing
-from harken.store.contents import Contents
+from harken.store.contents import Contents, fits
 from harken.store.database import Connection, Database
 from harken.store.index import enter, places, slices
 from harken.store.opened import Opened
@@ -168,7 +168,9 @@ class Writer:
                 numbers = {**numbers, name: numbers[stone.stand_in]}
         for commit in contents.commits:
             if commit.id in numbers:
-                history.add(connection, commit, numbers[commit.id])
+                number = numbers[commit.id]
+                if not history.mend(connection, commit.id, number):
+                    history.add(connection, commit, number)
         if contents.derived:
             derived.enter(connection, contents.derived)
         loose = contents.things.keys() - numbers.keys()
@@ -186,40 +188,54 @@ class Writer:
         `written`: what batches before this one write in the same transaction.
         """
         needed = {name for thing in contents.things.values() for name in thing.needs}
-        there = self._whole(connection, needed | contents.things.keys()) | written.keys()
-        elsewhere = self._elsewhere(connection, needed - there)
+        there = self._whole(
+            connection, needed | contents.things.keys() | {*contents.derived.values()}
+        )
+        there |= {name: thing.kind for name, thing in written.items()}
+        kinds = there | self._elsewhere(connection, needed - there.keys())
         new: dict[str, Thing] = {}
         for name, thing in contents.things.items():
             if name in self._opened.stand_ins and name not in there:
                 raise ObjectMissing(self._database.path, name)  # it was purged, and then collected
             if name not in there:
                 for need in thing.needs:
-                    if need not in there and need not in new and need not in elsewhere:
+                    if need not in kinds or not fits(thing, kinds[need]):
                         raise ObjectMissing(self._database.path, need, needed_by=name)
                 new[name] = thing
+                kinds[name] = thing.kind
         for key, ref in contents.derived.items():
-            if ref not in new and not self._whole(connection, [ref]) and ref not in written:
+            if ref not in kinds:
                 raise ObjectMissing(self._database.path, ref, needed_by=key)
         return new
 
-    def _whole(self, connection: Connection, names: Collection[str]) -> set[str]:
-        """Return those of these names that are there and whole, or were purged."""
-        opened = self._opened
-        there = {name for name in names if opened.stand_ins.get(name) or opened.get(name)}
-        missing = [name for name in names if name not in there]
-        for name, numbers in places(connection, missing).items():
-            with suppress(ObjectDamaged):  # written again, it is whole again
-                if opened.find(connection, name, numbers):
-                    there.add(name)
+    def _whole(self, connection: Connection, names: Collection[str]) -> dict[str, Kind | None]:
+        """Return those of these names that are there and whole, and their kinds; None: purged."""
+        there: dict[str, Kind | None] = {}
+        missing: list[str] = []
+        for name in names:
+            if body := self._opened.get(name):
+                there[name] = body[0]
+            elif self._opened.stand_ins.get(name):
+                there[name] = None
+            else:
+                missing.append(name)
+        found = sorted(places(connection, missing).items(), key=lambda place: place[1][-1])
+        for some in slices(found):  # pack by pack: a cache is smaller than a store
+            self._opened.open(connection, [numbers[-1] for _, numbers in some])
+            for name, numbers in some:
+                with suppress(ObjectDamaged):  # written again, it is whole again
+                    if body := self._opened.find(connection, name, numbers[::-1]):
+                        there[name] = body[0]
         return there
 
-    def _elsewhere(self, connection: Connection, names: Collection[str]) -> set[str]:
-        """Return those of these names that a backing store has: one can name what is there."""
-        found: set[str] = set()
+    def _elsewhere(self, connection: Connection, names: Collection[str]) -> dict[str, Kind | None]:
+        """Return those of these names that a backing store has, and their kinds."""
+        found: dict[str, Kind | None] = {}
         for some in slices(names if self._opened.evicts else ()):
             marks = ",".join("?" * len(some))
-            query = f"SELECT name FROM evicted WHERE name IN ({marks})"  # noqa: S608 - marks
-            found.update(name for (name,) in connection.execute(query, some))
+            query = f"SELECT name, kind FROM evicted WHERE name IN ({marks})"  # noqa: S608 - marks
+            rows = connection.execute(query, some).fetchall()
+            found |= {name: Kind(kind) for name, kind in rows}
         return found
 
     def _note_again(
