@@ -34,6 +34,8 @@ from harken.store.sqlite import SqliteStore
 
 _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES = 64 * 1024 * 1024
+# A forged file may lead anywhere: into SQLite's own errors, or into those of whoever decodes it.
+_UNREADABLE = (StoreError, sqlite3.Error, ValueError, LookupError, OverflowError)
 _RESERVED = "latest"
 """What people say for the session that was written last: no log may have that name."""
 
@@ -151,7 +153,7 @@ def _check_tables(path: Path, database: Path) -> None:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             query = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
             found = set(connection.execute(query))
-    except sqlite3.Error as error:
+    except _UNREADABLE as error:
         raise BundleError(path, f"has a store that cannot be read: {error}") from None
     if version > VERSION:
         raise BundleError(
@@ -168,14 +170,13 @@ def _store(path: Path, database: Path, manifest: Manifest) -> Iterator[SqliteSto
     """Give the store of a bundle, in which everything was hashed. Raises BundleError."""
     try:
         store = SqliteStore(database)
-    except StoreError as error:
-        raise BundleError(
-            path, f"has a store that cannot be used: {_less(error, database)}"
-        ) from None
+    except _UNREADABLE as error:
+        text = f"has a store that cannot be used: {_less(error, database)}"
+        raise BundleError(path, text) from None
     with closing(store):
         try:
             _check_store(path, store, manifest)
-        except StoreError as error:
+        except _UNREADABLE as error:
             raise BundleError(path, f"has a damaged store: {_less(error, database)}") from None
         yield store
 
@@ -190,8 +191,8 @@ def _check_store(path: Path, store: SqliteStore, manifest: Manifest) -> None:
         raise BundleError(path, "has not all commits that its manifest names")
 
 
-def _less(error: StoreError, database: Path) -> str:
-    return str(error).removeprefix(f"{database}: ")
+def _less(error: Exception, database: Path) -> str:
+    return " ".join(str(error).removeprefix(f"{database}: ").split())
 
 
 def _checked(path: Path, log: Path, member: Member) -> BundledLog:
