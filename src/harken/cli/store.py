@@ -87,7 +87,7 @@ def info_command(home: Home, as_json: bool) -> None:
         with progress("Counting") as tell:
             info = info_of(store, tell)
         if as_json:
-            say_json({"path": str(store.path), **info.row()})
+            say_json({"path": str(home.store_file), **info.row()})
             return
     say(f"{home.store_file}: format version {VERSION}")
     for name, text in told(info):
