@@ -177,6 +177,14 @@ class ObjectDamaged(StoreError):
         self.name, self.reason = name, reason
 
 
+class NotesChanged(StoreError):
+    """Somebody else changed the notes of a commit meanwhile; nothing was written."""
+
+    def __init__(self, store: str | Path, name: str) -> None:
+        super().__init__(store, f"the notes of {name} were changed by somebody else meanwhile")
+        self.name = name
+
+
 class EventRefused(HarkenError, ValueError):
     """An event that would break an invariant of the log; nothing was written."""
 

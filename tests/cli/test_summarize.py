@@ -88,8 +88,8 @@ def test_a_dry_run_says_what_it_would_use_and_asks_nobody(told: Cli) -> None:
 def test_some_are_chosen_by_principal_and_age(told: Cli, small: str) -> None:
     given = ["ctx", "summarize", "--missing", "--model", small, "--json"]
     assert len(told.ok(*given, "--principal", "bob").json["summarized"]) == 1
-    assert told.ok(*given, "--older-than", "99999").json["summarized"] == []
-    assert len(told.ok(*given, "--older-than", "0").json["summarized"]) == 4
+    assert told.ok(*given, "--older-than", "99999d").json["summarized"] == []
+    assert len(told.ok(*given, "--older-than", "0s").json["summarized"]) == 4
 
 
 def test_all_may_be_done_again(told: Cli, small: str) -> None:
@@ -115,6 +115,7 @@ def test_what_makes_no_sense_is_refused(told: Cli, small: str) -> None:
     for given in (
         ["ctx"],
         [],
+        [told.ok("ctx", "log", "--json").json[0]["id"], " "],
         ["ctx", "text", "--missing"],
         ["--missing", "--per-minute", "0"],
         ["--missing", "--model", "nonsense"],

@@ -23,7 +23,7 @@ from harken.core.commits import (
     sequence_of,
 )
 from harken.core.messages import Message
-from harken.store.contents import Kind, Thing
+from harken.store.base import Kind, Thing
 from harken.store.pack import packs_of, unpacked
 from harken.store.words import WORDS
 
@@ -38,6 +38,11 @@ ROOT = "ctx-ba2333cf96599b822f78d3fa055dd53f77cf29f7f0d2b575cd764419ee1a4fdd"
 CHILD = "ctx-75ef05fa3fb43e93a494d033c540d095044057d09fa0933d2ffa3f24d213a29c"
 WORDS_HASH = "8c34f26f5f982caa0e2381870ec8373d5e88e88bc71b729045c6534ea973d8e7"
 PACK = bytes.fromhex(
+    "0d07cadf98702a440228b52ffd20d2750200b4029490c404010203069301010194c41b4869c41dc44630"
+    "312d33315431323a30303a30302e305a227d5dc43f0b0045a8419250403ae105b41bb50db85a890ec311"
+    "3303dc0c87ad42180c45ae03"
+)
+PACK_OF_VERSION_1 = bytes.fromhex(
     "b98eef3a6efddf8d019b3ce1080b231333db9423d270318f4c74e54794316c32c070cc111f2ca16a48205"
     "40d0c758d0d430c8dac0c0c80480f62741430971c71c591da8db0274e1ce60000"
 )
@@ -110,9 +115,10 @@ def test_a_pack_has_these_bytes() -> None:
         Thing(Kind.DELTA, DELTA, DELTA_BYTES, (MESSAGE,)),
         Thing(Kind.COMMIT, ROOT, commit_bytes(ROOT_COMMIT), (DELTA,)),
     ]
-    assert unpacked(PACK) == {thing.name: (thing.kind, thing.body) for thing in things}
+    expected = {thing.name: (thing.kind, thing.body) for thing in things}
+    assert unpacked(PACK) == unpacked(PACK_OF_VERSION_1) == expected
     [packed] = packs_of(things)
-    assert packed.things == unpacked(packed.data) == unpacked(PACK)
+    assert packed.things == unpacked(packed.data) == expected
 
 
 def test_the_words_of_the_compression_never_change() -> None:

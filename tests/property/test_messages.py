@@ -116,6 +116,7 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
     ev.SessionStarted: {"session_id": STRING, "schema_version": st.integers(0, 9)},
     ev.SessionEnded: {"reason": MAYBE},
     ev.SessionRepaired: {"source": STRING, "lost": st.lists(META, max_size=2)},
+    ev.ContentPurged: {"places": st.integers(0, 9), "by": MAYBE, "why": MAYBE},
     ev.AgentCreated: {
         "cause": CAUSE,
         "name": MAYBE,

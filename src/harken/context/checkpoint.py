@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from harken.context.messages import messages_of
+from harken.context.messages import entries_in, messages_of
 from harken.core import commits as core
 from harken.core.clock import microseconds, rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId, CommitType, Entry, Hash, Notes
@@ -107,9 +107,10 @@ def _content(store: Store, draft: Draft) -> _Content:
         return _Content(core.delta_of(entries)[0], entries, draft.messages, objects, is_new=True)
     if draft.messages:
         raise ValueError("a draft has messages or an artifact, never both")
-    stored = store.deltas([draft.artifact]).get(draft.artifact)
-    if stored is None:  # raw bytes, or nothing, which the store refuses when it shall write
-        return _Content(draft.artifact)
+    ref = [draft.artifact]
+    if not (store.deltas(ref) or store.sequences(ref)):
+        return _Content(draft.artifact)  # raw bytes, or nothing, which the store refuses to name
+    stored = entries_in(store, ref)
     return _Content(draft.artifact, stored, messages_of(store, stored))
 
 

@@ -12,8 +12,11 @@ from harken.context.messages import read
 from harken.core.clock import microseconds
 from harken.core.commits import CommitId, Notes
 from harken.core.messages import Message
-from harken.errors import UnknownName
+from harken.errors import NotesChanged, UnknownName
 from harken.store.base import Store, Stored
+
+_TRIES = 20
+"""How often notes are changed again when somebody else was faster."""
 
 
 def show(store: Store, ctx: CommitId) -> Stored:
@@ -77,22 +80,34 @@ def update_metadata(
     summary: str | None = None,
     labels: Iterable[str] | None = None,
     by: str = "",
+    instead_of: str | None = None,
 ) -> Notes:
     """Replace the summary or the labels of a commit; return both as they are now.
 
-    `by`: the model that wrote the summary. Nothing else of a commit can change. Raises
-    UnknownName, ValueError for an empty summary: a commit always has one.
+    `by`: the model that wrote the summary; `instead_of`: the summary that it is for, and no other.
+    Nothing else of a commit can change. Raises UnknownName, ValueError for an empty summary: a
+    commit always has one; NotesChanged where it has another summary, or others change it all the
+    time.
     """
     if summary is not None and not summary.strip():
         raise ValueError("a commit always has a summary: say something")
-    before = show(store, ctx).notes
-    notes = Notes(
-        summary=before.summary if summary is None else summary,
-        derived=before.derived and summary is None,
-        summarized_by=before.summarized_by if summary is None else by,
-        labels=before.labels if labels is None else tuple(labels),
-    )
-    store.annotate(ctx, notes)
+    given = None if labels is None else tuple(labels)
+    for left in reversed(range(_TRIES)):
+        before = show(store, ctx).notes
+        if instead_of not in (None, before.summary):
+            raise NotesChanged("the store", ctx)
+        notes = Notes(
+            summary=before.summary if summary is None else summary,
+            derived=before.derived and summary is None,
+            summarized_by=before.summarized_by if summary is None else by,
+            labels=before.labels if given is None else given,
+        )
+        try:
+            store.annotate(ctx, notes, was=before)
+            break
+        except NotesChanged:
+            if not left:
+                raise
     return notes
 
 

@@ -9,7 +9,8 @@ are the conversation. Which are picked depends on where the walk stops:
 - a commit: that one, whatever its type, and the deltas after it.
 
 The snapshot with which a subagent begins ends every walk: what came before, others saw.
-Commits never change, so neither does what a commit and a stop give.
+Commits never change, so neither does what a commit and a stop give: it is walked once, and kept
+in the store as what can be made again. Nothing reads the messages before somebody asks for them.
 
 Source: docs/formats/store.md.
 """
@@ -17,14 +18,19 @@ Source: docs/formats/store.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
+import msgspec
+
 from harken.context.messages import read
-from harken.core.commits import ArtifactRef, CommitId, sequence_of
+from harken.core import codec
+from harken.core.commits import ArtifactRef, CommitId, raw_ref, sequence_of
 from harken.core.events import ContextLoaded
 from harken.core.messages import Message
-from harken.errors import UnknownName
+from harken.errors import ObjectMissing, StoreLocked, StoreWriteError, UnknownName
 from harken.session.fold import Resolver
 from harken.store.base import Batch, Store, Stored
 
@@ -34,12 +40,12 @@ _FIRST_STEPS = 16
 """How many commits a walk asks for first; each time it asks for twice as many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Walked:
-    """What a walk picked."""
+class Walked(msgspec.Struct, frozen=True):
+    """What a walk came to."""
 
-    artifacts: tuple[ArtifactRef, ...]
-    """Oldest first."""
+    ref: ArtifactRef
+    """The sequence of the artifacts that make up the conversation, oldest first."""
+    message_count: int
     token_count: int
 
 
@@ -47,16 +53,28 @@ Cache: TypeAlias = MutableMapping[tuple[CommitId, Stop], Walked]
 """Walks that were done, by commit and stop; they hold for ever, whatever else is committed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Materialized:
-    """A whole conversation."""
+    """A whole conversation. It is read from the store when somebody asks for the messages."""
 
     ref: ArtifactRef
     """The sequence that it is stored as."""
-    messages: list[Message]
-    """Oldest first."""
     message_count: int
+    """As the commits say."""
     token_count: int
+    store: Store = field(repr=False, compare=False)
+    known: Sequence[ArtifactRef] | None = field(default=None, repr=False, compare=False)
+    """What the sequence names, where that is known already."""
+
+    @cached_property
+    def messages(self) -> list[Message]:
+        """Oldest first. Raises ObjectMissing, ObjectDamaged, StoreError."""
+        artifacts = self.known
+        if artifacts is None:
+            artifacts = self.store.sequences([self.ref]).get(self.ref)
+        if artifacts is None:
+            raise ObjectMissing("the store", self.ref)
+        return read(self.store, artifacts)
 
 
 def materialize(
@@ -67,22 +85,26 @@ def materialize(
 ) -> Materialized:
     """Return the conversation of a commit; None: the empty one, with which all begin.
 
-    The same commit and stop give the same artifact; with a cache, the walk is not done again.
-    Raises UnknownName for a commit that is not there, or a stop that is none of those before it;
-    ObjectMissing, ObjectDamaged.
+    The same commit and stop give the same artifact. The walk is done once: later the store says
+    what it came to, and a cache does so without being asked. Raises UnknownName for a commit that
+    is not there, or a stop that is none of those before it; ObjectMissing, ObjectDamaged.
     """
-    walked = None if cache is None or ctx is None else cache.get((ctx, stop))
-    if walked is None:
-        walked = Walked((), 0) if ctx is None else _walked(picked(store, ctx, stop))
-        ref = sequence_of(walked.artifacts)[0]
-        if ref not in store.sequences([ref]):
-            store.write(Batch(sequences={ref: walked.artifacts}))
-        if cache is not None and ctx is not None:
-            cache[ctx, stop] = walked
-    messages = read(store, walked.artifacts)
-    return Materialized(
-        sequence_of(walked.artifacts)[0], messages, len(messages), walked.token_count
-    )
+    if ctx is None:
+        empty = _summed(store, [])
+        if empty.ref not in store.sequences([empty.ref]):
+            _keep(store, Batch(sequences={empty.ref: []}))
+        return empty
+    found = None if cache is None else cache.get((ctx, stop))
+    if found is None:
+        found = _derived(store, ctx, stop)
+    if found is None:
+        whole = _walked(store, ctx, stop)
+        found = Walked(whole.ref, whole.message_count, whole.token_count)
+    else:
+        whole = Materialized(found.ref, found.message_count, found.token_count, store)
+    if cache is not None:
+        cache[ctx, stop] = found
+    return whole
 
 
 def resolver(store: Store, cache: Cache | None = None) -> Resolver:
@@ -127,6 +149,54 @@ def is_spawn(one: Stored) -> bool:
     return one.commit.type == "snapshot" and one.commit.checkpoint == "spawn"
 
 
-def _walked(commits: Sequence[Stored]) -> Walked:
-    tokens = sum(one.commit.token_count for one in commits)
-    return Walked(tuple(one.commit.artifact for one in commits), tokens)
+def _summed(store: Store, commits: Sequence[Stored]) -> Materialized:
+    artifacts = [one.commit.artifact for one in commits]
+    return Materialized(
+        ref=sequence_of(artifacts)[0],
+        message_count=sum(one.commit.message_count for one in commits),
+        token_count=sum(one.commit.token_count for one in commits),
+        store=store,
+        known=artifacts,
+    )
+
+
+def _walked(store: Store, ctx: CommitId, stop: Stop) -> Materialized:
+    """Walk, and have the store remember what that came to."""
+    whole = _summed(store, picked(store, ctx, stop))
+    walked = Walked(whole.ref, whole.message_count, whole.token_count)
+    record = codec.canonical(walked)
+    made = (whole.ref, raw_ref(record))
+    _keep(
+        store,
+        Batch(
+            sequences={whole.ref: whole.known or []},
+            raw={raw_ref(record): record},
+            derived=dict(zip(_keys(ctx, stop), made, strict=True)),
+        ),
+    )
+    return whole
+
+
+def _keep(store: Store, made: Batch) -> None:
+    """Write what can be made again; it is not worth a failure."""
+    with suppress(StoreWriteError, StoreLocked):
+        store.write(made)
+
+
+def _derived(store: Store, ctx: CommitId, stop: Stop) -> Walked | None:
+    """Return what an earlier walk came to, if the store still has that, and the commit."""
+    keys = _keys(ctx, stop)
+    found = store.derived(keys)
+    if len(found) < len(keys):
+        return None
+    sequence, record = (found[key] for key in keys)
+    try:
+        walked = msgspec.convert(codec.decode(store.raw(record)), Walked)
+    except (ObjectMissing, ValueError):
+        return None
+    return walked if walked.ref == sequence else None
+
+
+def _keys(ctx: CommitId, stop: Stop) -> tuple[str, str]:
+    """Return the keys of the sequence that a walk came to, and of what else is known of it."""
+    return f"materialized {stop} {ctx}", f"counts of materialized {stop} {ctx}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from harken.core.commits import SHOWN, CommitId
+from harken.core.commits import SHOWN, ArtifactRef, CommitId
 from harken.errors import AmbiguousName, UnknownName
 from harken.store.base import Store
 
 PREFIX = "ctx-"
 _GIVEN = re.compile(r"ctx-[0-9a-f]{1,64}")
+_ARTIFACT = re.compile(r"art-[0-9a-f]{1,64}")
 
 
 def find(store: Store, given: str) -> CommitId:
@@ -39,3 +40,20 @@ def name_of(store: Store, commit: CommitId) -> str:
 
 def _some(store: Store) -> list[str]:
     return [*store.named(PREFIX, 13)]
+
+
+def find_any(store: Store, given: str) -> CommitId | ArtifactRef:
+    """Return the commit or the artifact with this name, or the only one whose name begins so.
+
+    Raises UnknownName and AmbiguousName.
+    """
+    if given.startswith(PREFIX):
+        return find(store, given)
+    there = store.named(given) if _ARTIFACT.fullmatch(given) else []
+    if len(there) > 1:
+        raise AmbiguousName("artifact", given, there)
+    if not there:
+        raise UnknownName(
+            "commit or artifact", given, (one[: len(PREFIX) + SHOWN] for one in _some(store))
+        )
+    return there[0]

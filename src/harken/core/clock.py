@@ -17,11 +17,13 @@ def system_clock() -> int:
 
 
 def rfc3339(time_us: int) -> str:
-    """Write microseconds since 1970 as RFC 3339 in UTC.
+    """Write microseconds since 1970 as RFC 3339 in UTC. Raises ValueError out of its years.
 
     >>> rfc3339(0)
     '1970-01-01T00:00:00.000000Z'
     """
+    if not _FIRST_US <= time_us <= _LAST_US:
+        raise ValueError(f"{time_us} microseconds are out of the years 1 to 9999")
     seconds, rest = divmod(time_us, 1_000_000)
     return f"{_second(seconds)}.{rest:06d}Z"
 
@@ -41,6 +43,7 @@ def microseconds(text: str) -> int:
 
 
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 _last: tuple[int, str] = (-1, "")
 
 
@@ -48,5 +51,5 @@ def _second(seconds: int) -> str:
     """Format a second; the last one is kept, since events come in bursts."""
     global _last  # noqa: PLW0603 - a cache of one value; a race costs a second formatting
     if _last[0] != seconds:
-        _last = (seconds, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)))
+        _last = (seconds, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).zfill(19))
     return _last[1]

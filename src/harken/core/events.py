@@ -94,6 +94,15 @@ class SessionRepaired(EventBase, tag="session_repaired", kw_only=True):
     """What could not be taken over: `line`, `byte`, `reason`."""
 
 
+class ContentPurged(EventBase, tag="content_purged", kw_only=True):
+    """Text was taken out of this log, in all lines before; `[purged]` stands in its place."""
+
+    places: int
+    """How many lines had it."""
+    by: str | None = None
+    why: str | None = None
+
+
 class AgentCreated(EventBase, tag="agent_created", kw_only=True):
     """A birth. The parent, or for a hook the watched agent, is the agent of the cause."""
 
@@ -263,6 +272,7 @@ KnownEvent: TypeAlias = (
     SessionStarted
     | SessionEnded
     | SessionRepaired
+    | ContentPurged
     | AgentCreated
     | TranscriptEntry
     | PieceOfText

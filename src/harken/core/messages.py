@@ -129,6 +129,10 @@ class Occurrence(msgspec.Struct, omit_defaults=True, frozen=True):
     name: str | None = None
 
 
+_PLAIN = Occurrence()
+_TEXT = {"text", "type"}
+
+
 class PureMessage(msgspec.Struct, frozen=True):
     """A role and its parts, as JSON values without ids: what a message's hash covers."""
 
@@ -236,6 +240,8 @@ def split(message: ChatMessage) -> tuple[PureMessage, Occurrence]:
 def join(pure: PureMessage, occurrence: Occurrence) -> Message:
     """Put a content and an occurrence together again: the inverse of `split`."""
     parts, is_error = pure.parts, False
+    if occurrence == _PLAIN and len(parts) == 1 and pure.role != "tool" and {*parts[0]} == _TEXT:
+        return Message(pure.role, parts[0]["text"])  # as most are: ten times as fast
     if pure.role == "tool":
         parts, is_error = pure.parts[0]["content"], pure.parts[0]["is_error"]
     varying = iter(occurrence.calls)

@@ -157,7 +157,7 @@ class LogFile:
 
         Returns that file's path. Raises LogWriteError; the log is only cut after the copy is safe.
         """
-        aside = _free_name(self.path.with_name(f"{self.path.name}.torn-{end}"))
+        aside = free_name(self.path.with_name(f"{self.path.name}.torn-{end}"))
         try:
             fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
@@ -213,7 +213,8 @@ def is_being_written(path: Path) -> bool:
     return False
 
 
-def _free_name(path: Path) -> Path:
+def free_name(path: Path) -> Path:
+    """Return this path, or with `.1`, `.2`, ... after it, where something is there already."""
     names = (path if n == 0 else path.with_name(f"{path.name}.{n}") for n in range(10_000))
     return next(name for name in names if not name.exists())
 

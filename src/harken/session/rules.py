@@ -254,5 +254,6 @@ _RULES: dict[type, Callable[[SessionState, Any], None]] = {
     ev.SessionStarted: _started,
     ev.SessionEnded: _session_event,
     ev.SessionRepaired: _session_event,
+    ev.ContentPurged: _session_event,
     ev.ToolsDefined: _tools,
 }

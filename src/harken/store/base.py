@@ -8,11 +8,27 @@ Every implementation passes `harken.testing.store.StoreSuite`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from enum import IntEnum
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
 
 from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
+
+Name: TypeAlias = str
+"""The full name of anything: of an object, an artifact or a commit."""
+
+
+class Tombstone(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What stands where something was purged."""
+
+    when: str
+    by: str
+    why: str
+    stand_in: Name = ""
+    """What is read in its place: the same thing without what had to go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +40,18 @@ class Batch:
     deltas: Mapping[ArtifactRef, Sequence[Entry]] = field(default_factory=dict)
     sequences: Mapping[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
     raw: Mapping[ArtifactRef, bytes] = field(default_factory=dict)
+    files: Mapping[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
+    """Raw bytes that are large: the raw artifacts that make them up, in order. The name is that of
+    all the bytes, so it says nothing of how they were cut."""
+    derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
+    """What can be made again, by a key that says how: a materialized conversation, a translation.
+    It is no reason to keep an artifact."""
     commits: Sequence[tuple[Commit, Notes]] = ()
     """A parent stands before its children. One that is there already keeps its notes."""
+    tombstones: Mapping[Name, Tombstone] = field(default_factory=dict)
+    """What was purged elsewhere, so that what names it can be brought here. The stand-in is in the
+    batch, or there; that of a commit is among `commits`, and is entered under the old name. What is
+    there stays as it is: nobody purges by writing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +61,62 @@ class Stored:
     id: CommitId
     commit: Commit
     notes: Notes
+
+
+class Kind(IntEnum):
+    """What a thing is. The numbers stand in files."""
+
+    PART = 1
+    MESSAGE = 2
+    DELTA = 3
+    SEQUENCE = 4
+    RAW = 5
+    COMMIT = 6
+    FILE = 7
+
+
+class Thing(msgspec.Struct, frozen=True):
+    """Bytes, what they are, and the full names of what they need: those must be there too."""
+
+    kind: Kind
+    name: Name
+    body: bytes
+    needs: tuple[Name, ...] = ()
+
+
+class Keeping(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How long something is kept that would go otherwise, or goes that would stay."""
+
+    policy: Literal["pin", "ephemeral", "replicate"]
+    """`pin`: here, always. `replicate`: here and in the backing store. `ephemeral`: until a time,
+    then `collect` takes it, a commit also (unless one that stays is built on it)."""
+    until: str | None = None
+    """RFC 3339, for `ephemeral` only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What `collect` took, or would take."""
+
+    commits: tuple[CommitId, ...] = ()
+    things: int = 0
+    """How many parts, messages and artifacts."""
+    size_bytes: int = 0
+    """How much smaller the store gets, as far as that can be said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How much is in a store."""
+
+    things: Mapping[str, int]
+    """Kind (`part`, `message`, `delta`, `sequence`, `raw`, `commit`) -> how many."""
+    raw_bytes: int
+    """Of all things, each once, as they were before they were packed."""
+    stored_bytes: int
+    """On the disk."""
+    logical_bytes: int
+    """Of all things as often as deltas and commits name them: what no sharing would cost."""
 
 
 class Store(Protocol):
@@ -68,6 +150,17 @@ class Store(Protocol):
         """Return raw bytes. Raises ObjectMissing, ObjectDamaged."""
         ...
 
+    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
+        """Yield raw bytes piece by piece, however many they are. As `raw`.
+
+        Where all pieces together are not what the name says, the last step raises ObjectDamaged.
+        """
+        ...
+
+    def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
+        """Return what was derived under these keys and is still there."""
+        ...
+
     def commits(self, names: Iterable[CommitId]) -> dict[CommitId, Stored]:
         """Return commits by their full name; those that are not there are left out."""
         ...
@@ -95,12 +188,58 @@ class Store(Protocol):
         """Return the names that begin so (`ctx-12ab`, `art-...`), sorted, at most `limit`."""
         ...
 
-    def annotate(self, name: CommitId, notes: Notes) -> None:
-        """Replace what of a commit may change. Raises UnknownName."""
+    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
+        """Replace what of a commit may change.
+
+        With `was`, only if that is what is there. Raises UnknownName, NotesChanged.
+        """
         ...
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
         """Return labels and the commits that have them, oldest first; one, or all."""
+        ...
+
+    def keep(self, names: Mapping[CommitId | ArtifactRef, Keeping | None]) -> None:
+        """Say how long commits and artifacts are kept; None: as all others. Raises UnknownName."""
+        ...
+
+    def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
+        """Return what is kept otherwise than usual."""
+        ...
+
+    def collect(
+        self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
+    ) -> Collected:
+        """Remove what no commit, no `roots` and nothing that is kept needs, and what has expired.
+
+        What was written in the last `grace_s` seconds stays, and so does all that somebody writes
+        meanwhile, or writes again. Nothing else that is read changes. It may be cut off at any
+        moment and begun again. `now` is RFC 3339. Raises StoreError.
+        """
+        ...
+
+    def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
+        """Put other content in the place of things, for good: no trace of the old bytes remains.
+
+        `stand_ins`: canonical bytes of the same kind. Whoever reads the old name is given the new
+        content; whoever writes the old content again changes nothing. What was derived is
+        forgotten. Raises ObjectMissing for a name that is not there.
+        """
+        ...
+
+    def tombstones(self) -> dict[Name, Tombstone]:
+        """Return what was purged."""
+        ...
+
+    def things(self) -> Iterator[Thing]:
+        """Yield everything that is there, what is needed before what needs it.
+
+        What is written meanwhile may be left out. Raises ObjectDamaged.
+        """
+        ...
+
+    def stats(self) -> Stats:
+        """Return how much is there."""
         ...
 
     def close(self) -> None:

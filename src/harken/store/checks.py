@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from harken.core import commits
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import HarkenError
-from harken.store.base import Store, Stored
-from harken.store.contents import Kind, needs_of
+from harken.store.base import Kind, Store, Stored
+from harken.store.contents import needs_of
 from harken.store.file_check import Finding, findings
 from harken.store.sqlite import SqliteStore
 
@@ -46,7 +46,8 @@ def _by_reading(store: Store) -> Iterator[Finding]:
 
 def _commit_problem(store: Store, name: CommitId) -> str:
     found: Stored | None = store.commits([name]).get(name)
-    if found is None or found.commit.id != name:
+    stone = store.tombstones().get(name)
+    if found is None or found.commit.id != (name if stone is None else stone.stand_in):
         return "the commit is not what its name says"
     parent = found.commit.parent
     if parent is not None and not store.commits([parent]):

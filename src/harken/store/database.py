@@ -14,32 +14,12 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from harken.errors import NotAStore, StoreError, StoreLocked, StoreTooNew, StoreWriteError
+from harken.store.migration import migrate
+from harken.store.schema import APPLICATION, VERSION, WHOLE, statements
 
-APPLICATION = 0x4861726B  # "Hark"
-VERSION = 1
-_MAGIC = b"SQLite format 3\0"
-_SCHEMA = """
-CREATE TABLE pack (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
-CREATE TABLE object (key BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (key, pack))
-    STRICT, WITHOUT ROWID;
-CREATE TABLE artifact (key BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (key, pack))
-    STRICT, WITHOUT ROWID;
-CREATE TABLE principal (id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE) STRICT;
-CREATE TABLE history (
-    id INTEGER PRIMARY KEY,
-    key BLOB NOT NULL,
-    pack INTEGER NOT NULL,
-    parent INTEGER,
-    principal INTEGER NOT NULL,
-    time_us INTEGER NOT NULL,
-    notes BLOB NOT NULL
-) STRICT;
-CREATE INDEX history_key ON history (key);
-CREATE INDEX history_parent ON history (parent) WHERE parent IS NOT NULL;
-CREATE INDEX history_time ON history (principal, time_us);
-CREATE TABLE label (name BLOB NOT NULL, history INTEGER NOT NULL, PRIMARY KEY (name, history))
-    STRICT, WITHOUT ROWID;
-"""
+_HEADER_BYTES = 100
+_TO_WRITE = "mode=rw"
+_ONLY_TO_READ = "mode=ro&immutable=1"
 _REFUSED = {
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
@@ -49,13 +29,21 @@ _REFUSED = {
 }
 
 
+class Connection(sqlite3.Connection):
+    """A connection, and what of the file it has seen (see `opened`)."""
+
+    version = -1
+    """SQLite's number for the last change by somebody else."""
+    generation = -1
+
+
 class Database:
     """The connections of one process to one file."""
 
-    def __init__(self, path: Path, patience_s: float) -> None:
-        self.path, self._patience_s = path, patience_s
+    def __init__(self, path: Path, patience_s: float, now_us: int) -> None:
+        self.path, self.patience_s = path, patience_s
         self._local = threading.local()
-        self._open: list[tuple[threading.Thread, sqlite3.Connection]] = []
+        self._open: list[tuple[threading.Thread, Connection]] = []
         self._opening = threading.Lock()
         self._is_closed = False
         self._process = os.getpid()
@@ -63,18 +51,21 @@ class Database:
         with speaking(path):
             _create(path)
             try:
+                self._mode = _mode_for(path)
+                self._file = _file_at(path)
                 self._check()
             except OSError as error:
                 raise StoreError(path, f"cannot be read: {error.strerror}") from None
-            self._make()
+            if self._mode != _ONLY_TO_READ:
+                self._make(now_us)
 
-    def reading(self) -> sqlite3.Connection:
+    def connection(self) -> Connection:
         """Return this thread's connection."""
         if self._is_closed:
             raise StoreError(self.path, "is closed")
         if os.getpid() != self._process:  # SQLite's locks do not survive a fork
             raise StoreError(self.path, "was opened before a fork: open it again in this process")
-        found: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        found: Connection | None = getattr(self._local, "connection", None)
         if found is None:
             found = self._local.connection = self._connect()
             with self._opening:
@@ -86,12 +77,29 @@ class Database:
         return found
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[Connection]:
+        """See the file as it is now, whatever others write meanwhile."""
+        with speaking(self.path):
+            connection = self.connection()
+            if connection.in_transaction:
+                yield connection
+                return
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                with suppress(sqlite3.Error):  # somebody closed the store, or the disk failed
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
         """Hold the only transaction that writes; it is durable on leaving, or it never was."""
         with self._writing, speaking(self.path):
-            connection = self.reading()
-            connection.execute("BEGIN IMMEDIATE")
+            connection = self.connection()
+            if _file_at(self.path) != self._file:  # what is written now would have no name
+                raise StoreError(self.path, "was removed or replaced: open it again")
             try:
+                connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -108,9 +116,14 @@ class Database:
             while self._open:
                 self._open.pop()[1].close()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, mode: str = "") -> Connection:
         connection = sqlite3.connect(
-            self.path, timeout=self._patience_s, isolation_level=None, check_same_thread=False
+            f"{self.path.absolute().as_uri()}?{mode or self._mode}",
+            uri=True,
+            timeout=self.patience_s,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=Connection,
         )
         for pragma in (
             "trusted_schema=OFF",
@@ -119,17 +132,19 @@ class Database:
             "fullfsync=ON",  # on macOS a plain fsync does not reach the disk
             "checkpoint_fullfsync=ON",
             "cache_size=-16000",
+            "secure_delete=OFF",  # some builds zero each freed page; `purge` sees to it itself
         ):
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
     def _check(self) -> None:
         """Raise for a file that is something else, before a byte of it is changed."""
-        with self.path.open("rb") as file:
-            beginning = file.read(len(_MAGIC))
-        if beginning not in (b"", _MAGIC):  # SQLite takes a very short file for an empty one
+        # Not read as a file: closing it would end the locks that SQLite has in this process. A
+        # connection that may write would tidy up behind others, also in what is no store.
+        if 0 < self.path.stat().st_size < _HEADER_BYTES:  # SQLite would take it for an empty one
             raise NotAStore(self.path, "is no store of Harken; it was not touched")
-        with closing(self._connect()) as connection:
+        mode = "mode=ro" if self._mode == _TO_WRITE else self._mode
+        with closing(self._connect(mode)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
@@ -137,10 +152,13 @@ class Database:
             raise NotAStore(self.path, "is a database of something else; it was not touched")
         if version > VERSION:
             raise StoreTooNew(self.path, found=version, known=VERSION)
+        if version < VERSION and self._mode == _ONLY_TO_READ:
+            text = f"has format version {version} and cannot be migrated where one may not write"
+            raise StoreError(self.path, f"{text}: copy it to a folder of yours")
 
-    def _make(self) -> None:
-        connection = self.reading()
-        end = time.monotonic() + self._patience_s
+    def _make(self, now_us: int) -> None:
+        connection = self.connection()
+        end = time.monotonic() + self.patience_s
         while True:  # another process may be making the same store; SQLite does not wait here
             try:
                 connection.execute("PRAGMA journal_mode=WAL")
@@ -149,13 +167,19 @@ class Database:
                 if not _is_busy(error) or time.monotonic() > end:
                     raise
                 time.sleep(0.01)
-        if connection.execute("PRAGMA user_version").fetchone()[0]:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == VERSION:
             return
         with self.writing():
-            if connection.execute("PRAGMA user_version").fetchone()[0]:
-                return
-            for statement in _SCHEMA.split(";\n")[:-1]:
-                connection.execute(statement)
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                for statement in statements(WHOLE):
+                    connection.execute(statement)
+            elif version < VERSION:  # else another process was faster
+                try:
+                    migrate(connection, self.path, now_us)
+                except OSError as error:
+                    raise StoreWriteError(self.path, reason=error.strerror or str(error)) from error
             connection.execute(f"PRAGMA application_id={APPLICATION}")
             connection.execute(f"PRAGMA user_version={VERSION}")
 
@@ -165,7 +189,7 @@ def speaking(path: Path) -> Iterator[None]:
     """Turn what SQLite raises into errors that a person understands."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # its messages may be of damaged text
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if _is_busy(error):
             raise StoreLocked(path) from error
@@ -176,7 +200,7 @@ def speaking(path: Path) -> Iterator[None]:
         raise StoreError(path, f"cannot be used: {error}; nothing was changed") from error
 
 
-def _is_busy(error: sqlite3.Error) -> bool:
+def _is_busy(error: Exception) -> bool:
     busy = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in busy
 
@@ -187,10 +211,37 @@ def _create(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         return
+    except FileNotFoundError:
+        raise StoreWriteError(path, reason=f"there is no folder {path.parent}") from None
     except OSError as error:
         raise StoreWriteError(path, reason=error.strerror or str(error)) from error
+    except ValueError as error:
+        raise StoreError(repr(str(path)), f"is no path: {error}") from None
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _mode_for(path: Path) -> str:
+    """Return how to open the file: where no file can stand beside it, only to read.
+
+    Raises StoreError where what was written last stands in a file that could not be read so.
+    """
+    log, shared = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
+    if os.access(path.parent, os.W_OK) or shared.exists():
+        return _TO_WRITE
+    if log.exists() and log.stat().st_size:
+        text = "was not closed, and its folder may not be written: copy all of its files to another"
+        raise StoreError(path, text)
+    return _ONLY_TO_READ
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Return which file has this name now; None: none has."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

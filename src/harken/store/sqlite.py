@@ -8,72 +8,73 @@ Source: docs/formats/store.md; docs/design/004-context-store.md has the measurem
 
 from __future__ import annotations
 
-import re
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-from blake3 import blake3
-
-from harken.core import codec
 from harken.core import commits as values
-from harken.core.clock import microseconds
+from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
-from harken.errors import ObjectDamaged, ObjectMissing, UnknownName
-from harken.store.base import Batch, Stored
-from harken.store.contents import Contents, Kind, NewCommit, Thing, contents_of
-from harken.store.database import Database, speaking
-from harken.store.opened import Body, Opened
-from harken.store.pack import SUM_BYTES, packs_of
+from harken.errors import NotesChanged, ObjectDamaged, ObjectMissing, UnknownName
+from harken.store import derived, files, history, kept, packs, replacement, tombs
+from harken.store.base import (
+    Batch,
+    Collected,
+    Keeping,
+    Kind,
+    Name,
+    Stats,
+    Stored,
+    Thing,
+    Tombstone,
+)
+from harken.store.contents import Contents, contents_of, file_from, needs_of
+from harken.store.database import Connection, Database
+from harken.store.graph import Progress
+from harken.store.history import Row
+from harken.store.index import artifacts, places, slices
+from harken.store.keeping import check_keeping
+from harken.store.opened import Opened
+from harken.store.pack import Body, Damaged, unpacked
+from harken.store.seal import is_sealed
+from harken.store.shrink import write_anew
+from harken.store.stats import stats
+from harken.store.sweep import Sweep
+from harken.store.writer import Writer
 
-KEY_BYTES = 6
-_TABLES = {"": "object", "art-": "artifact", "ctx-": "history"}
-_FULL = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
-_DIGITS = re.compile(r"[0-9a-f]{0,64}")
-_AT_ONCE = 500
 T = TypeVar("T")
-_ANCESTORS = """
-WITH RECURSIVE up (id, parent, pack, notes, depth) AS (
-    SELECT id, parent, pack, notes, 1 FROM history WHERE id = ?
-    UNION ALL
-    SELECT h.id, h.parent, h.pack, h.notes, depth + 1 FROM up JOIN history h ON h.id = up.parent
-    WHERE h.id < up.id AND depth < ?
-) SELECT pack, notes FROM up
-"""
+_NO_LIMIT = 2**62
 
 
 class SqliteStore:
     """A store in the file at `path`, which is made where there is none.
 
     Threads and processes may share it. A writer waits `patience_s` for others and then raises
-    StoreLocked. Raises NotAStore, StoreTooNew, StoreWriteError, StoreError.
+    StoreLocked. A file of an older version is migrated, and a copy of it kept. Raises NotAStore,
+    StoreTooNew, StoreWriteError, StoreError.
     """
 
-    def __init__(self, path: str | Path, *, patience_s: float = 30.0) -> None:
+    def __init__(
+        self, path: str | Path, *, patience_s: float = 30.0, clock: Clock = system_clock
+    ) -> None:
         self.path = Path(path)
-        self._database = Database(self.path, patience_s)
+        self._database = Database(self.path, patience_s, clock())
+        self._clock = clock
         self._opened = Opened(self.path)
+        self._writer = Writer(self._database, self._opened, clock)
 
     def write(self, batch: Batch) -> None:
         contents = contents_of(batch)
-        with self._database.writing() as connection:
-            new = self._new(contents)
-            packs = list(packs_of(new.values()))
-            places: dict[str, int] = {}
-            for packed in packs:
-                at = connection.execute("INSERT INTO pack (data) VALUES (?)", [packed.data])
-                assert at.lastrowid is not None
-                places |= dict.fromkeys(packed.things, at.lastrowid)
-            _index(connection, places)
-            for commit in contents.commits:
-                if commit.id in new:
-                    self._commit(connection, commit, places[commit.id])
-        for packed in packs:
-            self._opened.keep(places[next(iter(packed.things))], packed.things)
+        if contents.files:
+            self._check_files(contents)
+        if contents.tombstones:
+            with self.removing() as connection:
+                self._writer.bring(connection, contents)
+        else:
+            self._writer.write(contents)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         found = self._found(names, Kind.PART, Kind.MESSAGE)
@@ -81,289 +82,326 @@ class SqliteStore:
 
     def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
         found = self._found(names, Kind.DELTA)
-        return {ArtifactRef(name): values.delta_from(body) for name, (_, body) in found.items()}
+        return {ArtifactRef(n): self._read(n, body, values.delta_from) for n, body in found.items()}
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
         found = self._found(names, Kind.SEQUENCE)
-        return {ArtifactRef(name): values.sequence_from(body) for name, (_, body) in found.items()}
+        read = values.sequence_from
+        return {ArtifactRef(n): self._read(n, body, read) for n, body in found.items()}
 
     def raw(self, name: ArtifactRef) -> bytes:
-        for _, body in self._found([name], Kind.RAW).values():
-            return body
+        return b"".join(self.pieces(name))
+
+    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
+        for kind, body in self._found([name], Kind.RAW, Kind.FILE).values():
+            if kind is Kind.RAW:
+                return iter([body])
+            return files.checked(str(self.path), name, self._joined(name, file_from(body).pieces))
         raise ObjectMissing(self.path, name)
+
+    def pieces_of(self, name: ArtifactRef) -> list[ArtifactRef]:
+        """Return the raw artifacts that make up a file, in order; raw bytes are one by themselves.
+
+        They may be elsewhere. Raises ObjectMissing.
+        """
+        for kind, body in self._found([name], Kind.RAW, Kind.FILE).values():
+            return [name] if kind is Kind.RAW else file_from(body).pieces
+        raise ObjectMissing(self.path, name)
+
+    def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
+        with self._reading() as connection:
+            return derived.find(connection, keys)
 
     def commits(self, names: Iterable[CommitId]) -> dict[CommitId, Stored]:
         found: dict[CommitId, Stored] = {}
-        with speaking(self.path):
+        with self._reading() as connection:
             for name in names:
-                row = self._row(name)
+                row = self._row(connection, name)
                 if row is not None:
-                    found[name] = self._stored(name, *row[1:])
+                    found[name] = self._stored(connection, name, row)
         return found
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
-        limit = 2**62 if depth is None else depth
-        with speaking(self.path):
-            id_ = self._id(name)
-            connection = self._database.reading()
-            rows = connection.execute(_ANCESTORS, [id_, limit]).fetchall() if limit > 0 else []
+        limit = _NO_LIMIT if depth is None else min(depth, _NO_LIMIT)
+        with self._reading() as connection:
+            rows = history.ancestors(connection, self._known(connection, name).id, limit)
             found: list[Stored] = []
             at: CommitId | None = name
-            for some in _slices(rows):
-                self._opened.open(connection, [pack for pack, _ in some])
-                for pack, notes in some:
-                    if at is None:
-                        raise ObjectDamaged(self.path, name, reason="its chain does not end")
-                    found.append(self._stored(at, pack, notes))
+            for some in slices(rows):
+                self._opened.open(connection, [row.pack for row in some])
+                for row in some:
+                    if at is None or not row.is_of(at):
+                        raise ObjectDamaged(self.path, name, reason="its chain leads elsewhere")
+                    found.append(self._stored(connection, at, row))
                     at = found[-1].commit.parent
         if at is not None and len(found) < limit:
             raise ObjectMissing(self.path, at, needed_by=found[-1].id)
         return found
 
     def children(self, name: CommitId) -> list[CommitId]:
-        with speaking(self.path):
-            row = self._row(name)
+        with self._reading() as connection:
+            row = self._row(connection, name)
             if row is None:
                 return []
-            return self._ids("WHERE parent = ? ORDER BY time_us, id", [row[0]])
+            where = "WHERE parent = ? ORDER BY time_us, id"
+            return self._names(connection, history.some(connection, where, [row.id]))
 
     def latest(self, principal: str, at: str) -> CommitId | None:
         until_us = microseconds(at)
-        with speaking(self.path):
-            found = self._ids(
-                "WHERE principal = (SELECT id FROM principal WHERE name = ?) AND time_us <= ?"
-                " ORDER BY time_us DESC, id DESC LIMIT 1",
-                [_bytes(principal), until_us],
-            )
+        with self._reading() as connection:
+            found = self._names(connection, history.latest(connection, principal, until_us))
         return found[0] if found else None
 
     def newest(self, limit: int = 20) -> list[CommitId]:
-        with speaking(self.path):
-            return self._ids("ORDER BY id DESC LIMIT ?", [limit])
+        with self._reading() as connection:
+            rows = history.some(connection, "ORDER BY id DESC LIMIT ?", [_bounded(limit)])
+            return self._names(connection, rows)
 
     def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
-        found: list[str] = []
-        with speaking(self.path):
-            for prefix in ("art-", "ctx-"):
-                if beginning.startswith(prefix) or prefix.startswith(beginning):
-                    digits = beginning[len(prefix) :]
-                    found += self._beginning(prefix, digits, limit - len(found))
-        return [ArtifactRef(name) for name in found]
+        found: list[CommitId | ArtifactRef] = []
+        limit = _bounded(limit)
+        with self._reading() as connection:
+            if beginning.startswith("art-") or "art-".startswith(beginning):
+                found += self._artifacts(connection, beginning[4:], limit)
+            if beginning.startswith("ctx-") or "ctx-".startswith(beginning):
+                rows = history.beginning(connection, beginning[4:], limit - len(found))
+                found += self._names(connection, rows)
+        return found
 
-    def annotate(self, name: CommitId, notes: Notes) -> None:
+    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
         values.check_notes(notes)
         with self._database.writing() as connection:
-            id_ = self._id(name)
-            row = (_sealed(name, notes), id_)
-            connection.execute("UPDATE history SET notes = ? WHERE id = ?", row)
-            connection.execute("DELETE FROM label WHERE history = ?", [id_])
-            _label(connection, id_, notes)
+            self._opened.look(connection)
+            row = self._known(connection, name)
+            if was is not None and self._stored(connection, name, row).notes != was:
+                raise NotesChanged(self.path, name)
+            history.annotate(connection, row, name, notes)
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
-        which, given = ("", []) if label is None else ("WHERE label.name = ?", [_bytes(label)])
         found: dict[str, list[CommitId]] = {}
-        with speaking(self.path):
-            rows = self._database.reading().execute(
-                "SELECT label.name, h.key, h.pack, h.id FROM label JOIN history h"  # noqa: S608
-                f" ON h.id = label.history {which} ORDER BY label.name, h.time_us, h.id",
-                given,
-            )
-            for name, key, pack, id_ in rows.fetchall():
-                commit = self._name_at(key, pack, id_)
-                found.setdefault(name.decode("utf-8", "surrogatepass"), []).append(commit)
+        with self._reading() as connection:
+            for text, row in history.labelled(connection, label):
+                found.setdefault(text, []).extend(self._names(connection, [row]))
         return found
+
+    def keep(self, names: Mapping[CommitId | ArtifactRef, Keeping | None]) -> None:
+        for keeping in names.values():
+            if keeping is not None:
+                check_keeping(keeping)
+        with self._database.writing() as connection:
+            self._opened.look(connection)
+            for name in names:
+                self._check_can_be_kept(connection, name)
+            kept.enter(connection, names)
+
+    def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
+        with self._reading() as connection:
+            return {ArtifactRef(name): one for name, one in kept.kept(connection).items()}
+
+    def collect(
+        self,
+        roots: Collection[Name],
+        *,
+        now: str,
+        grace_s: float = 3600,
+        dry_run: bool = False,
+        on_progress: Progress | None = None,
+    ) -> Collected:
+        now_us = microseconds(now)
+        sweep = Sweep(
+            store=self,
+            roots=roots,
+            now_us=now_us,
+            before_us=now_us - int(grace_s * 1_000_000),
+            clock=self._clock,
+            on_progress=on_progress,
+        )
+        return sweep.plan() if dry_run else sweep.run()
+
+    def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
+        """As `Store.purge`. Copies that were kept when the file was migrated are deleted.
+
+        Raises StoreLocked where others read or write for too long; then the things are replaced,
+        but their bytes may still be in the file: purge again, whatever it is.
+        """
+        with self.removing() as connection:
+            replacement.replace(str(self.path), connection, stand_ins, tombstone, self._thing)
+        for copy in replacement.copies_of(self.path):
+            copy.unlink()
+        self.write_anew(self._database.patience_s)
+
+    def tombstones(self) -> dict[Name, Tombstone]:
+        with self._reading() as connection:
+            return tombs.tombstones(connection)
+
+    def things(self) -> Iterator[Thing]:
+        with self._reading() as connection:
+            row = packs.row_of(connection, 0)
+        while row is not None:
+            try:
+                for name, (kind, body) in unpacked(row.data).items():
+                    yield Thing(kind, name, body, needs_of(kind, body))
+            except Damaged as error:
+                raise ObjectDamaged(self.path, f"pack {row.first}", reason=str(error)) from None
+            with self._reading() as connection:
+                row = packs.row_of(connection, row.end)
+
+    def stats(self) -> Stats:
+        return stats(self.things(), self.path)
 
     def close(self) -> None:
         self._database.close()
 
     @contextmanager
-    def snapshot(self) -> Iterator[sqlite3.Connection]:
+    def snapshot(self) -> Iterator[Connection]:
         """Read the file as it is now, whatever is written meanwhile: for checks and copies."""
-        with speaking(self.path):
-            connection = self._database.reading()
-            connection.execute("BEGIN")
-            try:
-                yield connection
-            finally:
-                connection.execute("ROLLBACK")
+        with self._reading() as connection:
+            yield connection
 
-    def _new(self, contents: Contents) -> dict[str, Thing]:
-        """Return the things that are not there yet. Raises where something needed is missing."""
-        new: dict[str, Thing] = {}
-        needed = {name for thing in contents.things.values() for name in thing.needs}
-        there = self._there(needed | contents.things.keys())
-        for name, thing in contents.things.items():
-            if name not in there:
-                for need in thing.needs:
-                    if need not in there and need not in new:
-                        raise ObjectMissing(self.path, need, needed_by=name)
-                new[name] = thing
-        return new
+    @contextmanager
+    def removing(self) -> Iterator[Connection]:
+        """Hold a transaction that may take things away: then all processes forget what they read.
 
-    def _there(self, names: Iterable[str]) -> set[str]:
-        """Return those of these names that are there and whole."""
-        there = {name for name in names if self._opened.get(name)}
-        connection = self._database.reading()
-        for name, packs in self._places(name for name in names if name not in there).items():
-            with suppress(ObjectDamaged):  # written again, it is whole again
-                if self._opened.find(connection, name, packs):
-                    there.add(name)
-        return there
+        What is taken away must not be needed by anything that stays.
+        """
+        with self._database.writing() as connection:
+            self._opened.look(connection)
+            yield connection
+            packs.raise_generation(connection)
+        connection.version = -1  # SQLite does not tell a connection of its own changes
+        with self._reading():
+            pass
+
+    def write_anew(self, patience_s: float) -> None:
+        """Give back what is free in the file. Raises StoreLocked where others use it for longer."""
+        write_anew(self._database, patience_s)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._database.reading() as connection:
+            self._opened.look(connection)
+            yield connection
 
     def _found(self, names: Iterable[str], *kinds: Kind) -> dict[str, Body]:
         """Return the things of these names that are there, of these kinds."""
-        found = {name: self._opened.get(name) for name in names}
-        with speaking(self.path):
-            connection = self._database.reading()
-            places = self._places(name for name, body in found.items() if body is None)
-            for some in _slices(places.items()):
-                self._opened.open(connection, [packs[-1] for _, packs in some])
-                for name, packs in some:
-                    found[name] = self._opened.find(connection, name, reversed(packs))
-        return {name: body for name, body in found.items() if body and body[0] in kinds}
+        with self._reading() as connection:
+            replaced = self._opened.stand_ins
+            asked = {name: replaced.get(name, name) for name in names}
+            found = {name: self._opened.get(name) for name in asked.values()}
+            missing = [name for name, body in found.items() if body is None]
+            for some in slices(places(connection, missing).items() if missing else ()):
+                self._opened.open(connection, [numbers[-1] for _, numbers in some])
+                for name, numbers in some:
+                    found[name] = self._opened.find(connection, name, reversed(numbers))
+        bodies = ((name, found[other]) for name, other in asked.items())
+        return {name: body for name, body in bodies if body and body[0] in kinds}
 
-    def _places(self, names: Iterable[str]) -> dict[str, list[int]]:
-        """Return the packs in which things of these names may be."""
-        found: dict[str, list[int]] = {}
-        asked: dict[str, dict[bytes, list[str]]] = {table: {} for table in _TABLES.values()}
-        for name in names:
-            if _FULL.fullmatch(name):
-                asked[_TABLES[name[:-64]]].setdefault(_key(name), []).append(name)
-        for table, by_key in asked.items():
-            for some in _slices(by_key):
-                marks = ",".join("?" * len(some))
-                rows = self._database.reading().execute(
-                    f"SELECT key, pack FROM {table} WHERE key IN ({marks})",  # noqa: S608
-                    some,
+    def _read(self, name: str, body: Body, decode: Callable[[bytes], T]) -> T:
+        """Decode what was found. Raises ObjectDamaged: another machine may have packed it."""
+        try:
+            return decode(body[1])
+        except ValueError as error:
+            raise ObjectDamaged(self.path, name, reason=f"it cannot be read: {error}") from None
+
+    def _thing(self, name: Name) -> Thing | None:
+        """Return what is read under a name; None: nothing is."""
+        with self._reading() as connection:
+            own = self._opened.stand_ins.get(name, name)
+            numbers = places(connection, [own, name])
+            found = self._opened.find(
+                connection, own, [*numbers.get(own, ()), *numbers.get(name, ())]
+            )
+        return None if found is None else Thing(found[0], own, found[1], needs_of(*found))
+
+    def _check_can_be_kept(self, connection: Connection, name: Name) -> None:
+        if name.startswith("ctx-"):
+            self._known(connection, CommitId(name))
+        elif name not in self._evicted(connection, name) and (
+            not name.startswith("art-") or self._thing(name) is None
+        ):
+            raise UnknownName("commit or artifact", name, self.named("", 3))
+
+    def _joined(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Iterator[bytes]:
+        for piece in pieces:
+            found = self._found([piece], Kind.RAW)
+            if not found:
+                raise ObjectMissing(self.path, piece, needed_by=name)
+            yield found[piece][1]
+
+    def _check_files(self, contents: Contents) -> None:
+        """Raise where a new file is not what its name says, or a piece of it is missing."""
+        there = self._found(contents.files, Kind.RAW, Kind.FILE)
+        for name, pieces in contents.files.items():
+            if name not in there:
+                own = (contents.things.get(piece) for piece in pieces)
+                bodies = (
+                    [thing.body]
+                    if thing and thing.kind is Kind.RAW
+                    else self._joined(name, [piece])
+                    for piece, thing in zip(pieces, own, strict=True)
                 )
-                for key, pack in rows.fetchall():
-                    for name in by_key[key]:
-                        found.setdefault(name, []).append(pack)
-        return found
+                for _ in files.checked(str(self.path), name, (one for b in bodies for one in b)):
+                    pass
 
-    def _row(self, name: CommitId) -> tuple[int, int, bytes] | None:
-        """Return the row id of a commit, its pack and its notes."""
-        connection = self._database.reading()
-        if not (_FULL.fullmatch(name) and name.startswith("ctx-")):
+    def _row(self, connection: Connection, name: CommitId) -> Row | None:
+        """Return the row of a commit that is there."""
+        if not name.startswith("ctx-"):
             return None
-        rows = connection.execute("SELECT id, pack, notes FROM history WHERE key = ?", [_key(name)])
-        for id_, pack, notes in rows.fetchall():
-            if self._opened.find(connection, name, [pack]):
-                return id_, pack, notes
+        for row in (history.row_of(connection, name),) if places(connection, [name]) else ():
+            if row and self._body(connection, name, row):
+                return row
         return None
 
-    def _id(self, name: CommitId) -> int:
-        row = self._row(name)
+    def _known(self, connection: Connection, name: CommitId) -> Row:
+        row = self._row(connection, name)
         if row is None:
-            raise UnknownName("commit", name, self._ids("ORDER BY id DESC LIMIT 3", []))
-        return row[0]
+            some = history.some(connection, "ORDER BY id DESC LIMIT 3", [])
+            raise UnknownName("commit", name, self._names(connection, some))
+        return row
 
-    def _stored(self, name: CommitId, pack: int, notes: bytes) -> Stored:
-        found = self._opened.find(self._database.reading(), name, [pack])
+    def _body(self, connection: Connection, name: CommitId, row: Row) -> Body | None:
+        other = self._opened.stand_ins.get(name, name)
+        return self._opened.find(connection, other, [row.pack])
+
+    def _stored(self, connection: Connection, name: CommitId, row: Row) -> Stored:
+        found = self._body(connection, name, row)
         if found is None:
             raise ObjectDamaged(self.path, name, reason="its row leads elsewhere")
         try:
-            return Stored(name, values.commit_from(found[1]), notes_from(name, notes))
+            notes = history.notes_from(name, row.notes)
+            return Stored(name, values.commit_from(found[1]), notes)
         except ValueError as error:
-            raise ObjectDamaged(self.path, name, reason=str(error)) from None
+            raise ObjectDamaged(self.path, name, reason=f"its notes: {error}") from None
 
-    def _ids(self, where: str, given: Sequence[object]) -> list[CommitId]:
-        rows = self._database.reading().execute(
-            f"SELECT key, pack, id FROM history {where}",  # noqa: S608 - ours
-            given,
-        )
-        return [self._name_at(*row) for row in rows.fetchall()]
+    def _names(self, connection: Connection, rows: Iterable[Row]) -> list[CommitId]:
+        """Return the names of rows. Raises ObjectDamaged for a name that is not as written."""
+        found: list[CommitId] = []
+        for row in rows:
+            name = CommitId(f"ctx-{row.name.hex()}")
+            if not is_sealed(name, row.notes) and not self._body(connection, name, row):
+                raise ObjectDamaged(self.path, name, reason=f"row {row.id} leads elsewhere")
+            found.append(name)
+        return found
 
-    def _name_at(self, key: bytes, pack: int, id_: int) -> CommitId:
-        names = self._names_at("ctx-", key, pack)
-        if not names:
-            raise ObjectDamaged(self.path, f"ctx-{key.hex()}", reason=f"row {id_} leads elsewhere")
-        if len(names) > 1:  # names that begin alike, in one pack: in the order of their rows
-            query = "SELECT id FROM history WHERE key = ? AND pack = ? ORDER BY id"
-            ids = [row[0] for row in self._database.reading().execute(query, [key, pack])]
-            return CommitId(names[ids.index(id_)])
-        return CommitId(names[0])
+    def _evicted(self, connection: Connection, beginning: str) -> set[Name]:
+        """Return the names of artifacts that begin so and are elsewhere."""
+        if not self._opened.evicts or not beginning.startswith("art-"):
+            return set()
+        query = "SELECT name FROM evicted WHERE name BETWEEN ? AND ?"
+        return {name for (name,) in connection.execute(query, [beginning, beginning + "g"])}
 
-    def _names_at(self, prefix: str, key: bytes, pack: int) -> list[str]:
-        return self._opened.names(self._database.reading(), prefix + key.hex(), pack)
-
-    def _beginning(self, prefix: str, digits: str, limit: int) -> list[str]:
-        if not _DIGITS.fullmatch(digits):
-            return []
-        low, high = (bytes.fromhex(digits.ljust(64, end)[:12]) for end in "0f")
-        rows = self._database.reading().execute(
-            f"SELECT DISTINCT key, pack FROM {_TABLES[prefix]}"  # noqa: S608 - ours
-            " WHERE key BETWEEN ? AND ? ORDER BY key",
-            [low, high],
-        )
-        found: set[str] = set()
-        last = b""
-        for key, pack in rows:
-            if len(found) >= limit and key != last:
+    def _artifacts(self, connection: Connection, digits: str, limit: int) -> list[ArtifactRef]:
+        beginning, stand_ins = f"art-{digits}", self._opened.stand_ins.items()
+        found = {name for name, other in stand_ins if other and name.startswith(beginning)}
+        found |= self._evicted(connection, beginning)
+        by_key = (list(same) for _, same in groupby(artifacts(connection, digits), itemgetter(0)))
+        while some := [place for same in islice(by_key, max(limit, 1)) for place in same]:
+            names = self._opened.names(connection, some)
+            found.update(name for name in names if name[4:].startswith(digits))
+            if len(found) >= limit:
                 break
-            last = key
-            names = self._names_at(prefix, key, pack)
-            found.update(name for name in names if name.startswith(prefix + digits))
-        return sorted(found)[: max(limit, 0)]
-
-    def _commit(self, connection: sqlite3.Connection, new: NewCommit, pack: int) -> None:
-        parent = None if new.commit.parent is None else self._id(new.commit.parent)
-        key, who = _key(new.id), _bytes(new.commit.principal)
-        mended = connection.execute(  # it was there, in a pack that is damaged
-            "UPDATE history SET pack = ? WHERE key = ? AND time_us = ?", [pack, key, new.time_us]
-        )
-        if mended.rowcount:
-            return
-        connection.execute("INSERT OR IGNORE INTO principal (name) VALUES (?)", [who])
-        added = connection.execute(
-            "INSERT INTO history (key, pack, parent, principal, time_us, notes)"
-            " VALUES (?, ?, ?, (SELECT id FROM principal WHERE name = ?), ?, ?)",
-            [key, pack, parent, who, new.time_us, _sealed(new.id, new.notes)],
-        )
-        assert added.lastrowid is not None
-        _label(connection, added.lastrowid, new.notes)
+        return [ArtifactRef(name) for name in sorted(found)[:limit]]
 
 
-def _index(connection: sqlite3.Connection, places: dict[str, int]) -> None:
-    for prefix in ("", "art-"):
-        rows = [(_key(name), at) for name, at in places.items() if name[:-64] == prefix]
-        connection.executemany(
-            f"INSERT OR IGNORE INTO {_TABLES[prefix]} (key, pack) VALUES (?, ?)",  # noqa: S608
-            rows,
-        )
-
-
-def _label(connection: sqlite3.Connection, id_: int, notes: Notes) -> None:
-    rows = [(_bytes(label), id_) for label in notes.labels]
-    connection.executemany("INSERT OR IGNORE INTO label (name, history) VALUES (?, ?)", rows)
-
-
-def _key(name: str) -> bytes:
-    return bytes.fromhex(name[-64 : -64 + 2 * KEY_BYTES])
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def notes_from(name: CommitId, data: bytes) -> Notes:
-    """Read a commit's notes as they are stored. Raises ValueError where they are damaged."""
-    body = data[SUM_BYTES:]
-    if _sum(name, body) != data[:SUM_BYTES]:
-        raise ValueError("its notes have another sum")
-    return msgspec.convert(codec.decode(body), Notes)
-
-
-def _sealed(name: CommitId, notes: Notes) -> bytes:
-    body = codec.canonical(notes)
-    return _sum(name, body) + body
-
-
-def _sum(name: CommitId, body: bytes) -> bytes:
-    return blake3(name.encode() + body).digest(SUM_BYTES)
-
-
-def _slices(rows: Iterable[T]) -> Iterator[list[T]]:
-    left = iter(rows)
-    while some := list(islice(left, _AT_ONCE)):
-        yield some
+def _bounded(limit: int) -> int:
+    return max(0, min(limit, _NO_LIMIT))

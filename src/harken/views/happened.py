@@ -35,7 +35,7 @@ def happened(event: ev.Event, names: Names) -> str:
             return _memory(event)
         case ev.UnknownEvent():
             return _members(event)
-        case ev.SessionStarted() | ev.SessionEnded() | ev.SessionRepaired():
+        case ev.SessionStarted() | ev.SessionEnded() | ev.SessionRepaired() | ev.ContentPurged():
             return _session(event)
         case ev.TranscriptEdited() | ev.ContextLoaded() | ev.ContextCommitted():
             return _context(event)
@@ -52,7 +52,9 @@ def latency_text(latency_s: float) -> str:
     return f"{latency_s:.1f} s" if latency_s >= 1 else f"{latency_s * 1000:.1f} ms"
 
 
-def _session(event: ev.SessionStarted | ev.SessionEnded | ev.SessionRepaired) -> str:
+def _session(
+    event: ev.SessionStarted | ev.SessionEnded | ev.SessionRepaired | ev.ContentPurged,
+) -> str:
     match event:
         case ev.SessionStarted():
             return f"{event.session_id}, schema version {event.schema_version}"
@@ -60,6 +62,8 @@ def _session(event: ev.SessionStarted | ev.SessionEnded | ev.SessionRepaired) ->
             return event.reason or ""
         case ev.SessionRepaired():
             return f"from {event.source}, {count(len(event.lost), 'line')} lost"
+        case ev.ContentPurged():
+            return _listed(f"in {count(event.places, 'line')}", event.by, event.why)
 
 
 def _agent(

@@ -16,7 +16,7 @@ from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId, raw_ref
 from harken.core.events import TranscriptEntry
 from harken.core.messages import FunctionCall, Message, TextPart, ToolCall
-from harken.errors import ObjectMissing
+from harken.errors import ObjectMissing, StoreError
 from harken.store.base import Batch
 from tests.unit.context.kit import NOON, commit, said, texts
 from tests.unit.context.watched import WatchedStore
@@ -148,8 +148,16 @@ def test_raw_bytes_can_be_committed(store: WatchedStore) -> None:
     stored = show(store, checkpoint(store, draft))
     assert stored.commit.message_count == 1
     assert stored.notes.summary == "1 messages as claude-code-v1"
-    with pytest.raises(ObjectMissing):
-        materialize(store, stored.id)
+    with pytest.raises(StoreError, match="is raw bytes, not messages"):
+        _ = materialize(store, stored.id).messages
+
+
+@pytest.mark.req("S2-10", "S2-12")
+def test_what_was_materialized_can_be_committed(store: WatchedStore) -> None:
+    whole = materialize(store, commit(store, commit(store, None, "a", "b"), "c"))
+    again = checkpoint(store, Draft(artifact=whole.ref, created_at=NOON))
+    assert materialize(store, again).messages == whole.messages
+    assert show(store, again).commit.message_count == 3
 
 
 def test_a_draft_has_messages_or_an_artifact(store: WatchedStore) -> None:

@@ -201,6 +201,7 @@ def test_every_event_about_an_agent_needs_one_that_was_born(
         ev.SessionStarted(agent_id=ROOT, session_id="s"),
         ev.SessionEnded(agent_id=ROOT),
         ev.SessionRepaired(agent_id=ROOT, source="x"),
+        ev.ContentPurged(agent_id=ROOT, places=1),
         ev.ToolsDefined(agent_id=ROOT, tools=[], tools_hash="h"),
     ],
 )

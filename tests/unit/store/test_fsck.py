@@ -71,6 +71,7 @@ def everything(path: Path, names: list[CommitId]) -> object:
         "UPDATE history SET time_us = time_us + 1 WHERE id = 7",
         "UPDATE history SET principal = 99 WHERE id = 7",
         "UPDATE history SET pack = 4 WHERE id = 7",
+        "UPDATE history SET name = CAST(substr(name, 1, 20) || x'00' || substr(name, 22) AS BLOB) WHERE id = 7",
         "DELETE FROM history WHERE id = 12",
         "DELETE FROM label",
         "UPDATE label SET history = 99 WHERE history = 1",

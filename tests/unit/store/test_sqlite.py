@@ -47,12 +47,12 @@ def test_only_its_owner_may_read_it(path: Path) -> None:
 def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
     SqliteStore(path).close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version=2")
+    connection.execute("PRAGMA user_version=3")
     connection.close()
     before = path.read_bytes()
     with pytest.raises(StoreTooNew, match="upgrade") as refused:
         SqliteStore(path)
-    assert (refused.value.found, refused.value.known) == (2, 1)
+    assert (refused.value.found, refused.value.known) == (3, 2)
     assert path.read_bytes() == before
 
 
@@ -233,7 +233,7 @@ def test_the_latest_is_found_by_an_index(path: Path) -> None:
     store = SqliteStore(path)
     with store.snapshot() as connection:
         plan = connection.execute(
-            "EXPLAIN QUERY PLAN SELECT key, pack, id FROM history WHERE principal ="
+            "EXPLAIN QUERY PLAN SELECT id, name, pack, notes FROM history WHERE principal ="
             " (SELECT id FROM principal WHERE name = x'00') AND time_us <= 5"
             " ORDER BY time_us DESC, id DESC LIMIT 1"
         ).fetchall()

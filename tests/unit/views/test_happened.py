@@ -20,6 +20,7 @@ EVENTS: list[tuple[ev.Event, str]] = [
     (ev.SessionEnded(), ""),
     (ev.SessionEnded(reason="chat"), "chat"),
     (ev.SessionRepaired(source="a.jsonl", lost=[{"line": 4}]), "from a.jsonl, 1 line lost"),
+    (ev.ContentPurged(places=2, by="ann", why="it leaked"), "in 2 lines, ann, it leaked"),
     (ev.AgentCreated(name="Jack", relation="subagent"), "Jack, subagent"),
     (ev.AgentConfigured(name="John", language_model="m"), "John, m"),
     (ev.AgentConfigured(spec={"tools": [], "budget": {}}), "new tools, budget"),

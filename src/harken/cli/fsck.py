@@ -1,0 +1,86 @@
+"""`harken fsck`: is everything that is kept whole. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from harken.cli.home import Home, home_option, json_option
+from harken.cli.opened_store import store_of
+from harken.cli.progress import Tell, progress
+from harken.cli.settings import load_settings
+from harken.cli.terminal import say, say_json
+from harken.core.commits import CommitId
+from harken.core.events import ContextCommitted, ContextLoaded
+from harken.errors import LogError
+from harken.session.file import is_being_written
+from harken.session.reader import events
+from harken.session.repair import verify
+from harken.store.base import Store
+from harken.store.checks import Finding, fsck
+from harken.store.tiered import TieredStore
+
+
+@click.command()
+@json_option
+@home_option
+def command(as_json: bool, home: Home) -> int:
+    """Check the store and the logs of all sessions. Exit code 1 where something is wrong.
+
+    Everything is read and hashed again; nothing is changed.
+    """
+    with progress("Checking") as tell:
+        found = list(findings(home, tell))
+    if as_json:
+        say_json([asdict(one) for one in found])
+    else:
+        for one in found:
+            say(f"{one.place}: {one.problem}")
+        if not found:
+            say(f"{home.folder}: whole")
+    return int(bool(found))
+
+
+def findings(home: Home, tell: Tell) -> Iterator[Finding]:
+    """Yield what is wrong with the store of a home, then with its logs."""
+    if not home.store_file.exists() and load_settings(home).store is None:
+        yield from _of_logs(home, None, tell)
+        return
+    with store_of(home) as store:
+        yield from fsck(store.local if isinstance(store, TieredStore) else store)
+        yield from _of_logs(home, store, tell)
+
+
+def _of_logs(home: Home, store: Store | None, tell: Tell) -> Iterator[Finding]:
+    logs = home.logs()
+    for at, path in enumerate(logs):
+        tell(at, len(logs))
+        if path.stat().st_size == 0:
+            continue  # nothing was ever written to it
+        try:
+            for found in verify(path):
+                if found.kind != "torn" or not is_being_written(path):
+                    place = f"{path}:{found.line} (byte {found.byte})"
+                    yield Finding(place, f"{found.kind}: {found.message}")
+        except LogError as error:
+            yield Finding(str(path), str(error).removeprefix(f"{path}: "))
+            continue
+        yield from _lost_commits(path, store)
+
+
+def _lost_commits(path: Path, store: Store | None) -> Iterator[Finding]:
+    """Yield the commits that a log names and the store has not."""
+    named: dict[CommitId, str] = {}
+    try:
+        for event in events(path):
+            if isinstance(event, ContextCommitted | ContextLoaded):
+                named.setdefault(CommitId(event.ctx), event.message_id)
+    except LogError:
+        pass  # reported by `verify`
+    there = {} if store is None else store.commits(named)
+    for name, event_id in named.items():
+        if name not in there:
+            yield Finding(str(path), f"{event_id} names {name}, which is not in the store")

@@ -1,0 +1,150 @@
+"""`harken purge`: a text that must not be kept, such as a leaked key, goes from everything kept."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from harken.cli.home import Home, home_option, json_option
+from harken.cli.opened_store import store_of
+from harken.cli.settings import load_settings
+from harken.cli.side_files import holding, is_ours, without
+from harken.cli.terminal import say, say_json
+from harken.context.purge import Place, Purge, find_secret, purge_text
+from harken.core.replace import Secret
+from harken.errors import ConfigError
+from harken.store.base import Store
+from harken.store.memory import MemoryStore
+from harken.store.replacement import copies_of
+from harken.views.written import count
+
+REVOKE = (
+    "Revoke it where it was given out: whoever saw it, a model's provider too, may still have it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Where a text is."""
+
+    places: Sequence[Place]
+    ours: Sequence[Path]
+    """Files that can be written anew."""
+    theirs: Sequence[Path]
+    """Files that a person has to change."""
+    copies: Sequence[Path]
+    """Copies of the store from before an upgrade, which the store deletes."""
+
+    def rows(self) -> list[dict[str, str]]:
+        return [
+            *(asdict(place) for place in self.places),
+            *({"where": str(path), "kind": "file", "name": ""} for path in self.ours),
+            *({"where": str(path), "kind": "yours", "name": ""} for path in self.theirs),
+            *({"where": str(path), "kind": "old copy", "name": ""} for path in self.copies),
+        ]
+
+
+@click.command()
+@click.option("--why", default="", metavar="TEXT", help="The reason; it is kept.")
+@click.option("--dry-run", is_flag=True, help="List where it is; change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@home_option
+def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> int:
+    """Take a text out of the store, all logs and what lies beside them, for good.
+
+    The text is asked for, or read from standard input, so that it stands in no shell's history.
+    `[purged]` stands where it stood; all else stays as it was and can be resumed. Exit code 1 where
+    a file of yours still has it.
+    """
+    text = _asked_for()
+    try:
+        secrets = [Secret(text), Secret(text.replace("\n", "\n+"))]  # the history's way to write
+        purge = Purge(secret=secrets[0], by=getpass.getuser(), why=why)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    with _store_of(home) as store:
+        found = _find(home, store, secrets)
+        if dry_run or as_json:
+            _show(found, as_json=as_json)
+        if dry_run:
+            return 0
+        _confirm(found, yes=yes)
+        try:
+            purge_text(store, home.logs(), purge)
+        except ValueError as error:
+            raise ConfigError(f"{error}; nothing was changed") from None
+    for path in found.ours:
+        without(path, secrets)
+    _say_done(found, as_json=as_json)
+    return int(bool(found.theirs))
+
+
+def _asked_for() -> str:
+    """Return the text that shall go. Raises ConfigError where there is none."""
+    if sys.stdin.isatty():
+        text: str = click.prompt("The text that shall go", hide_input=True, err=True)
+    else:
+        text = sys.stdin.read().removesuffix("\n").removesuffix("\r")
+    if not text:
+        raise ConfigError("no text came in: give what shall go on standard input")
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+@contextmanager
+def _store_of(home: Home) -> Iterator[Store]:
+    """Open the store of a home; where there is none, an empty one."""
+    if not home.store_file.exists() and load_settings(home).store is None:
+        yield MemoryStore()
+        return
+    with store_of(home) as store:
+        yield store
+
+
+def _find(home: Home, store: Store, secrets: Sequence[Secret]) -> _Found:
+    logs = [path for path in home.logs() if path.stat().st_size]
+    copies = copies_of(home.store_file)
+    files = [path for path in holding(home, secrets) if path not in copies]
+    ours = [path for path in files if is_ours(home, path)]
+    theirs = [path for path in files if path not in ours]
+    return _Found(find_secret(store, logs, secrets[0]), ours, theirs, copies)
+
+
+def _show(found: _Found, *, as_json: bool) -> None:
+    rows = found.rows()
+    if as_json:
+        say_json(rows)
+        return
+    for row in rows:
+        say(f"{row['where']}: {row['kind']} {row['name']}".rstrip())
+    if not rows:
+        say("It is nowhere.")
+
+
+def _confirm(found: _Found, *, yes: bool) -> None:
+    """Ask before anything is changed. Raises ConfigError where nobody can answer."""
+    if yes or not found.rows():
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError("what is purged is gone: --dry-run lists it, --yes does it")
+    what = count(len(found.places) + len(found.ours), "place")
+    copies = f", and {count(len(found.copies), 'old copy of the store', 'old copies of the store')}"
+    asked = f"Purge it from {what}{copies if found.copies else ''}? It is gone then."
+    click.confirm(asked, abort=True, err=True)
+
+
+def _say_done(found: _Found, *, as_json: bool) -> None:
+    for path in found.theirs:
+        click.echo(f"It is still in {path}: that file is yours to change.", err=True)
+    if not as_json:
+        what = count(len(found.places) + len(found.ours), "place")
+        say(f"Purged from {what}." if found.rows() else "It was nowhere.")
+        for path in found.copies:
+            say(f"Deleted {path}, a copy of the store from before an upgrade.")
+    click.echo(REVOKE, err=True)

@@ -1,0 +1,76 @@
+"""The files of a home beside its store and its logs: which of them hold a text, and without it.
+
+What Harken wrote for itself is written anew: outputs of tools, half lines, the history of what was
+typed. What a person wrote is theirs to change, so it is only named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from harken.cli.home import Home
+from harken.core.replace import Secret, in_bytes
+from harken.errors import StoreWriteError
+
+_CHUNK_BYTES = 1 << 20
+_LARGEST_BYTES = 256 << 20
+
+
+def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
+    """Yield the files of a home that hold a text, but its store and its logs; links are no files.
+
+    `secrets`: the text as it may be written there.
+    """
+    known = {home.store_file.name, *(home.store_file.name + end for end in ("-wal", "-shm"))}
+    logs = set(home.logs())
+    for folder, _, names in os.walk(home.folder):
+        for name in sorted(names):
+            path = Path(folder) / name
+            is_store = path.parent == home.folder and name in known
+            if is_store or path in logs or path.is_symlink() or not path.is_file():
+                continue
+            with suppress(OSError):  # what cannot be read is not ours
+                if _holds(path, secrets):
+                    yield path
+
+
+def is_ours(home: Home, path: Path) -> bool:
+    """Whether Harken wrote a file for itself, so that its text may be changed."""
+    inside = path.relative_to(home.folder).parts
+    return path.stat().st_size <= _LARGEST_BYTES and (
+        inside[0] in ("outputs", "sessions") or inside == ("history",)
+    )
+
+
+def without(path: Path, secrets: Iterable[Secret]) -> None:
+    """Write a file anew without a text, in one step. Raises StoreWriteError."""
+    new = path.with_name(f".{path.name}.purging")
+    try:
+        data = path.read_bytes()
+        for secret in secrets:
+            data = in_bytes(data, secret.replace)
+        new.unlink(missing_ok=True)
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, path.stat().st_mode & 0o777)
+        try:
+            with open(fd, "wb", closefd=False) as file:
+                file.write(data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        new.replace(path)
+    except OSError as error:
+        raise StoreWriteError(path, reason=error.strerror or str(error)) from error
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _holds(path: Path, secrets: Iterable[Secret]) -> bool:
+    def pieces() -> Iterator[bytes]:
+        with path.open("rb") as file:
+            while piece := file.read(_CHUNK_BYTES):
+                yield piece
+
+    return any(any(True for _ in secret.spans_in(pieces())) for secret in secrets)

@@ -1,0 +1,280 @@
+"""Purging: a text that must not be kept goes from a store and from logs, and all stays readable.
+
+One idea: each thing that holds the text gets a stand-in, the same thing with `[purged]` in the
+place of the text. So messages stay where they were, calls keep their results, and what a commit
+materializes to, and what a log says, are the same but for the text.
+
+What is found: the text in parts, in what varies of messages, in raw bytes and files, in commits,
+summaries and labels, and in the lines of logs; as it is, and as JSON texts have it. Not found is
+what hides it: base64, compressed bytes, images.
+
+Source: docs/formats/store.md, "Purging"; docs/formats/session-log.md, "content_purged".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from blake3 import blake3
+
+from harken.context.materialize import picked, resolver
+from harken.context.messages import read
+from harken.core import codec, commits
+from harken.core.clock import Clock, rfc3339, system_clock
+from harken.core.commits import ArtifactRef, CommitId, Notes
+from harken.core.events import ContextLoaded
+from harken.core.messages import extend_context_hash
+from harken.core.replace import PURGED, Secret, in_json
+from harken.errors import HarkenError
+from harken.session.file import LogFile
+from harken.session.purge import PartOfStructure, Taking, check_log, places_in, purge_log
+from harken.session.reader import events
+from harken.store.base import Kind, Name, Store, Thing, Tombstone
+from harken.store.contents import file_from
+
+_AT_ONCE = 500
+_FIXED = ("type", "parent", "artifact", "checkpoint", "created_at")
+"""The members of a commit that are no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a text is. Nothing of the text is said."""
+
+    where: str
+    """`store`, or the path of a log with the number of the line."""
+    kind: str
+    """Of the thing, or of the event; `summary`, `label`."""
+    name: str
+    """Of the thing or of the commit, or the id of the event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purge:
+    """Who purges what, and why: this is kept. The text is not."""
+
+    secret: Secret
+    by: str
+    why: str
+    clock: Clock = system_clock
+
+
+@dataclass(slots=True)
+class Found:
+    """What a store holds of a text."""
+
+    places: list[Place] = field(default_factory=list)
+    stand_ins: dict[Name, bytes] = field(default_factory=dict)
+    notes: dict[CommitId, Notes] = field(default_factory=dict)
+    """Summaries and labels without the text."""
+
+
+def find_secret(store: Store, logs: Iterable[Path], secret: Secret) -> list[Place]:
+    """Return every place that holds a text, as far as stores and logs can be read.
+
+    Nothing is changed. Raises StoreError, LogNotFound, NotALog.
+    """
+    return [*found_in_store(store, secret).places, *_in_logs(logs, secret)]
+
+
+def purge_text(store: Store, logs: Sequence[Path], purge: Purge) -> list[Place]:
+    """Take a text out of a store and of logs, for good; return where it was.
+
+    First it is made sure that it can be done everywhere: a log that is being written, or that
+    would be none without the text, is refused before anything is changed. Then the store is
+    purged, also where it holds nothing: an earlier purge may have been cut off. Then each log, in
+    one step. Cut off anywhere, it can be run again. Raises LogLocked, PartOfStructure, StoreError,
+    LogWriteError; ValueError where the reason itself holds the text.
+    """
+    secret = purge.secret
+    if secret.replace(purge.by + "\n" + purge.why) != purge.by + "\n" + purge.why:
+        raise ValueError("the reason holds the text that shall go: say it in other words")
+    taking = Taking(
+        replace=secret.replace,
+        tail=secret.cut,
+        by=purge.by,
+        why=purge.why,
+        resolver=resolver(store),
+        clock=purge.clock,
+    )
+    found = found_in_store(store, secret)
+    with ExitStack() as holding:
+        held: list[LogFile] = []
+        places: list[Place] = []
+        for path in logs:
+            if theirs := _in_log(path, secret):
+                places += theirs
+            elif not _rests_on_the_text(store, path, secret):
+                continue
+            held.append(LogFile(path))
+            holding.callback(held[-1].close)
+            check_log(path, taking)
+        tombstone = Tombstone(when=rfc3339(purge.clock()), by=purge.by, why=purge.why)
+        for name, notes in found.notes.items():
+            store.annotate(name, notes)
+        store.purge(found.stand_ins, tombstone)
+        for log in held:
+            purge_log(log, taking)
+    return found.places + places
+
+
+def found_in_store(store: Store, secret: Secret) -> Found:
+    """Return what a store holds of a text, and what shall stand in its place.
+
+    Raises PartOfStructure where a thing would be none without the text; StoreError.
+    """
+    found = Found()
+    cuts: dict[Name, list[tuple[int, int]]] = {}
+    files: list[Thing] = []
+    for thing in store.things():
+        if thing.kind is Kind.FILE:
+            files.append(thing)
+            _cut_pieces(store, thing, secret, cuts)
+        elif thing.kind is Kind.RAW:
+            if spans := list(secret.spans_in([thing.body])):
+                cuts.setdefault(thing.name, []).extend(spans)
+        elif (body := _without(thing, secret)) is not None:
+            found.stand_ins[thing.name] = body
+            found.places.append(Place("store", thing.kind.name.lower(), thing.name))
+    new = {name: _cut(store.raw(ArtifactRef(name)), spans) for name, spans in cuts.items()}
+    found.stand_ins |= new
+    found.places += [Place("store", "raw", name) for name in new]
+    for thing in files:
+        if not new.keys().isdisjoint(thing.needs):
+            found.stand_ins[thing.name] = _file_of(store, thing, new)
+            found.places.append(Place("store", "file", thing.name))
+    _look_at_notes(store, secret, found)
+    return found
+
+
+def _without(thing: Thing, secret: Secret) -> bytes | None:
+    """Return canonical bytes of a thing without the text; None where it does not hold it."""
+    new = in_json(thing.body, secret.replace)
+    if new == thing.body:
+        return None
+    try:
+        match thing.kind:
+            case Kind.DELTA:
+                return commits.delta_of(commits.delta_from(new))[1]
+            case Kind.COMMIT:
+                return _commit(thing.body, new)
+            case Kind.PART:
+                old_part, part = codec.decode(thing.body), codec.decode(new)
+                if _skeleton(old_part) == _skeleton(part):
+                    return codec.canonical(part)
+            case _:  # messages and sequences are names
+                pass
+    except ValueError:
+        pass
+    raise PartOfStructure
+
+
+def _commit(old: bytes, new: bytes) -> bytes:
+    before, after = commits.commit_from(old), commits.commit_from(new)
+    if any(getattr(before, name) != getattr(after, name) for name in _FIXED):
+        raise PartOfStructure
+    return commits.commit_bytes(after)
+
+
+def _skeleton(value: object) -> object:
+    """Return what makes a part one: the names of its members, and the types in it."""
+    if isinstance(value, list):
+        return [_skeleton(item) for item in value]
+    if isinstance(value, dict):
+        return {k: v if k == "type" else _skeleton(v) for k, v in value.items()}
+    return None
+
+
+def _cut_pieces(
+    store: Store, file: Thing, secret: Secret, cuts: dict[Name, list[tuple[int, int]]]
+) -> None:
+    """Note of a file's pieces what has to go; a text that crosses a border, in both pieces."""
+    spans = list(secret.spans_in(store.pieces(ArtifactRef(file.name))))
+    begin = 0
+    for name in file_from(file.body).pieces:
+        end = begin + len(store.raw(name))
+        for start, stop in spans:
+            if start < end and stop > begin:
+                inside = max(start, begin) - begin, min(stop, end) - begin
+                cuts.setdefault(name, []).append(inside)
+        begin = end
+
+
+def _cut(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    """Return bytes with `[purged]` in the place of each of these stretches.
+
+    It stands in a piece also where the text began in the one before.
+    """
+    pieces: list[bytes] = []
+    at = -1
+    for start, stop in sorted(set(spans)):
+        if start > at:
+            pieces += [data[max(at, 0) : start], PURGED.encode()]
+        at = max(at, stop)
+    return b"".join([*pieces, data[max(at, 0) :]])
+
+
+def _file_of(store: Store, file: Thing, new: Mapping[Name, bytes]) -> bytes:
+    """Return a file of the same pieces, as they are now."""
+    hasher = blake3(codec.RAW)
+    pieces: list[ArtifactRef] = []
+    for name in file_from(file.body).pieces:
+        body = new[name] if name in new else store.raw(name)
+        hasher.update(body)
+        pieces.append(commits.raw_ref(body))
+    return codec.canonical({"name": f"art-{hasher.hexdigest()}", "pieces": pieces})
+
+
+def _look_at_notes(store: Store, secret: Secret, found: Found) -> None:
+    names = iter(store.newest(2**62))
+    while some := list(islice(names, _AT_ONCE)):
+        for stored in store.commits(some).values():
+            old = stored.notes
+            labels = tuple(map(secret.replace, old.labels))
+            new = Notes(summary=secret.replace(old.summary), derived=old.derived, labels=labels)
+            if new == old:
+                continue
+            found.notes[stored.id] = new
+            for kind, is_other in (
+                ("summary", new.summary != old.summary),
+                ("label", new.labels != old.labels),
+            ):
+                if is_other:
+                    found.places.append(Place("store", kind, stored.id))
+
+
+def _in_logs(logs: Iterable[Path], secret: Secret) -> Iterator[Place]:
+    for path in logs:
+        yield from _in_log(path, secret)
+
+
+def _in_log(path: Path, secret: Secret) -> list[Place]:
+    return [
+        Place(f"{path}:{one.line}", one.event_type, one.message_id)
+        for one in places_in(path, secret.replace)
+    ]
+
+
+def _rests_on_the_text(store: Store, path: Path, secret: Secret) -> bool:
+    """Whether an agent of a log started from a commit that holds the text, or that held it."""
+    try:
+        for event in events(path):
+            if isinstance(event, ContextLoaded) and _has_text(store, event, secret):
+                return True
+    except HarkenError:  # what cannot be read, or is not there, cannot be worked out again
+        return False
+    return False
+
+
+def _has_text(store: Store, event: ContextLoaded, secret: Secret) -> bool:
+    walked = picked(store, CommitId(event.ctx), event.stop)
+    messages = read(store, [one.commit.artifact for one in walked])
+    context_hash = ""
+    for message in messages:
+        context_hash = extend_context_hash(context_hash, message)
+    encoded = codec.encode(messages)
+    return context_hash != event.context_hash or in_json(encoded, secret.replace) != encoded

@@ -1,0 +1,195 @@
+"""Purging logs: text that must not be kept is taken out of a log, which stays whole and resumable.
+
+One idea: the log is written anew beside the old one and takes its place in one step, as the disk
+has it. So whoever looks finds the old log or the new one, also after a crash, and the sums of the
+new one are right. Its last line says that something was taken out, never what.
+
+Source: docs/formats/session-log.md, "content_purged".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harken.core import events as ev
+from harken.core.clock import Clock, system_clock
+from harken.core.ids import MessageId
+from harken.core.messages import Message
+from harken.core.replace import Replace, in_bytes, in_json
+from harken.errors import LogWriteError
+from harken.session.file import LogFile, RealDisk, free_name
+from harken.session.fold import Resolver, fold
+from harken.session.line import BODY, has_sum
+from harken.session.reader import events, open_log
+from harken.session.rewriting import PartOfStructure, Rewriting
+from harken.session.state import SessionState
+
+__all__ = [
+    "LogPlace",
+    "PartOfStructure",
+    "Taking",
+    "check_log",
+    "places_in",
+    "purge_log",
+    "purged_copy",
+]
+
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """A line of a log that has something to replace. `line` counts from 1."""
+
+    line: int
+    event_type: str
+    """Empty where the line cannot be read."""
+    message_id: MessageId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taking:
+    """What is taken out of logs, and what the logs say of it."""
+
+    replace: Replace
+    tail: Replace | None = None
+    """For the end of a half line, where the text may have been cut off; None: as `replace`."""
+    by: str = ""
+    why: str = ""
+    resolver: Resolver | None = None
+    """Gives the messages of commits that agents started from, as they are after the purge."""
+    clock: Clock = system_clock
+
+
+def places_in(path: Path, replace: Replace) -> Iterator[LogPlace]:
+    """Yield the lines of a log that have something to replace, whole or damaged.
+
+    Raises LogNotFound, NotALog.
+    """
+    with open_log(path) as file:
+        for number, raw in enumerate(file, 1):
+            body = raw[BODY] + b"}" if has_sum(raw) else raw
+            if in_bytes(in_json(body, replace), replace) == body:
+                continue
+            event: ev.Event | None = None
+            with suppress(ValueError):
+                event = ev.decode_event(body)
+            kind = "" if event is None else ev.event_type(event)
+            yield LogPlace(number, kind, MessageId("") if event is None else event.message_id)
+
+
+def check_log(path: Path, taking: Taking) -> None:
+    """Read a log as `purge_log` does and change nothing. Raises PartOfStructure, NotALog."""
+    with open_log(path) as file:
+        for _ in _rewriting(taking).lines(file):
+            pass
+
+
+def purge_log(log: LogFile, taking: Taking) -> int:
+    """Take text out of a log that this process holds; return how many lines had it.
+
+    Hashes of contexts that depend on the store are worked out again also where no line had it. A
+    half line at the end goes into a file beside the log, as when the log is opened; that file has
+    the text no more. A log without sums (of an older dialect) gets no line that says so. On return
+    the new log is on disk, and `log` holds a file without a name: close it. Raises
+    PartOfStructure, LogWriteError, NotALog; then the log is as it was.
+    """
+    new = log.path.with_name(f".{log.path.name}.purging")
+    rewriting = _rewriting(taking)
+    try:
+        _write(new, _pieces(log.path, rewriting, taking), log)
+        _check(log.path, new, rewriting)
+        if rewriting.has_changed:
+            if rewriting.torn and rewriting.is_sealed:
+                aside = free_name(log.path.with_name(f"{log.path.name}.torn-{rewriting.end}"))
+                _write(aside, [rewriting.torn], log)
+            try:
+                new.replace(log.path)
+                log.disk.sync_folder(log.path.parent)
+            except OSError as error:
+                raise LogWriteError(log.path, reason=error.strerror or str(error)) from error
+    finally:
+        new.unlink(missing_ok=True)
+    return rewriting.places
+
+
+def purged_copy(path: Path, out: Path, taking: Taking) -> int:
+    """Write a log without some text to a new file; return how many lines had it.
+
+    Of a log that is being written, that is what is there by now. A half line at its end is left
+    out. Raises PartOfStructure, LogNotFound, NotALog; LogWriteError, also where `out` is there.
+    """
+    rewriting = _rewriting(taking)
+    try:
+        _write(out, _pieces(path, rewriting, taking), None)
+        _check(path, out, rewriting)
+    except PartOfStructure:
+        out.unlink()
+        raise
+    return rewriting.places
+
+
+def _rewriting(taking: Taking) -> Rewriting:
+    return Rewriting(taking.replace, taking.tail or taking.replace, taking.resolver)
+
+
+def _pieces(path: Path, rewriting: Rewriting, taking: Taking) -> Iterator[bytes]:
+    """Yield the new log in pieces of some size."""
+    with open_log(path) as file:
+        lines: list[bytes] = []
+        size = 0
+        for line in rewriting.lines(file):
+            lines.append(line)
+            size += len(line)
+            if size >= _CHUNK_BYTES:
+                yield b"".join(lines)
+                lines, size = [], 0
+        if rewriting.places and rewriting.is_sealed:
+            lines.append(rewriting.mark(taking.by, taking.why, taking.clock()))
+        elif rewriting.torn:
+            lines.append(rewriting.torn)
+        yield b"".join(lines)
+
+
+def _check(old: Path, new: Path, rewriting: Rewriting) -> None:
+    """Raise PartOfStructure where the log had a meaning and has none any more."""
+    is_sure = rewriting.is_known or not rewriting.places
+    if not is_sure and _has_meaning(old) and not _has_meaning(new):
+        raise PartOfStructure
+
+
+def _has_meaning(path: Path) -> bool:
+    def as_many(event: ev.ContextLoaded) -> list[Message]:
+        return [Message("user", "") for _ in range(event.count)]
+
+    state = SessionState()
+    try:
+        for event in events(path):
+            fold(state, event, as_many)
+    except Exception:  # noqa: BLE001 - whatever is wrong with it was so before
+        return False
+    return True
+
+
+def _write(path: Path, pieces: Iterable[bytes], log: LogFile | None) -> None:
+    """Write a new file, for its owner only, that is on disk on return. Raises LogWriteError."""
+    disk = RealDisk() if log is None else log.disk
+    with suppress(FileNotFoundError):
+        if log is not None:  # what an earlier try left, or a link that somebody laid there
+            path.unlink()
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            for piece in pieces:
+                if disk.write(fd, piece) != len(piece):
+                    raise OSError("the disk is full")
+            disk.sync(fd)
+        finally:
+            os.close(fd)
+        disk.sync_folder(path.parent)
+    except OSError as error:
+        raise LogWriteError(path, reason=error.strerror or str(error)) from error

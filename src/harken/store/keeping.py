@@ -1,0 +1,56 @@
+"""Keeping: what a policy says, whether it still holds, and what is reached from what must stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import get_type_hints
+
+import msgspec
+
+from harken.core.clock import microseconds
+from harken.store.base import Keeping, Name
+
+_POLICIES = get_type_hints(Keeping)["policy"]
+
+
+def check_keeping(keeping: Keeping) -> None:
+    """Raise ValueError for a policy that is none, or a time that it cannot have."""
+    try:
+        msgspec.convert(keeping.policy, _POLICIES)
+    except msgspec.ValidationError:
+        raise ValueError(f"{keeping.policy!r} is no policy") from None
+    if keeping.policy != "ephemeral":
+        if keeping.until is not None:
+            raise ValueError(f"only what is ephemeral has an end, not what has {keeping.policy!r}")
+        return
+    if keeping.until is None:
+        raise ValueError("what is ephemeral is kept until a time: say which")
+    microseconds(keeping.until)
+
+
+def has_expired(keeping: Keeping | None, now_us: int) -> bool:
+    """Whether something was kept for a while that is over."""
+    return (
+        keeping is not None and keeping.until is not None and microseconds(keeping.until) <= now_us
+    )
+
+
+def held(kept: Mapping[Name, Keeping], now_us: int) -> set[Name]:
+    """Return the names that a policy holds now."""
+    return {name for name, keeping in kept.items() if not has_expired(keeping, now_us)}
+
+
+def reached(roots: Iterable[Name], needs: Callable[[Name], Iterable[Name]]) -> set[Name]:
+    """Return the roots and all that they need, however deep.
+
+    >>> sorted(reached(["c"], {"c": ["b"], "b": ["a"], "a": [], "x": ["a"]}.__getitem__))
+    ['a', 'b', 'c']
+    """
+    found = set(roots)
+    waiting = list(found)
+    while waiting:
+        for name in needs(waiting.pop()):
+            if name not in found:
+                found.add(name)
+                waiting.append(name)
+    return found

@@ -1,0 +1,52 @@
+"""The tables of a store's file, and the number of their version.
+
+Source: docs/formats/store.md, "The file".
+"""
+
+APPLICATION = 0x4861726B  # "Hark"
+VERSION = 2
+
+HISTORY = """
+CREATE TABLE history (
+    id INTEGER PRIMARY KEY,
+    name BLOB NOT NULL,
+    pack INTEGER NOT NULL,
+    parent INTEGER,
+    principal INTEGER NOT NULL,
+    time_us INTEGER NOT NULL,
+    notes BLOB NOT NULL
+) STRICT;
+CREATE INDEX history_key ON history (substr(name, 1, 6));
+CREATE INDEX history_parent ON history (parent) WHERE parent IS NOT NULL;
+CREATE INDEX history_time ON history (principal, time_us);
+"""
+LIFECYCLE = """
+CREATE TABLE keeping (name TEXT PRIMARY KEY, policy TEXT NOT NULL, until TEXT)
+    STRICT, WITHOUT ROWID;
+CREATE TABLE tombstone (name TEXT PRIMARY KEY, record BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE derived (key BLOB PRIMARY KEY, artifact BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE mark (time_us INTEGER PRIMARY KEY, pack INTEGER NOT NULL) STRICT;
+CREATE TABLE again (name TEXT PRIMARY KEY, pack INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE used (pack INTEGER PRIMARY KEY, time_us INTEGER NOT NULL) STRICT;
+CREATE TABLE evicted (name TEXT PRIMARY KEY, kind INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE state (generation INTEGER NOT NULL) STRICT;
+INSERT INTO state (generation) VALUES (1);
+"""
+_THINGS = """
+CREATE TABLE pack (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
+CREATE TABLE object (key BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (key, pack))
+    STRICT, WITHOUT ROWID;
+CREATE TABLE artifact (key BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (key, pack))
+    STRICT, WITHOUT ROWID;
+CREATE TABLE principal (id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE) STRICT;
+CREATE TABLE label (name BLOB NOT NULL, history INTEGER NOT NULL, PRIMARY KEY (name, history))
+    STRICT, WITHOUT ROWID;
+"""
+
+
+def statements(text: str) -> list[str]:
+    """Take a script apart: SQLite would commit what is open before it runs one whole."""
+    return text.split(";\n")[:-1]
+
+
+WHOLE = _THINGS + HISTORY + LIFECYCLE

@@ -1,0 +1,33 @@
+"""How much is in a store: counted by reading everything once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from harken.store.base import Kind, Stats, Thing
+
+
+def stats(things: Iterable[Thing], path: Path | None = None) -> Stats:
+    """Count things, those that others need before them; `path`: the file that they are in."""
+    counts = {kind.name.lower(): 0 for kind in Kind}
+    whole: dict[bytes, int] = {}
+    raw_bytes = logical_bytes = 0
+    for thing in things:
+        name = bytes.fromhex(thing.name[-64:-32])
+        if name in whole:
+            continue
+        size = len(thing.body)
+        counts[thing.kind.name.lower()] += 1
+        raw_bytes += size
+        needs = thing.needs[:1] if thing.kind is Kind.COMMIT else thing.needs
+        whole[name] = size + sum(whole.get(bytes.fromhex(need[-64:-32]), 0) for need in needs)
+        if thing.kind is Kind.COMMIT:
+            logical_bytes += whole[name]
+    stored_bytes = raw_bytes if path is None else _on_disk(path)
+    return Stats(counts, raw_bytes, stored_bytes, logical_bytes)
+
+
+def _on_disk(path: Path) -> int:
+    files = [path, path.with_name(path.name + "-wal")]
+    return sum(file.stat().st_size for file in files if file.exists())

@@ -1,0 +1,270 @@
+"""Writing: batches become packs, entries of the index and rows, all of a batch or nothing.
+
+One idea: what waits for the disk waits together. Threads that write while another one's transaction
+runs are put into the next one, all of them; it is one wait for the disk, however many they are. A
+batch that is refused fails alone.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from harken.core.clock import Clock
+from harken.errors import ObjectDamaged, ObjectMissing, StoreError, StoreLocked
+from harken.store import derived, history, packs, tombs
+from harken.store.base import Kind, Thing
+from harken.store.contents import Contents, fits
+from harken.store.database import Connection, Database
+from harken.store.index import enter, places, slices
+from harken.store.opened import Opened
+from harken.store.pack import Packed
+from harken.store.stand_in import bring
+
+MARK_US = 600 * 1_000_000
+"""How often it is noted how far the numbers of packs are: so that one knows how old things are."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A batch that waits to be written."""
+
+    contents: Contents
+    ready: threading.Lock = field(default_factory=threading.Lock)
+    """Held until the batch is written, or its thread is to write for all that wait."""
+    leads: bool = False
+    is_done: bool = False
+    error: BaseException | None = None
+
+
+class Writer:
+    """Writes the batches of one process."""
+
+    def __init__(self, database: Database, opened: Opened, clock: Clock) -> None:
+        self._database, self._opened, self._clock = database, opened, clock
+        self._lock = threading.Lock()
+        self._waiting: list[_Turn] = []
+        self._is_led = False
+        self._marked_us: int | None = None
+
+    def write(self, contents: Contents) -> None:
+        """Write a batch, together with those of other threads. As `Store.write`."""
+        turn = _Turn(contents)
+        turn.ready.acquire()
+        with self._lock:
+            self._waiting.append(turn)
+            turn.leads, self._is_led = not self._is_led, True
+        try:
+            if not turn.leads:
+                turn.ready.acquire()
+            if not turn.is_done:
+                self._lead(turn)
+        except BaseException:  # this thread was interrupted: others must not wait for it
+            self._leave(turn)
+            raise
+        if turn.error is not None:
+            raise turn.error
+
+    def _lead(self, own: _Turn) -> None:
+        """Write for all that wait."""
+        with self._lock:
+            group, self._waiting = self._waiting, []
+        try:
+            self._write_all(group)
+        except BaseException:  # somebody interrupted this thread, and means no other
+            with self._lock:
+                self._waiting = [turn for turn in group if turn is not own] + self._waiting
+            group = [own]
+            raise
+        finally:
+            with self._lock:
+                self._pass_on()
+            for turn in group:
+                turn.is_done = True
+                turn.ready.release()
+
+    def _pass_on(self) -> None:
+        """Let somebody else lead, if anybody waits."""
+        self._is_led = bool(self._waiting)
+        if self._waiting:
+            self._waiting[0].leads = True
+            self._waiting[0].ready.release()
+
+    def _leave(self, turn: _Turn) -> None:
+        with self._lock:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+                if turn.leads:
+                    self._pass_on()
+
+    def _write_all(self, group: list[_Turn]) -> None:
+        """Write several batches in one transaction; where that fails, each in one of its own."""
+        try:
+            self._write(group)
+        except Exception as error:  # noqa: BLE001 - raised in the threads that it concerns
+            if len(group) > 1 and not isinstance(error, StoreLocked):
+                for turn in group:
+                    turn.error = None
+                    self._write_all([turn])
+            else:
+                for turn in group:
+                    turn.error = error
+
+    def _write(self, group: list[_Turn]) -> None:
+        """Write what is new in these batches; say of each what is wrong with it."""
+        with self._database.writing() as connection:
+            self._opened.look(connection)
+            read = self._write_in(connection, group)
+        for number, pack in read:
+            self._opened.keep(connection, (number, number + 1), pack.things)
+
+    def bring(self, connection: Connection, contents: Contents) -> None:
+        """Write a batch with tombstones, in a transaction that raises the generation."""
+
+        def there(name: str) -> bool:
+            return bool(self._whole(connection, [name]) or self._elsewhere(connection, [name]))
+
+        bring(str(self._database.path), contents, there)
+        for name, stone in contents.tombstones.items():
+            tombs.bury(connection, name, stone)
+        before, turn = self._opened.stand_ins, _Turn(contents)
+        stand_ins = {name: stone.stand_in for name, stone in contents.tombstones.items()}
+        self._opened.stand_ins = {**before, **stand_ins}
+        try:
+            self._write_in(connection, [turn])
+            if turn.error is not None:
+                raise turn.error
+        except BaseException:
+            self._opened.stand_ins = before
+            raise
+
+    def _write_in(self, connection: Connection, group: list[_Turn]) -> list[tuple[int, Packed]]:
+        """Write batches in the transaction that is open; return the packs and their numbers."""
+        new: dict[str, Thing] = {}
+        for turn in group:
+            try:
+                new |= self._new(connection, turn.contents, new)
+            except StoreError as error:
+                turn.error = error
+        read = list(packs.add(connection, new.values()))
+        numbers = {name: number for number, pack in read for name in pack.things}
+        enter(connection, numbers)
+        for turn in group:
+            if turn.error is None:
+                self._enter(connection, turn.contents, numbers)
+        if numbers:
+            self._mark(connection, max(numbers.values()))
+        return read
+
+    def _enter(
+        self, connection: Connection, contents: Contents, numbers: Mapping[str, int]
+    ) -> None:
+        """Write the rows of a batch, beside its things."""
+        for name, stone in contents.tombstones.items():
+            if stone.stand_in in numbers:
+                numbers = {**numbers, name: numbers[stone.stand_in]}
+        for commit in contents.commits:
+            if commit.id in numbers:
+                number = numbers[commit.id]
+                if not history.mend(connection, commit.id, number):
+                    history.add(connection, commit, number)
+        if contents.derived:
+            derived.enter(connection, contents.derived)
+        loose = contents.things.keys() - numbers.keys()
+        if loose:
+            self._note_again(connection, contents, loose)
+        if self._opened.evicts:
+            rows = [(name,) for name in contents.things]
+            connection.executemany("DELETE FROM evicted WHERE name = ?", rows)
+
+    def _new(
+        self, connection: Connection, contents: Contents, written: Mapping[str, Thing]
+    ) -> dict[str, Thing]:
+        """Return the things that are not there yet. Raises where something needed is missing.
+
+        `written`: what batches before this one write in the same transaction.
+        """
+        needed = {name for thing in contents.things.values() for name in thing.needs}
+        there = self._whole(
+            connection, needed | contents.things.keys() | {*contents.derived.values()}
+        )
+        there |= {name: thing.kind for name, thing in written.items()}
+        kinds = there | self._elsewhere(connection, needed - there.keys())
+        new: dict[str, Thing] = {}
+        for name, thing in contents.things.items():
+            if name in self._opened.stand_ins and name not in there:
+                raise ObjectMissing(self._database.path, name)  # it was purged, and then collected
+            if name not in there:
+                for need in thing.needs:
+                    if need not in kinds or not fits(thing, kinds[need]):
+                        raise ObjectMissing(self._database.path, need, needed_by=name)
+                new[name] = thing
+                kinds[name] = thing.kind
+        for key, ref in contents.derived.items():
+            if ref not in kinds:
+                raise ObjectMissing(self._database.path, ref, needed_by=key)
+        return new
+
+    def _whole(self, connection: Connection, names: Collection[str]) -> dict[str, Kind | None]:
+        """Return those of these names that are there and whole, and their kinds; None: purged."""
+        there: dict[str, Kind | None] = {}
+        missing: list[str] = []
+        for name in names:
+            if body := self._opened.get(name):
+                there[name] = body[0]
+            elif self._opened.stand_ins.get(name):
+                there[name] = None
+            else:
+                missing.append(name)
+        found = sorted(places(connection, missing).items(), key=lambda place: place[1][-1])
+        for some in slices(found):  # pack by pack: a cache is smaller than a store
+            self._opened.open(connection, [numbers[-1] for _, numbers in some])
+            for name, numbers in some:
+                with suppress(ObjectDamaged):  # written again, it is whole again
+                    if body := self._opened.find(connection, name, numbers[::-1]):
+                        there[name] = body[0]
+        return there
+
+    def _elsewhere(self, connection: Connection, names: Collection[str]) -> dict[str, Kind | None]:
+        """Return those of these names that a backing store has, and their kinds."""
+        found: dict[str, Kind | None] = {}
+        for some in slices(names if self._opened.evicts else ()):
+            marks = ",".join("?" * len(some))
+            query = f"SELECT name, kind FROM evicted WHERE name IN ({marks})"  # noqa: S608 - marks
+            rows = connection.execute(query, some).fetchall()
+            found |= {name: Kind(kind) for name, kind in rows}
+        return found
+
+    def _note_again(
+        self, connection: Connection, contents: Contents, loose: Collection[str]
+    ) -> None:
+        """Note what was written again and nothing else of the batch needs: it is young again."""
+        needed = {name for thing in contents.things.values() for name in thing.needs}
+        again = [name for name in loose if name not in needed]
+        (marked,) = connection.execute("SELECT max(pack) FROM mark").fetchone()
+        number = packs.last_number(connection)
+        for name, numbers in places(connection, again).items():
+            if max(numbers) <= (marked or 0) and contents.things[name].kind is not Kind.COMMIT:
+                query = "INSERT OR REPLACE INTO again (name, pack) VALUES (?, ?)"
+                connection.execute(query, [name, number])
+
+    def _mark(self, connection: Connection, number: int) -> None:
+        """Note from time to time how far the numbers are, and what was read lately."""
+        now_us = self._clock()
+        if self._marked_us is None:
+            (self._marked_us,) = connection.execute("SELECT max(time_us) FROM mark").fetchone()
+        if self._marked_us is None or now_us - self._marked_us >= MARK_US:
+            mark(connection, now_us, number)
+            rows = [(first, now_us) for first in self._opened.used()]
+            query = "INSERT OR REPLACE INTO used (pack, time_us) VALUES (?, ?)"
+            connection.executemany(query, rows)
+            self._marked_us = now_us
+
+
+def mark(connection: sqlite3.Connection, now_us: int, number: int) -> None:
+    """Note that all numbers up to this one were given before now."""
+    query = "INSERT OR REPLACE INTO mark (time_us, pack) VALUES (?, ?)"
+    connection.execute(query, [now_us, number])

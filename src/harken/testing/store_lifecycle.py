@@ -1,0 +1,267 @@
+"""What every store must do when things are kept, expire or are collected, as tests.
+
+A store runs this suite beside `harken.testing.store.StoreSuite`.
+
+Source: docs/formats/store.md; the contract is `harken.store.base.Store`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from harken.core import commits
+from harken.core.commits import ArtifactRef, CommitId, Notes
+from harken.errors import ObjectMissing, UnknownName
+from harken.store.base import Batch, Collected, Keeping, Store
+from harken.testing.store import batch_of, commit_in
+from harken.testing.store_purge import PurgeSuite, later, refused
+
+
+class LifecycleSuite(PurgeSuite):
+    """All tests. Inherit them in a class `Test...`, and say how a store is made."""
+
+    def test_what_a_commit_needs_stays(self) -> None:
+        store = self.store()
+        names = self._chain(store, 5)
+        fork = batch_of("fork", parent=names[2])
+        store.write(fork)
+        before = self._everything(store)
+        assert self._collect(store) == Collected()
+        for reader in self._both(store):
+            assert self._everything(reader) == before
+            assert [one.id for one in reader.chain(names[-1])] == names[::-1]
+
+    def test_what_nothing_needs_goes(self) -> None:
+        store = self.store()
+        [kept] = self._chain(store, 1)
+        loose = batch_of("only here", "step 0")
+        raw, sequence = commits.raw_ref(b"loose"), commits.sequence_of([*loose.deltas])[0]
+        store.write(Batch(objects=loose.objects, deltas=loose.deltas, raw={raw: b"loose"}))
+        store.write(Batch(sequences={sequence: [*loose.deltas]}, derived={"all of it": sequence}))
+        taken = self._collect(store)
+        assert taken.commits == ()
+        assert taken.things == 2 + 3  # a part and its message; a delta, a sequence, raw bytes
+        assert taken.size_bytes > 0
+        for reader in self._both(store):
+            assert set(reader.objects(loose.objects)) < set(loose.objects), "what is shared stays"
+            assert reader.deltas(loose.deltas) == {}
+            assert reader.sequences([sequence]) == {}
+            assert reader.derived(["all of it"]) == {}
+            refused(ObjectMissing, reader.raw, raw)
+            assert set(reader.named("")) == {kept, *_deltas_of(store, [kept])}
+        self._is_whole(store)
+        assert self._collect(store) == Collected()
+
+    def test_what_is_collected_can_be_written_again(self) -> None:
+        store, loose = self.store(), batch_of("again")
+        only = Batch(objects=loose.objects, deltas=loose.deltas)
+        for _ in range(2):
+            store.write(only)
+            for reader in self._both(store):
+                assert reader.deltas(loose.deltas).keys() == loose.deltas.keys()
+            assert self._collect(store).things == 3
+            for reader in self._both(store):
+                assert reader.deltas(loose.deltas) == {}
+        store.write(loose)
+        assert self._collect(store) == Collected()
+        self._is_whole(store)
+
+    def test_what_was_collected_is_not_named_any_more(self) -> None:
+        """Also by another process that has seen it: it looks again before it names it."""
+        store, loose = self.store(), batch_of("seen by all")
+        store.write(Batch(objects=loose.objects, deltas=loose.deltas))
+        readers = self._both(store)
+        for reader in readers:
+            assert reader.deltas(loose.deltas)
+            assert reader.objects(loose.objects)
+        self._collect(store)
+        for reader in readers:
+            refused(ObjectMissing, reader.write, Batch(commits=loose.commits))
+            refused(ObjectMissing, reader.write, Batch(deltas=loose.deltas))
+            assert reader.objects(loose.objects) == {}
+        self._is_whole(store)
+
+    def test_the_young_stay_with_all_that_they_need(self) -> None:
+        store, loose = self.store(), batch_of("young")
+        sequence = commits.sequence_of([*loose.deltas])[0]
+        store.write(Batch(objects=loose.objects, deltas=loose.deltas))
+        store.write(Batch(sequences={sequence: [*loose.deltas]}))
+        before = self._everything(store)
+        assert store.collect([], now=later(0), grace_s=3600) == Collected()
+        assert self._everything(store) == before
+        assert self._collect(store, grace_s=3600).things == 4
+
+    def test_given_roots_stay(self) -> None:
+        store = self.store()
+        ones = [batch_of(text) for text in ("a", "b")]
+        for one in ones:
+            store.write(Batch(objects=one.objects, deltas=one.deltas))
+        (first,), (second,) = ones[0].deltas, ones[1].deltas
+        odd = ["", "ctx-", "x", "art-" + "f" * 64, "\ud800", "f" * 64, "../x"]
+        assert self._collect(store, [first, *odd]).things == 3
+        assert store.deltas([first, second]).keys() == {first}
+        assert store.objects(ones[0].objects) == ones[0].objects
+        self._is_whole(store)
+
+    def test_what_is_kept_stays(self) -> None:
+        store = self.store()
+        raw = {commits.raw_ref(data): data for data in (b"pin", b"copy", b"day", b"old", b"plain")}
+        pin, copy, day, old, _ = raw
+        store.write(Batch(raw=raw))
+        store.keep(
+            {
+                pin: Keeping("pin"),
+                copy: Keeping("replicate"),
+                day: Keeping("ephemeral", later(24)),
+                old: Keeping("ephemeral", later(1)),
+            }
+        )
+        assert self._collect(store).things == 2
+        for reader in self._both(store):
+            assert set(reader.named("art-")) == {pin, copy, day}
+            assert set(reader.kept()) == {pin, copy, day}
+            refused(ObjectMissing, reader.raw, old)
+        store.keep({pin: None, copy: None})
+        for reader in self._both(store):
+            assert reader.kept() == {day: Keeping("ephemeral", later(24))}
+        assert self._collect(store).things == 2
+        assert {*store.named("art-")} - {copy} == {day}  # a backing store may have the copy
+        assert self._collect(store, hours=25).things == 1
+        assert store.kept() == {}
+        self._is_whole(store)
+
+    def test_keeping_what_is_not_there_is_refused(self) -> None:
+        store = self.store()
+        [name] = self._chain(store, 1)
+        pin = Keeping("pin")
+        for odd in ("", "art-", "ctx-" + "f" * 64, "art-" + "f" * 64, name[:12], "\0"):
+            refused(UnknownName, store.keep, {name: pin, odd: pin})
+        odd_policies: list[Any] = [
+            Keeping("for ever"),  # type: ignore[arg-type]
+            Keeping("ephemeral"),
+            Keeping("ephemeral", "tomorrow"),
+            Keeping("ephemeral", "2026-01-01"),
+            Keeping("pin", later(1)),
+        ]
+        for odd_policy in odd_policies:
+            refused(ValueError, store.keep, {name: odd_policy})
+        for reader in self._both(store):
+            assert reader.kept() == {}
+
+    def test_an_expired_commit_goes_with_what_only_it_needs(self) -> None:
+        store = self.store()
+        names = self._chain(store, 3, principal="ann")
+        own = [*_deltas_of(store, names[2:])]
+        store.annotate(names[1], Notes(summary="stays", labels=("x",)))
+        store.keep({names[2]: Keeping("ephemeral", later(1))})
+        assert self._collect(store, hours=0.5) == Collected()
+        taken = self._collect(store)
+        assert taken.commits == (names[2],)
+        assert taken.things == 3  # a delta, a message, a part
+        for reader in self._both(store):
+            assert reader.commits(names).keys() == {*names[:2]}
+            assert reader.children(names[1]) == []
+            assert reader.newest() == names[1::-1]
+            assert reader.latest("ann", "2100-01-01T00:00:00Z") == names[1]
+            assert reader.named(names[2]) == []
+            assert reader.labelled() == {"x": [names[1]]}
+            assert reader.kept() == {}
+            assert reader.deltas(own) == {}
+            refused(UnknownName, reader.chain, names[2])
+        self._is_whole(store)
+        assert [one.id for one in store.chain(names[1])] == names[1::-1]
+
+    def test_an_expired_commit_on_which_something_stands_stays(self) -> None:
+        store = self.store()
+        names = self._chain(store, 4)
+        expired = Keeping("ephemeral", later(1))
+        store.keep(dict.fromkeys(names[:3], expired))
+        assert self._collect(store) == Collected()
+        store.keep({names[3]: expired})
+        store.annotate(names[1], Notes(labels=("release",)))
+        assert set(self._collect(store).commits) == {*names[2:]}
+        store.annotate(names[1], Notes())
+        assert self._collect(store, [names[1]]) == Collected()
+        store.keep({names[1]: Keeping("pin")})
+        assert self._collect(store) == Collected()
+        store.keep({names[1]: expired})
+        assert set(self._collect(store).commits) == {*names[:2]}
+        for reader in self._both(store):
+            assert reader.named("") == []
+            assert reader.objects([*self._things(reader)]) == {}
+        self._is_whole(store)
+
+    def test_a_dry_run_says_the_same_and_changes_nothing(self) -> None:
+        store = self.store()
+        names = self._chain(store, 3)
+        loose = batch_of("only here")
+        store.write(
+            Batch(objects=loose.objects, deltas=loose.deltas, raw={commits.raw_ref(b"x"): b"x"})
+        )
+        store.keep({names[-1]: Keeping("ephemeral", later(1))})
+        before = self._everything(store)
+        would = self._collect(store, dry_run=True)
+        assert would.things == 4 + 3
+        assert would.commits == (names[-1],)
+        for reader in self._both(store):
+            assert self._everything(reader) == before
+        assert self._collect(store) == would
+        assert self._collect(store, dry_run=True) == Collected()
+
+    def test_writers_beside_a_collection_lose_nothing(self) -> None:
+        """Each checks that something is there, names it, and must find it ever after."""
+        store = self.store()
+        [root] = self._chain(store, 1)
+        stores = [store, *self._both(store)[1:]]
+        written: list[CommitId] = []
+        failed: list[Exception] = []
+        done = threading.Event()
+
+        def write(number: int) -> None:
+            mine = stores[number % len(stores)]
+            try:
+                for at in range(15):
+                    loose = batch_of(f"{number} {at}", "the same for all", parent=root)
+                    mine.write(Batch(objects=loose.objects, deltas=loose.deltas))
+                    batch = Batch(commits=loose.commits)
+                    try:
+                        mine.write(batch)
+                    except ObjectMissing:  # collected in between: then all of it is written
+                        batch = loose
+                        mine.write(batch)
+                    written.append(commit_in(batch))
+            except Exception as error:  # noqa: BLE001 - raised below, in the thread of the test
+                failed.append(error)
+
+        def collect() -> None:
+            try:
+                while not done.is_set():
+                    self._collect(stores[-1])
+            except Exception as error:  # noqa: BLE001 - as above
+                failed.append(error)
+
+        threads = [threading.Thread(target=write, args=[number]) for number in range(3)]
+        collector = threading.Thread(target=collect)
+        for thread in (*threads, collector):
+            thread.start()
+        for thread in threads:
+            thread.join()
+        done.set()
+        collector.join()
+        assert not failed, failed
+        self._collect(store)
+        for reader in self._both(store):
+            found = reader.commits(written)
+            assert found.keys() == {*written}
+            refs = {one.commit.artifact for one in found.values()}
+            deltas = reader.deltas(refs)
+            assert deltas.keys() == refs
+            messages = {entry.message for entries in deltas.values() for entry in entries}
+            assert reader.objects(messages).keys() == messages
+        self._is_whole(store)
+
+
+def _deltas_of(store: Store, names: Iterable[CommitId]) -> list[ArtifactRef]:
+    return [one.commit.artifact for one in store.commits(names).values()]

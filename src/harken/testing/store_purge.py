@@ -1,0 +1,302 @@
+"""What every store must do when something is purged, as tests; the base of `LifecycleSuite`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harken.core import codec, commits
+from harken.core.clock import rfc3339, system_clock
+from harken.core.commits import CommitId, Entry, Hash, Notes
+from harken.core.messages import Message
+from harken.errors import ObjectDamaged, ObjectMissing
+from harken.store.base import Batch, Collected, Kind, Name, Store, Tombstone
+from harken.store.checks import fsck
+from harken.store.contents import DOMAINS, name_of
+from harken.testing.store import batch_of, commit_in
+
+_HOUR_US = 3_600_000_000
+_SECRET = "sk-live-0123456789abcdef"  # noqa: S105 - nobody's
+_PURGED = Tombstone(when="2026-01-31T12:00:00.000000Z", by="ann", why="it leaked")
+
+
+class PurgeSuite:
+    """The tests about purging, and what they share with those about collecting."""
+
+    def store(self) -> Store:
+        """Return a new, empty store."""
+        raise NotImplementedError(f"{type(self).__name__} must say how its store is made")
+
+    def again(self, store: Store) -> Store | None:
+        """Return another store over the same data, as another process has it; None: there is none.
+
+        It must not know what the first one has in memory.
+        """
+        return None
+
+    def files(self, store: Store) -> Sequence[Path]:
+        """Return the files in which the store keeps its bytes as they are, if it has any."""
+        return ()
+
+    def test_a_purged_part_reads_as_its_stand_in(self) -> None:
+        store, batch = self.store(), batch_of(f"the key is {_SECRET}", "hello")
+        store.write(batch)
+        name = _part_with(batch, _SECRET)
+        new = _replaced(batch.objects[name])
+        store.purge({name: new}, _PURGED)
+        for reader in self._both(store):
+            assert reader.objects([name]) == {name: new}
+            assert [*reader.tombstones()] == [name]
+            stone = reader.tombstones()[name]
+            assert (stone.when, stone.by, stone.why) == (_PURGED.when, _PURGED.by, _PURGED.why)
+            assert reader.objects([Hash(stone.stand_in)]) == {stone.stand_in: new}
+            [entries] = reader.deltas(batch.deltas).values()
+            texts = [
+                commits.message_of(entry, reader.objects(batch.objects)).content
+                for entry in entries
+            ]
+            assert texts == ["the key is [purged]", "hello"]
+        self._is_gone(store)
+
+    def test_every_kind_of_thing_can_be_purged(self) -> None:
+        store = self.store()
+        notes = Notes(summary="clean", labels=("x",))
+        root = batch_of("before")
+        store.write(root)
+        message = Message("user", "hi", name=_SECRET)
+        batch = batch_of(message, parent=commit_in(root), template=_SECRET, notes=notes)
+        raw = {commits.raw_ref(_SECRET.encode()): _SECRET.encode()}
+        store.write(batch)
+        [secret], [(ref, entries)] = raw, batch.deltas.items()
+        store.write(Batch(raw=raw, derived={_SECRET: secret, "k": ref}))
+        commit, name = batch.commits[0][0], commit_in(batch)
+        bodies: list[tuple[Name, bytes]] = [
+            (ref, commits.delta_of(entries)[1]),
+            (name, commits.commit_bytes(commit)),
+            *raw.items(),
+        ]
+        store.purge({key: _replaced(body) for key, body in bodies}, _PURGED)
+        for reader in self._both(store):
+            [entry] = reader.deltas([ref])[ref]
+            assert entry.occurrence.name == "[purged]"
+            [stored] = reader.commits([name]).values()
+            assert stored.id == name
+            assert stored.commit == msgspec.structs.replace(commit, template="[purged]")
+            assert stored.notes == notes
+            assert reader.labelled() == {"x": [name]}
+            assert [one.id for one in reader.chain(name)] == [name, commit_in(root)]
+            assert reader.children(commit_in(root)) == [name]
+            assert reader.newest() == [name, commit_in(root)]
+            assert reader.named("ctx-") == sorted([name, commit_in(root)])
+            assert {ref, *raw} <= set(reader.named("art-"))
+            assert [reader.raw(one) for one in raw] == [b"[purged]"]
+            assert reader.derived([_SECRET, "k"]) == {}
+            assert set(reader.tombstones()) == {ref, name, *raw}
+        self._is_gone(store)
+        child = batch_of("after", parent=name, second=1)
+        store.write(child)
+        assert [one.id for one in store.chain(commit_in(child))][1] == name
+
+    def test_what_was_purged_does_not_come_back(self) -> None:
+        store, batch = self.store(), batch_of(f"the key is {_SECRET}")
+        store.write(batch)
+        raw = {commits.raw_ref(_SECRET.encode()): _SECRET.encode()}
+        store.write(Batch(raw=raw))
+        name = _part_with(batch, _SECRET)
+        purged: list[tuple[Name, bytes]] = [(name, batch.objects[name]), *raw.items()]
+        store.purge({key: _replaced(body) for key, body in purged}, _PURGED)
+        before = self._everything(store)
+        for writer in self._both(store):
+            writer.write(batch)
+            writer.write(Batch(raw=raw))
+        for reader in self._both(store):
+            assert self._everything(reader) == before
+        later = batch_of(f"the key is {_SECRET}", "once more", second=1)
+        store.write(later)
+        for reader in self._both(store):
+            assert reader.commits([commit_in(later)])
+            assert reader.objects([name]) == {name: _replaced(batch.objects[name])}
+        self._is_gone(store)
+
+    def test_a_stand_in_can_be_purged_too(self) -> None:
+        store, batch = self.store(), batch_of(f"{_SECRET} and-then-76543210 and-more-fedcba98")
+        store.write(batch)
+        name = _part_with(batch, _SECRET)
+        first = _replaced(batch.objects[name])
+        second = _replaced(first, "more-fedcba98")
+        third = _replaced(second, "then-76543210")
+        middle = Hash(name_of(Kind.PART, first))
+        store.purge({name: first}, _PURGED)
+        store.purge({middle: second}, _PURGED)
+        store.purge({name: third}, _PURGED)
+        for reader in self._both(store):
+            assert reader.objects([name, middle]) == {name: third, middle: third}
+        for text in ("more-fedcba98", "then-76543210", _SECRET):
+            self._is_gone(store, text)
+
+    def test_what_stands_in_is_never_collected(self) -> None:
+        store, batch = self.store(), batch_of(f"{_SECRET} is loose")
+        store.write(Batch(objects=batch.objects))
+        name = _part_with(batch, _SECRET)
+        store.purge({name: _replaced(batch.objects[name])}, _PURGED)
+        self._collect(store)
+        store.write(batch)
+        for reader in self._both(store):
+            assert reader.objects([name]) == {name: _replaced(batch.objects[name])}
+        self._is_gone(store)
+
+    def test_what_was_purged_elsewhere_comes_with_its_tombstone(self) -> None:
+        """So a copy of a store can be made; what is there already, nobody from elsewhere purges."""
+        store, root = self.store(), batch_of(f"the key is {_SECRET}", template=_SECRET)
+        child = batch_of("after", parent=commit_in(root), second=1)
+        name, commit = _part_with(root, _SECRET), commit_in(root)
+        new_part = _replaced(root.objects[name])
+        new_commit = msgspec.structs.replace(root.commits[0][0], template="[purged]")
+        part = Hash(name_of(Kind.PART, new_part))
+        stones: dict[Name, Tombstone] = {
+            name: msgspec.structs.replace(_PURGED, stand_in=part),
+            commit: msgspec.structs.replace(_PURGED, stand_in=new_commit.id),
+        }
+        others = {key: body for key, body in root.objects.items() if key != name}
+        notes = Notes(summary="s", labels=("x",))
+        brought = Batch(
+            objects={**others, part: new_part, **child.objects},
+            deltas={**root.deltas, **child.deltas},
+            commits=[(new_commit, notes), *child.commits],
+            tombstones=stones,
+        )
+        lost = msgspec.structs.replace(_PURGED, stand_in="f" * 64)
+        refused(ObjectMissing, store.write, Batch(tombstones={name: lost}))
+        odd = msgspec.structs.replace(_PURGED, stand_in=commit)
+        refused(ValueError, store.write, Batch(tombstones={name: odd}))
+        store.write(brought)
+        store.write(brought)
+        for reader in self._both(store):
+            assert reader.tombstones() == stones
+            assert reader.objects([name]) == {name: new_part}
+            assert [one.id for one in reader.chain(commit_in(child))] == [commit_in(child), commit]
+            assert reader.commits([commit])[commit].commit == new_commit
+            assert reader.labelled() == {"x": [commit]}
+            assert reader.commits([new_commit.id]) == {}
+        self._is_gone(store)
+        other = self.store()
+        other.write(root)
+        before = self._everything(other)
+        other.write(Batch(objects={part: new_part}, tombstones={name: stones[name]}))
+        assert other.objects([name]) == {name: root.objects[name]}
+        assert other.tombstones() == {}
+        self._collect(other)
+        assert self._everything(other) == before
+
+    def test_a_purge_that_cannot_be_is_refused_whole(self) -> None:
+        store, root = self.store(), batch_of("root")
+        store.write(root)
+        batch = batch_of(f"the key is {_SECRET}", parent=commit_in(root), second=1)
+        store.write(batch)
+        name, commit = _part_with(batch, _SECRET), commit_in(batch)
+        [(ref, entries)] = batch.deltas.items()
+        good = _replaced(batch.objects[name])
+        lost = [Entry(Hash("f" * 64), entries[0].occurrence)]
+        moved = msgspec.structs.replace(batch.commits[0][0], parent=None)
+        before = self._everything(store)
+        impossible: list[tuple[type[Exception], dict[Name, bytes]]] = [
+            (ObjectMissing, {"e" * 64: good}),
+            (ObjectMissing, {ref: commits.delta_of(lost)[1]}),
+            (ObjectDamaged, {ref: b"[ ]"}),
+            (ObjectDamaged, {ref: b"no JSON"}),
+            (ObjectDamaged, {ref: b'{"type":"text"}'}),
+            (ValueError, {commit: commits.commit_bytes(moved)}),
+            (ValueError, {ref: commits.delta_of(entries)[1]}),
+        ]
+        for error, odd in impossible:
+            refused(error, store.purge, {name: good, **odd}, _PURGED)
+        for reader in self._both(store):
+            assert self._everything(reader) == before
+            assert reader.tombstones() == {}
+        self._is_whole(store)
+
+    def _chain(self, store: Store, length: int, **members: Any) -> list[CommitId]:
+        names: list[CommitId] = []
+        for at in range(length):
+            parent = names[-1] if names else None
+            batch = batch_of(f"step {at}", parent=parent, second=at, **members)
+            store.write(batch)
+            names.append(commit_in(batch))
+        return names
+
+    def _both(self, store: Store) -> Sequence[Store]:
+        other = self.again(store)
+        return [store] if other is None else [store, other]
+
+    def _collect(
+        self,
+        store: Store,
+        roots: Sequence[Name] = (),
+        *,
+        hours: float = 2,
+        grace_s: float = 0,
+        dry_run: bool = False,
+    ) -> Collected:
+        return store.collect(roots, now=later(hours), grace_s=grace_s, dry_run=dry_run)
+
+    def _things(self, store: Store) -> set[Hash]:
+        return {Hash(thing.name) for thing in store.things()}
+
+    def _everything(self, store: Store) -> object:
+        names = store.named("", 10_000)
+        stored = store.commits(CommitId(name) for name in names)
+        things = {thing.name: (thing.kind, thing.body) for thing in store.things()}
+        return names, stored, things, store.newest(10_000), store.kept(), store.labelled()
+
+    def _is_whole(self, store: Store) -> None:
+        for reader in self._both(store):
+            assert fsck(reader) == []
+            there: set[Name] = set()
+            stones = reader.tombstones()
+            for thing in reader.things():
+                assert thing.kind is Kind.FILE or thing.name == name_of(thing.kind, thing.body)
+                assert all(need in there or need in stones for need in thing.needs)
+                there.add(thing.name)
+
+    def _is_gone(self, store: Store, text: str = _SECRET) -> None:
+        """Assert that a text is nowhere: in no thing, and in no byte of a file."""
+        self._is_whole(store)
+        for reader in self._both(store):
+            for thing in reader.things():
+                assert text.encode() not in thing.body, thing.name
+        for path in self.files(store):
+            assert text.encode() not in path.read_bytes(), f"{text} is in {path.name}"
+
+
+def later(hours: float) -> str:
+    """Return a time so many whole hours from the beginning of this one, or after it."""
+    now_us = system_clock()
+    begun_us = now_us - now_us % _HOUR_US
+    return rfc3339(now_us if hours == 0 else begun_us + int((hours + 1) * _HOUR_US))
+
+
+def _part_with(batch: Batch, text: str) -> Hash:
+    [name] = (
+        name
+        for name, body in batch.objects.items()
+        if text.encode() in body and codec.digest(DOMAINS[Kind.PART], body).hex() == name
+    )
+    return name
+
+
+def _replaced(body: bytes, text: str = _SECRET) -> bytes:
+    return body.replace(text.encode(), b"[purged]")
+
+
+def refused(error: type[Exception], act: Callable[..., object], *given: object) -> None:
+    """Assert that something is refused, in words."""
+    try:
+        found = act(*given)
+    except error as refusal:
+        if str(refusal).strip():
+            return
+        raise AssertionError(f"a {error.__name__} that does not say what is wrong") from refusal
+    raise AssertionError(f"no {error.__name__}, but {found!r}")

@@ -1,0 +1,232 @@
+"""A leaked secret goes from the store and from all logs; everything stays readable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.history import show, update_metadata
+from harken.context.materialize import materialize, resolver
+from harken.context.purge import Place, Purge, find_secret, found_in_store, purge_text
+from harken.core import codec, commits
+from harken.core import events as ev
+from harken.core.commits import ArtifactRef, CommitId
+from harken.core.ids import AgentId
+from harken.core.messages import (
+    FunctionCall,
+    Message,
+    OtherPart,
+    TextPart,
+    ToolCall,
+    message_from,
+)
+from harken.core.replace import Secret, in_json
+from harken.errors import LogLocked
+from harken.session.purge import PartOfStructure
+from harken.session.reader import events
+from harken.session.repair import verify
+from harken.session.session import Session
+from harken.store.base import Batch, Kind, Store
+from harken.store.checks import fsck
+from harken.testing import ticking
+from harken.views.context import context
+from tests.session_kit import ask, born, hash_of, hear, new_session, options, say
+from tests.unit.context.kit import NOON
+
+KEY = 'sk-"live"\n0123456789'
+SECRET = Secret(KEY)
+ROOT = AgentId("agent_001")
+PURGE = Purge(secret=SECRET, by="ann", why="it leaked", clock=ticking())
+
+
+def conversation() -> list[Message]:
+    call = ToolCall(KEY, FunctionCall("login", json.dumps({"key": KEY})), meta={"note": KEY})
+    return [
+        Message("user", f"the key is {KEY}."),
+        Message("assistant", [TextPart("I log in", meta={KEY: [1.0, KEY]})], [call]),
+        Message("tool", f"ok: {KEY}", tool_call_id=KEY, name="login"),
+        Message("assistant", [OtherPart("audio", codec.encode({"id": KEY}).decode())]),
+        Message("user", "thanks"),
+    ]
+
+
+def written(store: Store) -> CommitId:
+    """Write commits that have the key in every place that there is."""
+    root = checkpoint(store, Draft(messages=[Message("user", "hello")], created_at=NOON))
+    origin = Origin(template=f"with {KEY}", principal=KEY)
+    draft = Draft(parent=root, messages=conversation(), created_at=NOON, origin=origin)
+    leaked = checkpoint(store, draft)
+    update_metadata(store, leaked, summary=f"logged in with {KEY}", labels=[KEY, "login"])
+    return checkpoint(
+        store, Draft(parent=leaked, messages=[Message("user", "bye")], created_at=NOON)
+    )
+
+
+def assert_gone(store: Store, *logs: Path) -> None:
+    assert find_secret(store, logs, SECRET) == []
+    assert fsck(store) == []
+    for thing in store.things():
+        assert not SECRET.is_in(thing.body)
+        assert b"0123456789" not in thing.body
+    for path in logs:
+        assert verify(path) == []
+        assert b"0123456789" not in path.read_bytes()
+
+
+def cleaned(messages: list[Message]) -> list[Message]:
+    encoded = in_json(codec.encode(messages), SECRET.replace)
+    return [message_from(one) for one in codec.decode(encoded)]
+
+
+def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -> None:
+    tip = written(store)
+    before = materialize(store, tip).messages
+    kinds = {place.kind for place in find_secret(store, [], SECRET)}
+    assert kinds == {"part", "delta", "commit", "summary", "label"}
+    places = purge_text(store, [], PURGE)
+    assert {place.kind for place in places} == kinds
+    assert_gone(store)
+    after = materialize(store, tip)
+    assert after.messages == cleaned(before)
+    assert after.message_count == len(before)
+    [leaked] = store.chain(tip)[1:2]
+    assert leaked.commit.template == "with [purged]"
+    assert leaked.notes.summary == "logged in with [purged]"
+    assert leaked.notes.labels == ("[purged]", "login")
+    assert store.latest("[purged]", "2100-01-01T00:00:00Z") == leaked.id
+    assert show(store, leaked.id).id == leaked.id
+    stones = store.tombstones()
+    assert leaked.id in stones
+    assert {(stone.by, stone.why) for stone in stones.values()} == {("ann", "it leaked")}
+
+
+def test_raw_bytes_and_files_lose_it_also_across_borders(store: Store) -> None:
+    line = codec.encode({"text": f"a {KEY} b"}) + b"\n"
+    key = KEY.encode()
+    pieces = [b"x" * 10 + key[:7], key[7:] + b" between " + key, b"clean", line, key[7:] + b" only"]
+    refs = [commits.raw_ref(piece) for piece in pieces]
+    whole, other = refs[:4], [refs[4], refs[1], refs[2]]
+    names = [commits.raw_ref(b"".join(pieces[:4]))]
+    names.append(commits.raw_ref(pieces[4] + pieces[1] + pieces[2]))
+    raw = dict(zip(refs, pieces, strict=True))
+    store.write(Batch(raw=raw, files=dict(zip(names, (whole, other), strict=True))))
+    purge_text(store, [], PURGE)
+    assert find_secret(store, [], SECRET) == []
+    assert fsck(store) == []
+    first, second = (store.raw(name) for name in names)
+    assert first == (
+        b"x" * 10 + b"[purged][purged] between [purged]clean" + b'{"text":"a [purged] b"}\n'
+    )
+    assert second == key[7:] + b" only[purged] between [purged]clean"
+    assert b"".join(store.pieces(names[0])) == first
+    assert store.raw(refs[4]) == pieces[4], "the end alone is no secret"
+    stone = store.tombstones()[names[0]]
+    assert stone.stand_in == commits.raw_ref(first)
+
+
+def test_finding_changes_nothing_and_says_nothing_of_the_text(store: Store, tmp_path: Path) -> None:
+    written(store)
+    with new_session(tmp_path) as session:
+        born(session)
+        hear(session, ROOT, KEY)
+    before = session.path.read_bytes(), store.tombstones()
+    places = find_secret(store, [session.path], SECRET)
+    assert Place(f"{session.path}:3", "transcript_entry", "msg_002") in places
+    assert (session.path.read_bytes(), store.tombstones()) == before
+    assert "0123456789" not in repr(places)
+
+
+def session_from(store: Store, tmp_path: Path, tip: CommitId) -> Session:
+    """Return a session whose agent begins with a commit, and then asks its model."""
+    session = new_session(tmp_path, resolver=resolver(store))
+    born(session)
+    messages = materialize(store, tip).messages
+    session.append(
+        ev.ContextLoaded(
+            agent_id=ROOT, ctx=tip, count=len(messages), context_hash=hash_of(messages)
+        )
+    )
+    hear(session, ROOT, "go on")
+    ask(session, ROOT)
+    say(session, ROOT, "I go on")
+    ask(session, ROOT)
+    return session
+
+
+def test_a_session_that_began_with_a_purged_commit_is_resumed(store: Store, tmp_path: Path) -> None:
+    """Its log does not hold the text, but hashes that rest on it."""
+    session = session_from(store, tmp_path, written(store))
+    before = [message.content for message in session.context(ROOT)]
+    with pytest.raises(LogLocked):
+        purge_text(store, [session.path], PURGE)
+    assert store.tombstones() == {}, "refused before anything was changed"
+    session.close()
+    purge_text(store, [session.path], PURGE)
+    assert_gone(store, session.path)
+    resumed = Session.load(session.path, options=options(resolver=resolver(store)))
+    after = [message.content for message in resumed.context(ROOT)]
+    assert len(after) == len(before)
+    ask(resumed, ROOT)
+    resumed.close()
+    requests = [e.message_id for e in events(session.path) if isinstance(e, ev.LlmRequest)]
+    views = [context(events(session.path), one, resolver=resolver(store)) for one in requests]
+    assert [view.verified for view in views] == [True] * 3
+
+
+def test_a_purge_that_was_cut_off_is_finished_by_the_next(store: Store, tmp_path: Path) -> None:
+    session = session_from(store, tmp_path, written(store))
+    hear(session, ROOT, KEY)
+    session.close()
+    for name, notes in found_in_store(store, SECRET).notes.items():
+        store.annotate(name, notes)
+    purge_text(store, [], PURGE)  # as far as this it came
+    assert find_secret(store, [session.path], SECRET)
+    purge_text(store, [session.path], PURGE)
+    assert_gone(store, session.path)
+    before = session.path.read_bytes()
+    assert purge_text(store, [session.path], PURGE) == []
+    assert session.path.read_bytes() == before
+
+
+def test_a_text_that_holds_things_together_is_refused_before_anything_changes(
+    store: Store, tmp_path: Path
+) -> None:
+    parent = store.chain(written(store))[1].id
+    with new_session(tmp_path) as session:
+        born(session)
+        hear(session, ROOT, "hello")
+    things = list(store.things())
+    before = session.path.read_bytes()
+    for text in ("content", "tool_call", parent[4:20], "transcript_entry"):
+        purge = Purge(secret=Secret(text), by="ann", why="odd")
+        with pytest.raises(PartOfStructure):
+            purge_text(store, [session.path], purge)
+    assert list(store.things()) == things
+    assert session.path.read_bytes() == before
+
+
+def test_a_reason_that_tells_the_secret_is_refused(store: Store) -> None:
+    with pytest.raises(ValueError, match="other words") as refusal:
+        purge_text(store, [], Purge(secret=SECRET, by="ann", why=f"{KEY} leaked"))
+    assert KEY not in str(refusal.value)
+
+
+def test_the_same_secret_written_again_stays_away(store: Store) -> None:
+    tip = written(store)
+    purge_text(store, [], PURGE)
+    again = checkpoint(store, Draft(parent=tip, messages=conversation()[:1], created_at=NOON))
+    assert materialize(store, again).messages[-1].content == "the key is [purged]."
+    assert_gone(store)
+
+
+def test_names_stay(store: Store) -> None:
+    tip = written(store)
+    before = [(one.id, one.commit.artifact) for one in store.chain(tip)]
+    purge_text(store, [], PURGE)
+    assert [(one.id, one.commit.artifact) for one in store.chain(tip)] == before
+    kinds = {thing.kind for thing in store.things()}
+    assert kinds >= {Kind.PART, Kind.MESSAGE, Kind.DELTA, Kind.COMMIT}
+    assert store.deltas([ArtifactRef(ref) for _, ref in before]).keys() == {r for _, r in before}
