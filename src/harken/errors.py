@@ -16,6 +16,7 @@
     │   ├── StoreWriteError         the disk refused: nothing of the batch was written
     │   ├── ObjectMissing           something names what is not there
     │   └── ObjectDamaged           the bytes are not what their name says
+    ├── BundleError                 a bundle cannot be made or used: nothing was changed
     ├── EventRefused                an event that would break an invariant of the log
     ├── UnknownName                 a name or id that does not exist here (and what does)
     │   └── AmbiguousName           the beginning of several names (and which)
@@ -183,6 +184,14 @@ class NotesChanged(StoreError):
     def __init__(self, store: str | Path, name: str) -> None:
         super().__init__(store, f"the notes of {name} were changed by somebody else meanwhile")
         self.name = name
+
+
+class BundleError(HarkenError):
+    """A bundle cannot be made or used; nothing was changed."""
+
+    def __init__(self, file: str | Path, text: str) -> None:
+        super().__init__(f"{file}: {' '.join(text.split())}")
+        self.file = str(file)
 
 
 class EventRefused(HarkenError, ValueError):

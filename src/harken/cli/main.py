@@ -31,6 +31,7 @@ COMMANDS = {
     "fsck": ("harken.cli.fsck", "Check everything that is kept; change nothing."),
     "purge": ("harken.cli.purge", "Take a leaked secret out of everything that is kept."),
     "store": ("harken.cli.store", "Look at the store: how much is in it, and of what."),
+    "bundle": ("harken.cli.bundle", "Put sessions and commits into one file, or take them out."),
     "serve": ("harken.cli.serve", "Serve the store over HTTP, for other programs of this machine."),
     "session": ("harken.cli.session", "Check or repair a session log."),
     "init": ("harken.cli.init", "Write a first config.toml from what is found here."),

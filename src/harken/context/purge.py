@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+import msgspec
 from blake3 import blake3
 
 from harken.context.materialize import picked, resolver
@@ -28,7 +29,7 @@ from harken.core.clock import Clock, rfc3339, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Notes
 from harken.core.events import ContextLoaded
 from harken.core.messages import extend_context_hash
-from harken.core.replace import PURGED, Secret, in_json
+from harken.core.replace import PURGED, Removing, Secret, in_json
 from harken.errors import HarkenError
 from harken.session.file import LogFile
 from harken.session.purge import PartOfStructure, Taking, check_log, places_in, purge_log
@@ -122,7 +123,7 @@ def purge_text(store: Store, logs: Sequence[Path], purge: Purge) -> list[Place]:
     return found.places + places
 
 
-def found_in_store(store: Store, secret: Secret) -> Found:
+def found_in_store(store: Store, secret: Removing) -> Found:
     """Return what a store holds of a text, and what shall stand in its place.
 
     Raises PartOfStructure where a thing would be none without the text; StoreError.
@@ -151,7 +152,7 @@ def found_in_store(store: Store, secret: Secret) -> Found:
     return found
 
 
-def _without(thing: Thing, secret: Secret) -> bytes | None:
+def _without(thing: Thing, secret: Removing) -> bytes | None:
     """Return canonical bytes of a thing without the text; None where it does not hold it."""
     new = in_json(thing.body, secret.replace)
     if new == thing.body:
@@ -190,7 +191,7 @@ def _skeleton(value: object) -> object:
 
 
 def _cut_pieces(
-    store: Store, file: Thing, secret: Secret, cuts: dict[Name, list[tuple[int, int]]]
+    store: Store, file: Thing, secret: Removing, cuts: dict[Name, list[tuple[int, int]]]
 ) -> None:
     """Note of a file's pieces what has to go; a text that crosses a border, in both pieces."""
     spans = list(secret.spans_in(store.pieces(ArtifactRef(file.name))))
@@ -229,13 +230,13 @@ def _file_of(store: Store, file: Thing, new: Mapping[Name, bytes]) -> bytes:
     return codec.canonical({"name": f"art-{hasher.hexdigest()}", "pieces": pieces})
 
 
-def _look_at_notes(store: Store, secret: Secret, found: Found) -> None:
+def _look_at_notes(store: Store, secret: Removing, found: Found) -> None:
     names = iter(store.newest(2**62))
     while some := list(islice(names, _AT_ONCE)):
         for stored in store.commits(some).values():
             old = stored.notes
             labels = tuple(map(secret.replace, old.labels))
-            new = Notes(summary=secret.replace(old.summary), derived=old.derived, labels=labels)
+            new = msgspec.structs.replace(old, summary=secret.replace(old.summary), labels=labels)
             if new == old:
                 continue
             found.notes[stored.id] = new

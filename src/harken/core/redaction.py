@@ -112,6 +112,11 @@ SHAPES = (
         "uthorization UTHORIZATION",
         rf"{_IS}(?i:bearer|basic|token)\s{{1,3}}{_HEADER}",
     ),
+    *_shapes(
+        "authorization-header",
+        "Bearer bearer",
+        r"\s{1,3}(?=[A-Za-z0-9._~+/=-]{0,60}\d)(?P<secret>[A-Za-z0-9._~+/=-]{24,})",
+    ),
     *_shapes("authorization-header", "api-key Api-Key API-Key API-KEY", rf"{_IS}{_HEADER}"),
 )
 """Each as its issuer describes it, or as its kind has been seen in public again and again."""

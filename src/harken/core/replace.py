@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from harken.core import codec
 
@@ -28,6 +28,18 @@ Replace: TypeAlias = Callable[[str], str]
 _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _DEPTH = 2
 """How deep JSON texts are looked for in the strings of JSON texts."""
+
+
+class Removing(Protocol):
+    """What has to go from texts and bytes, whatever it is."""
+
+    def replace(self, text: str) -> str:
+        """Return a text without it."""
+        ...
+
+    def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+        """Yield where it begins and ends in bytes that come piece by piece."""
+        ...
 
 
 class Secret:

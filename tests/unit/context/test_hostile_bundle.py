@@ -1,0 +1,340 @@
+"""Bundles that somebody made by hand: refused in one line, and nothing is left of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+import zipfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from blake3 import blake3
+
+from harken.context.bundle.create import Wanted, create_bundle
+from harken.context.bundle.manifest import MOST_RATIO
+from harken.context.bundle.opening import open_bundle
+from harken.errors import BundleError
+from harken.session.session import Session
+from harken.store.copy import copy_commits
+from harken.store.memory import MemoryStore
+from tests.session_kit import born, hear, options
+from tests.unit.context.kit import NOON, commit, texts
+
+LOG = "sessions/first.jsonl"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where bundles are opened: nothing may be left here."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle as Harken makes them."""
+    folder = tmp_path_factory.mktemp("honest")
+    store = MemoryStore()
+    tip = commit(store, commit(store, None, "a", "b"), "c")
+    session = Session(folder / "first.jsonl", options=options())
+    hear(session, born(session), "hello")
+    session.close()
+    wanted = Wanted(store=store, tips=[tip], logs=[session.path], created_at=NOON)
+    create_bundle(folder / "honest.zip", wanted)
+    return folder / "honest.zip"
+
+
+class Forger:
+    """Takes a bundle apart and puts it together again."""
+
+    def __init__(self, honest: Path, folder: Path) -> None:
+        self.folder = folder
+        with zipfile.ZipFile(honest) as bundle:
+            self.files = {name: bundle.read(name) for name in bundle.namelist()}
+        self.manifest: dict[str, Any] = json.loads(self.files.pop("manifest.json"))
+
+    def told(self) -> None:
+        """Let the manifest say what is there."""
+        for member in [self.manifest["store"], *self.manifest["sessions"]]:
+            data = self.files[member["name"]]
+            member.update(size_bytes=len(data), blake3=blake3(data).hexdigest())
+
+    def written(self, name: str = "forged.zip") -> Path:
+        path = self.folder / name
+        with zipfile.ZipFile(path, "w") as bundle:
+            bundle.writestr("manifest.json", json.dumps(self.manifest))
+            for file, data in self.files.items():
+                bundle.writestr(file, data)
+        return path
+
+    def database(self, change: Callable[[sqlite3.Connection], object]) -> None:
+        """Change the store as a file, and let the manifest agree."""
+        path = self.folder / "changing.db"
+        path.write_bytes(self.files["store.db"])
+        with closing(sqlite3.connect(path)) as connection:
+            change(connection)
+            connection.commit()
+            connection.execute("PRAGMA journal_mode=DELETE")
+        self.files["store.db"] = path.read_bytes()
+        self.told()
+
+
+@pytest.fixture
+def forger(honest: Path, tmp_path: Path) -> Forger:
+    return Forger(honest, tmp_path)
+
+
+def refused(path: Path, folder: Path, because: str) -> None:
+    with pytest.raises(BundleError, match=because) as raised, open_bundle(path, folder):
+        pass
+    text = str(raised.value)
+    assert text.startswith(f"{path}: ")
+    assert "\n" not in text
+    assert ".bundle-" not in text, "it names a file that is not there any more"
+    assert list(folder.iterdir()) == []
+
+
+def test_what_the_forger_leaves_alone_is_taken(forger: Forger, folder: Path) -> None:
+    with open_bundle(forger.written(), folder) as bundle:
+        assert bundle.manifest.commits == 2
+        assert [log.name for log in bundle.logs] == ["first.jsonl"]
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../evil.jsonl", "sessions/../../evil.jsonl", "/etc/evil.jsonl", "sessions/a/b.jsonl",
+        "sessions\\evil.jsonl", "sessions/..\\evil.jsonl", "C:evil.jsonl", "sessions/C:evil.jsonl",
+        "sessions/.hidden.jsonl", "sessions/-rf.jsonl", "sessions/a\nb.jsonl", "sessions/a\x1b.jsonl",
+        "sessions/" + "x" * 300 + ".jsonl", "sessions/config.toml", "config.toml", "store.db-wal",
+        "sessions/", "Store.db", "STORE.DB", "manifest.JSON", "sessions/.jsonl", "agents/evil.md",
+    ],
+)  # fmt: skip
+def test_names_that_no_bundle_has_are_refused(forger: Forger, folder: Path, name: str) -> None:
+    forger.files[name] = b"{}"
+    forger.manifest["sessions"].append({"name": name, "size_bytes": 2, "blake3": "0" * 64})
+    refused(forger.written(), folder, "part of no bundle|two files")
+
+
+def test_a_name_that_is_there_twice_is_refused(forger: Forger, folder: Path) -> None:
+    path = forger.written()
+    with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(path, "a") as bundle:
+        bundle.writestr(LOG, b"other")
+    refused(path, folder, "two files of the name")
+    forger.files["sessions/FIRST.jsonl"] = b"x"
+    refused(forger.written(), folder, "two files of the name")
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFDIR, stat.S_IFIFO, stat.S_IFCHR])
+def test_links_and_the_like_are_refused(forger: Forger, folder: Path, kind: int) -> None:
+    data = forger.files.pop(LOG)
+    path = forger.written()
+    info = zipfile.ZipInfo(LOG)
+    info.external_attr = (kind | 0o777) << 16
+    with zipfile.ZipFile(path, "a") as bundle:
+        bundle.writestr(info, data)
+    refused(path, folder, "has a link")
+
+
+def test_a_bomb_is_refused_before_it_goes_off(forger: Forger, folder: Path) -> None:
+    path = forger.written()
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as bundle:
+        bundle.writestr("sessions/bomb.jsonl", b"\0" * 40_000_000)
+    assert path.stat().st_size * MOST_RATIO < 40_000_000
+    refused(path, folder, "says that it holds")
+
+
+def test_bytes_that_are_several_files_are_refused(forger: Forger, folder: Path) -> None:
+    forger.files[LOG] = Random(1).randbytes(2_000_000)
+    path = forger.written()
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as bundle:
+        name = LOG.encode()
+        central = data.rindex(b"PK\x01\x02", 0, data.rindex(name))
+        entries = len(bundle.infolist())
+    entry = bytes(data[central : data.rindex(b"PK\x05\x06")])
+    twins = b"".join(entry.replace(name, b"sessions/fir%02d.jsonl" % n) for n in range(10, 20))
+    end = data.rindex(b"PK\x05\x06")
+    tail = bytearray(data[end:])
+    tail[8:12] = (entries + 10).to_bytes(2, "little") * 2
+    size = int.from_bytes(tail[12:16], "little") + len(twins)
+    tail[12:16] = size.to_bytes(4, "little")
+    path.write_bytes(bytes(data[:end]) + twins + bytes(tail))
+    refused(path, folder, "several files|Overlapped|no whole bundle")
+
+
+def test_what_is_not_said_or_not_there_is_refused(forger: Forger, folder: Path) -> None:
+    forger.files["sessions/more.jsonl"] = b"{}"
+    refused(forger.written(), folder, "does not hold what its manifest says: sessions/more.jsonl")
+    del forger.files["sessions/more.jsonl"], forger.files[LOG]
+    refused(forger.written(), folder, f"does not hold what its manifest says: {LOG}")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"store": {"name": "../store.db", "size_bytes": 1, "blake3": "0" * 64}},
+        {"store": {"name": LOG, "size_bytes": 1, "blake3": "0" * 64}},
+        {"sessions": [{"name": "store.db", "size_bytes": 1, "blake3": "0" * 64}]},
+        {"sessions": "x"}, {"commits": -1}, {"commits": "2"}, {"created_at": None},
+        {"tips": ["ctx-12"]}, {"tips": ["art-" + "0" * 64]}, {"tips": 7},
+        {"version": "1"}, {"version": None}, {"format": "zip"}, {"store": {}},
+    ],
+)  # fmt: skip
+def test_a_manifest_that_is_none_is_refused(
+    forger: Forger, folder: Path, change: dict[str, Any]
+) -> None:
+    forger.manifest |= change
+    refused(forger.written(), folder, "manifest|no bundle of Harken")
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"format":1}'])
+def test_a_manifest_that_cannot_be_read_is_refused(
+    forger: Forger, folder: Path, text: bytes
+) -> None:
+    path = folder.parent / "odd.zip"
+    with zipfile.ZipFile(path, "w") as bundle:
+        bundle.writestr("manifest.json", text)
+    refused(path, folder, "no bundle of Harken")
+
+
+def test_a_newer_version_is_refused_and_says_so(forger: Forger, folder: Path) -> None:
+    forger.manifest |= {"version": 2, "store": "elsewhere"}
+    refused(forger.written(), folder, "has format version 2, this Harken reads up to 1: upgrade")
+    forger.manifest["version"] = 1
+
+
+def test_a_newer_store_is_refused_and_says_so(forger: Forger, folder: Path) -> None:
+    forger.database(lambda connection: connection.execute("PRAGMA user_version=99"))
+    refused(forger.written(), folder, "a store of format version 99.*upgrade Harken")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON pack BEGIN DELETE FROM history; END",
+        "CREATE VIEW v AS SELECT * FROM pack",
+        "CREATE TABLE other (x)",
+        "DROP TABLE label",
+        "ALTER TABLE pack ADD COLUMN x TEXT",
+        "CREATE INDEX i ON pack (length(data))",
+    ],
+)
+def test_a_store_with_tables_of_its_own_is_refused(
+    forger: Forger, folder: Path, statement: str
+) -> None:
+    forger.database(lambda connection: connection.execute(statement))
+    refused(forger.written(), folder, "other tables")
+
+
+def test_a_store_that_is_none_is_refused(forger: Forger, folder: Path) -> None:
+    for data in (b"", b"no database", b"SQLite format 3\0" + b"\0" * 5000):
+        forger.files["store.db"] = data
+        forger.told()
+        refused(forger.written(), folder, "has a store|has a damaged store")
+
+
+def test_a_store_whose_content_was_changed_is_refused(forger: Forger, folder: Path) -> None:
+    def flip(connection: sqlite3.Connection) -> None:
+        for number, data in connection.execute("SELECT id, data FROM pack").fetchall():
+            changed = bytes([*data[:-9], data[-9] ^ 1, *data[-8:]])
+            connection.execute("UPDATE pack SET data = ? WHERE id = ?", [changed, number])
+
+    forger.database(flip)
+    refused(forger.written(), folder, "has a damaged store")
+
+
+def test_a_store_that_lacks_something_is_refused(forger: Forger, folder: Path) -> None:
+    def cut(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM history WHERE parent IS NULL")
+
+    forger.database(cut)
+    refused(forger.written(), folder, "has a damaged store|other commits")
+
+
+def test_commits_that_the_manifest_does_not_say_are_refused(forger: Forger, folder: Path) -> None:
+    forger.manifest["commits"] = 3
+    refused(forger.written(), folder, "other commits than its manifest says")
+    forger.manifest["commits"] = 2
+    forger.manifest["tips"] = ["ctx-" + "0" * 64]
+    refused(forger.written(), folder, "has not all commits")
+
+
+def test_a_log_that_was_changed_is_refused_by_its_sum_and_by_its_lines(
+    forger: Forger, folder: Path
+) -> None:
+    whole = forger.files[LOG]
+    forger.files[LOG] = whole.replace(b"hello", b"jello")
+    refused(forger.written(), folder, f"{LOG} has another sum")
+    forger.told()
+    refused(forger.written(), folder, "damaged log: first.jsonl: damaged at line 3")
+    forger.files[LOG] = whole[:-9]
+    forger.told()
+    refused(forger.written(), folder, "first.jsonl ends in half a line")
+    forger.files[LOG] = b"no log"
+    forger.told()
+    refused(forger.written(), folder, "damaged log: first.jsonl")
+    forger.files[LOG] = whole.replace(b'"schema_version":', b'"schema_version":99')
+    forger.told()
+    refused(forger.written(), folder, "damaged log: first.jsonl")
+
+
+def test_what_is_no_zip_is_refused(folder: Path, tmp_path: Path) -> None:
+    for data in (b"", b"PK\x03\x04", b"x" * 1000):
+        path = tmp_path / "odd.zip"
+        path.write_bytes(data)
+        refused(path, folder, "is no whole bundle")
+    refused(tmp_path, folder, "cannot be read")
+    refused(tmp_path / "none.zip", folder, "cannot be read: No such file")
+
+
+@pytest.mark.parametrize("times", [60, pytest.param(5000, marks=pytest.mark.full)])
+def test_a_bundle_that_was_cut_or_changed_anywhere_is_refused_or_as_it_was(
+    honest: Path, folder: Path, tmp_path: Path, times: int
+) -> None:
+    data, random = honest.read_bytes(), Random(times)
+    path = tmp_path / "harmed.zip"
+    for _ in range(times):
+        harmed = bytearray(data)
+        if random.random() < 0.3:
+            del harmed[random.randrange(len(data)) :]
+        else:
+            harmed[random.randrange(len(data))] ^= 1 << random.randrange(8)
+        path.write_bytes(harmed)
+        try:
+            with open_bundle(path, folder) as bundle:
+                assert bundle.manifest.commits == 2
+        except BundleError:
+            pass
+        assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("times", [40, pytest.param(3000, marks=pytest.mark.full)])
+def test_a_store_that_was_changed_with_its_sum_is_refused_or_as_it_was(
+    forger: Forger, folder: Path, times: int
+) -> None:
+    data, random = forger.files["store.db"], Random(times)
+    used = [at for at, byte in enumerate(data) if byte]
+    refusals: list[str] = []
+    for _ in range(times):
+        harmed = bytearray(data)
+        harmed[random.choice(used)] ^= 1 << random.randrange(8)
+        forger.files["store.db"] = bytes(harmed)
+        forger.told()
+        try:
+            with open_bundle(forger.written(), folder) as bundle:
+                names, mine = bundle.manifest.tip_ids(), MemoryStore()
+                copy_commits(bundle.store, mine, names)
+                assert [texts(mine, name) for name in names] == [["a", "b", "c"]]
+        except BundleError as error:
+            refusals.append(str(error))
+        assert list(folder.iterdir()) == []
+    assert refusals
+    assert not any("\n" in line for line in refusals)
