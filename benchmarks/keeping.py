@@ -14,8 +14,10 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from benchmarks.stores import KEEPERS, Keeper, Words
 
@@ -24,40 +26,54 @@ _AT_THE_END = 50
 
 
 def grow(keeper: Keeper, steps: int) -> dict[str, float]:
-    """Add steps; return the median of the first and of the last 50 in ms."""
+    """Add steps; return the medians of the first and of the last 50."""
     words = Words()
-    took = [_ms(partial(keeper.add, words.step())) for _ in range(steps)]
+    took = [_took(partial(keeper.add, words.step())) for _ in range(steps)]
     ends = min(_AT_THE_END, steps // 2)
-    return {"first": _median(took[:ends]), "last": _median(took[-ends:])}
+    first, last = _median(took[:ends]), _median(took[-ends:])
+    return {
+        "first": first.wall_ms,
+        "last": last.wall_ms,
+        "first_cpu": first.cpu_ms,
+        "last_cpu": last.cpu_ms,
+    }
 
 
 def load(keeper: Keeper, steps: int) -> dict[str, float]:
     """Read the conversation for the first time in a process, and list its last states."""
     found: list[int | None] = []
-    ms = _ms(lambda: found.append(keeper.load()))
+    whole = _took(lambda: found.append(keeper.load()))
     assert found == [2 * steps], f"{found} messages of {2 * steps}"
-    listed = _ms(lambda: found.append(keeper.states(100)))
-    return {"load": ms} if found[1] is None else {"load": ms, "list": listed}
+    listed = _took(lambda: found.append(keeper.states(100)))
+    return {"load": whole.cpu_ms} | ({} if found[1] is None else {"list": listed.cpu_ms})
 
 
 def fork(keeper: Keeper, steps: int) -> dict[str, float]:
-    """Fork in the middle several times, with a step on each; return the median in ms."""
+    """Fork in the middle several times, with a step on each; return the median."""
     words = Words(seed=2)
     took = []
     for at in range(FORKS):
         place = keeper.at(steps // 2 + at)
-        took.append(_ms(partial(keeper.fork, place, words.step())))
-    return {"fork": _median(took)}
+        took.append(_took(partial(keeper.fork, place, words.step())))
+    return {"fork": _median(took).cpu_ms}
 
 
-def _ms(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What some work took, on the wall and of the processor: only the second is one's own."""
+
+    wall_ms: float
+    cpu_ms: float
+
+
+def _took(work: Callable[[], object]) -> Took:
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
     work()
-    return (time.perf_counter() - start) * 1e3
+    return Took((time.perf_counter() - wall_s) * 1e3, (time.process_time() - cpu_s) * 1e3)
 
 
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
+def _median(values: list[Took]) -> Took:
+    return Took(median(one.wall_ms for one in values), median(one.cpu_ms for one in values))
 
 
 def main() -> None:

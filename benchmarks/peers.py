@@ -30,11 +30,13 @@ Figures: TypeAlias = dict[str, float]
 
 _SHOWN = (
     ("kb", "KB on disk, {steps} steps", ",.0f", "the log of SQLite put back into its file"),
-    ("first", "ms a step, the first 50", ".2f", "median; durable at each step"),
-    ("last", "ms a step, the last 50", ".2f", "median"),
-    ("list", "ms to list 100 states", ".1f", "in a new process"),
-    ("load", "ms to load the conversation", ".1f", "in a new process, imports left out"),
-    ("fork", "ms to fork in the middle, with a step", ".2f", "median of {forks}"),
+    ("first", "ms a step, the first 50", ".2f", "median on the wall; durable at each step"),
+    ("last", "ms a step, the last 50", ".2f", "median on the wall"),
+    ("first_cpu", "CPU ms a step, the first 50", ".2f", "median"),
+    ("last_cpu", "CPU ms a step, the last 50", ".2f", "median"),
+    ("list", "CPU ms to list 100 states", ".1f", "in a new process"),
+    ("load", "CPU ms to load the conversation", ".1f", "in a new process, imports left out"),
+    ("fork", "CPU ms to fork in the middle, with a step", ".2f", "median of {forks}"),
     ("fork_kb", "KB that a fork takes, with a step", ".2f", "mean of {forks}"),
 )
 

@@ -13,11 +13,12 @@ import hashlib
 import json
 import random
 import sqlite3
+from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
-Said: TypeAlias = tuple[str, str]
+Said: TypeAlias = tuple[Literal["user", "assistant"], str]
 """A role and a text."""
 
 MESSAGE_BYTES = 500
@@ -77,8 +78,13 @@ class Harken:
     """A commit a step; a fork is a commit with an earlier parent."""
 
     def __init__(self, folder: Path) -> None:
+        from harken.context import checkpoint, history, materialize
+        from harken.core.messages import Message
         from harken.store.sqlite import SqliteStore
 
+        self._checkpoint, self._history, self._whole = checkpoint, history.history, materialize
+        self._message = Message
+        self._origin = checkpoint.Origin(principal="bench")
         self._store = SqliteStore(folder / "store.db")
         self._last: Any = None
         self._steps = 0
@@ -88,33 +94,27 @@ class Harken:
         self._steps += 1
 
     def at(self, step: int) -> Any:
-        chain = self._store.chain(self._tip())
+        chain = self._history(self._store, self._tip())
         return chain[len(chain) - 1 - step].id
 
     def fork(self, place: Any, said: list[Said]) -> None:
         self._commit(place, said, "2026-01-01T00:00:00Z")
 
     def _commit(self, parent: Any, said: list[Said], time: str) -> Any:
-        from harken.context.checkpoint import Draft, Origin, checkpoint
-        from harken.core.messages import Message
-
-        messages = [Message(role, text) for role, text in said]
-        origin = Origin(principal="bench")
-        draft = Draft(messages=messages, parent=parent, created_at=time, origin=origin)
-        return checkpoint(self._store, draft)
+        messages = [self._message(role, text) for role, text in said]
+        draft = self._checkpoint.Draft(
+            messages=messages, parent=parent, created_at=time, origin=self._origin
+        )
+        return self._checkpoint.checkpoint(self._store, draft)
 
     def _tip(self) -> Any:
         return self._store.latest("bench", "2100-01-01T00:00:00Z")
 
     def states(self, most: int) -> int:
-        from harken.context.history import history
-
-        return len(history(self._store, self._tip(), most))
+        return len(self._history(self._store, self._tip(), most))
 
     def load(self) -> int:
-        from harken.context.materialize import materialize
-
-        return len(materialize(self._store, self._tip()).messages)
+        return len(self._whole.materialize(self._store, self._tip()).messages)
 
     def close(self) -> None:
         self._store.close()
@@ -126,7 +126,8 @@ class Floor:
     def __init__(self, folder: Path) -> None:
         import zstandard
 
-        self._pack, self._open = zstandard.compress, zstandard.decompress
+        self._pack = zstandard.ZstdCompressor().compress
+        self._open = zstandard.ZstdDecompressor().decompress
         self._file = sqlite3.connect(folder / "floor.db", isolation_level=None)
         self._file.execute("PRAGMA journal_mode=WAL")
         self._file.execute("CREATE TABLE IF NOT EXISTS object (hash BLOB PRIMARY KEY, data BLOB)")
@@ -179,8 +180,10 @@ class LangGraph:
     """`SqliteSaver`: each checkpoint has the whole state."""
 
     def __init__(self, folder: Path) -> None:
+        from langgraph.checkpoint.base import empty_checkpoint
         from langgraph.checkpoint.sqlite import SqliteSaver
 
+        self._empty = empty_checkpoint
         self._file = sqlite3.connect(folder / "langgraph.db", check_same_thread=False)
         self._saver = SqliteSaver(self._file)
         self._messages: list[dict[str, str]] = []
@@ -194,10 +197,8 @@ class LangGraph:
         self._steps += 1
 
     def _put(self, config: Any, values: dict[str, Any], step: int) -> Any:
-        from langgraph.checkpoint.base import empty_checkpoint
-
         versions = {"messages": f"{step:032d}.0"}
-        made = {**empty_checkpoint(), "channel_values": values, "channel_versions": versions}
+        made = {**self._empty(), "channel_values": values, "channel_versions": versions}
         return self._saver.put(config, made, {"source": "loop", "step": step}, versions)
 
     def at(self, step: int) -> Any:
@@ -285,7 +286,7 @@ def _seed(said: list[Said]) -> dict[str, Any]:
     return {"messages": _DeltaSnapshot(_dicts(said))}
 
 
-KEEPERS: dict[str, type[Keeper]] = {
+KEEPERS: dict[str, Callable[[Path], Keeper]] = {
     "Harken": Harken,
     "bare floor": Floor,
     "LangGraph": LangGraph,

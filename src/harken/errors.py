@@ -201,7 +201,7 @@ class BundleError(HarkenError):
     """A bundle cannot be made or used; nothing was changed."""
 
     def __init__(self, file: str | Path, text: str) -> None:
-        super().__init__(f"{file}: {text}")
+        super().__init__(f"{file}: {' '.join(text.split())}")
         self.file = str(file)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from harken.cli.graph import Look, graph_lines, look_of
+from harken.cli.opened_store import store_of
 from harken.cli.screen.styled import cells
-from harken.cli.store import store_of
 from harken.context.history import histories
 from harken.context.names import name_of
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes

@@ -115,6 +115,7 @@ def test_what_makes_no_sense_is_refused(told: Cli, small: str) -> None:
     for given in (
         ["ctx"],
         [],
+        [told.ok("ctx", "log", "--json").json[0]["id"], " "],
         ["ctx", "text", "--missing"],
         ["--missing", "--per-minute", "0"],
         ["--missing", "--model", "nonsense"],

@@ -12,6 +12,7 @@ from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from harken.store.remote.client import RemoteStore
 from harken.store.sqlite import SqliteStore
+from harken.store.tiered import TieredStore
 from harken.testing.store import StoreSuite
 from harken.testing.store_lifecycle import LifecycleSuite
 from tests.service_kit import Services, services_at_a_port, services_at_a_socket
@@ -60,6 +61,62 @@ class TestSqliteLifecycle(_InFiles, LifecycleSuite):
     def files(self, store: Store) -> Sequence[Path]:
         assert isinstance(store, SqliteStore)
         return list(store.path.parent.iterdir())
+
+
+class _Tiered(_InFiles):
+    """Stores in two tiers; each has a backing store in memory of its own."""
+
+    @pytest.fixture(autouse=True)
+    def behind(self) -> None:
+        self._behind: dict[Path, Store] = {}
+
+    def store(self) -> Store:
+        return self._tiered(next(self._paths))
+
+    def again(self, store: Store) -> Store:
+        assert isinstance(store, TieredStore)
+        return self._tiered(store.local.path)
+
+    def files(self, store: Store) -> Sequence[Path]:
+        assert isinstance(store, TieredStore)
+        return list(store.local.path.parent.iterdir())
+
+    def _tiered(self, path: Path) -> TieredStore:
+        behind = self._behind.setdefault(path, self._backing(path))
+        return TieredStore(self._open(path), behind)
+
+    def _backing(self, path: Path) -> Store:
+        return MemoryStore()
+
+
+class TestTieredStore(_Tiered, StoreSuite):
+    """A file before memory."""
+
+
+class TestTieredLifecycle(_Tiered, LifecycleSuite):
+    """A file before memory."""
+
+
+class _TieredFiles(_Tiered):
+    def _backing(self, path: Path) -> Store:
+        behind = path.parent / "behind"
+        behind.mkdir(exist_ok=True)
+        return self._open(behind / path.name)
+
+    def files(self, store: Store) -> Sequence[Path]:
+        assert isinstance(store, TieredStore)
+        return [path for path in store.local.path.parent.rglob("*") if path.is_file()]
+
+
+class TestTieredFiles(_TieredFiles, StoreSuite):
+    """A file before another one."""
+
+    many = 1000
+    large_bytes = 1_000_000
+
+
+class TestTieredFilesLifecycle(_TieredFiles, LifecycleSuite):
+    """A file before another one."""
 
 
 class _FarAway:

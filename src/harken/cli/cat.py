@@ -6,7 +6,7 @@ import click
 
 from harken.cli.export import write_bytes
 from harken.cli.home import Home, home_option
-from harken.cli.store import store_of
+from harken.cli.opened_store import store_of
 from harken.context.names import find_any
 from harken.core.commits import ArtifactRef, delta_of, sequence_of
 from harken.errors import ConfigError

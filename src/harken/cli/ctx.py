@@ -14,7 +14,7 @@ import msgspec
 
 from harken.cli.export import command as export
 from harken.cli.home import Home, command_line, home_option, json_option
-from harken.cli.store import store_of
+from harken.cli.opened_store import store_of
 from harken.cli.summarize import summarize
 from harken.cli.terminal import one_line, safe, say, say_json
 from harken.context.checkpoint import Origin

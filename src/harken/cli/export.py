@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from harken.cli.home import Home, home_option
-from harken.cli.store import store_of
+from harken.cli.opened_store import store_of
 from harken.cli.terminal import one_line, say
 from harken.context.names import find
 from harken.core.commits import CommitId

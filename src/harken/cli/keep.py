@@ -6,7 +6,7 @@ import click
 
 from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
-from harken.cli.store import store_of
+from harken.cli.opened_store import store_of
 from harken.cli.terminal import say, say_json
 from harken.context.names import PREFIX, find_any
 from harken.core.clock import rfc3339, system_clock

@@ -131,7 +131,9 @@ def open_chat(
     home.make()
     with ExitStack() as opening:
         address = wish.store or settings.store
-        kept = Keeping.opened(lambda: open_store(home, address, patience_s=PATIENCE_S))
+        kept = Keeping.opened(
+            lambda: open_store(home, address, settings.backing, patience_s=PATIENCE_S)
+        )
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session

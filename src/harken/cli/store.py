@@ -1,10 +1,9 @@
-"""The store of a home: how commands open it, and `harken store info`: how much is in it."""
+"""`harken store info`: how much is in the store."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any
@@ -12,13 +11,12 @@ from typing import Any
 import click
 
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.opened_store import store_of
 from harken.cli.progress import Tell, progress
 from harken.cli.terminal import one_line, say, say_json
 from harken.core.commits import SHOWN
-from harken.errors import ConfigError
 from harken.store.base import Kind, Name, Stats, Store
 from harken.store.schema import VERSION
-from harken.store.sqlite import SqliteStore
 from harken.views.written import count, size_text
 
 LARGEST = 5
@@ -26,18 +24,6 @@ LARGEST = 5
 PRINCIPALS = 10
 """So many principals are told, those with the most commits."""
 _AT_ONCE = 1000
-
-
-@contextmanager
-def store_of(home: Home) -> Iterator[SqliteStore]:
-    """Open the store of a home, where there is one. Raises ConfigError, StoreError."""
-    if not home.store_file.exists():
-        raise ConfigError(f"{home.store_file}: there is no store yet; a chat makes one")
-    store = SqliteStore(home.store_file)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +87,7 @@ def info_command(home: Home, as_json: bool) -> None:
         with progress("Counting") as tell:
             info = info_of(store, tell)
         if as_json:
-            say_json({"path": str(store.path), **info.row()})
+            say_json({"path": str(home.store_file), **info.row()})
             return
     say(f"{home.store_file}: format version {VERSION}")
     for name, text in told(info):

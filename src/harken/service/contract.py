@@ -76,10 +76,11 @@ class AskedLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewNotesOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What of a commit may change, whole."""
+    """What of a commit may change, whole; and what it was, where it must not have changed."""
 
     name: CommitId
     notes: Notes
+    was: Notes | None = None
 
 
 class Objects(msgspec.Struct, frozen=True):
@@ -212,7 +213,7 @@ def named(store: Open, given: Given) -> Json:
 def annotate(store: Open, given: Given) -> Json:
     """Replace what of a commit may change."""
     asked = given.json(NewNotesOf)
-    store.annotate(asked.name, asked.notes)
+    store.annotate(asked.name, asked.notes, was=asked.was)
     return Json(wire.Done())
 
 

@@ -51,7 +51,7 @@ class Arrival:
         missing = [part for part in dict.fromkeys(inner) if part not in here and part not in found]
         parts = self.ask(names[0], lambda: self._there.objects(missing)) if missing else {}
         both = found | parts
-        own = {name: _object_name(name, body) for name, body in both.items()}
+        own: dict[Name, Name] = {n: _object_name(n, body) for n, body in both.items()}
         stones = self._stones(own)
         self._keep(
             Batch(objects={Hash(own[name]): body for name, body in both.items()}, tombstones=stones)
@@ -66,9 +66,9 @@ class Arrival:
         messages = list(dict.fromkeys(e.message for entries in found.values() for e in entries))
         here = self._here.objects(messages)
         self.objects([name for name in messages if name not in here])
-        own = {name: commits.delta_of(entries)[0] for name, entries in found.items()}
+        own: dict[Name, Name] = {n: commits.delta_of(entries)[0] for n, entries in found.items()}
         stones = self._stones(own)
-        deltas = {own[name]: entries for name, entries in found.items()}
+        deltas = {ArtifactRef(own[name]): entries for name, entries in found.items()}
         self._keep(Batch(deltas=deltas, tombstones=stones))
         return found
 

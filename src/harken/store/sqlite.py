@@ -99,6 +99,15 @@ class SqliteStore:
             return files.checked(str(self.path), name, self._joined(name, file_from(body).pieces))
         raise ObjectMissing(self.path, name)
 
+    def pieces_of(self, name: ArtifactRef) -> list[ArtifactRef]:
+        """Return the raw artifacts that make up a file, in order; raw bytes are one by themselves.
+
+        They may be elsewhere. Raises ObjectMissing.
+        """
+        for kind, body in self._found([name], Kind.RAW, Kind.FILE).values():
+            return [name] if kind is Kind.RAW else file_from(body).pieces
+        raise ObjectMissing(self.path, name)
+
     def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._reading() as connection:
             return derived.find(connection, keys)
@@ -257,9 +266,13 @@ class SqliteStore:
         """
         with self._database.writing() as connection:
             self._opened.look(connection)
-            yield connection
-            packs.raise_generation(connection)
-        connection.version = -1  # SQLite does not tell a connection of its own changes
+            connection.takes_away = True
+            try:
+                yield connection
+                packs.raise_generation(connection)
+            finally:
+                connection.takes_away = False
+                connection.version = -1  # SQLite does not tell a connection of its own changes
         with self._reading():
             pass
 
@@ -307,7 +320,9 @@ class SqliteStore:
     def _check_can_be_kept(self, connection: Connection, name: Name) -> None:
         if name.startswith("ctx-"):
             self._known(connection, CommitId(name))
-        elif not name.startswith("art-") or self._thing(name) is None:
+        elif name not in self._evicted(connection, name) and (
+            not name.startswith("art-") or self._thing(name) is None
+        ):
             raise UnknownName("commit or artifact", name, self.named("", 3))
 
     def _joined(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Iterator[bytes]:
@@ -372,9 +387,17 @@ class SqliteStore:
             found.append(name)
         return found
 
+    def _evicted(self, connection: Connection, beginning: str) -> set[Name]:
+        """Return the names of artifacts that begin so and are elsewhere."""
+        if not self._opened.evicts or not beginning.startswith("art-"):
+            return set()
+        query = "SELECT name FROM evicted WHERE name BETWEEN ? AND ?"
+        return {name for (name,) in connection.execute(query, [beginning, beginning + "g"])}
+
     def _artifacts(self, connection: Connection, digits: str, limit: int) -> list[ArtifactRef]:
         beginning, stand_ins = f"art-{digits}", self._opened.stand_ins.items()
         found = {name for name, other in stand_ins if other and name.startswith(beginning)}
+        found |= self._evicted(connection, beginning)
         by_key = (list(same) for _, same in groupby(artifacts(connection, digits), itemgetter(0)))
         while some := [place for same in islice(by_key, max(limit, 1)) for place in same]:
             names = self._opened.names(connection, some)

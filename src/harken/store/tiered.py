@@ -31,7 +31,7 @@ from harken.store.base import (
     Thing,
     Tombstone,
 )
-from harken.store.contents import name_of
+from harken.store.contents import contents_of, name_of
 from harken.store.copy import Copied, Progress, copy_commits
 from harken.store.evict import Evicted, evict, needed_elsewhere
 from harken.store.sqlite import SqliteStore
@@ -55,15 +55,22 @@ class TieredStore:
 
     def write(self, batch: Batch) -> None:
         """Write here. What the batch names and only the backing store has is brought first."""
-        brought: set[Name] = set()
-        while True:
-            try:
-                self.local.write(batch)
-                return
-            except ObjectMissing as error:
-                if error.name in brought or not self._bring(error.name):
-                    raise
-                brought.add(error.name)
+        try:
+            self.local.write(batch)
+        except ObjectMissing:
+            self._bring_needs(batch)
+            self.local.write(batch)
+
+    def _bring_needs(self, batch: Batch) -> None:
+        """Bring what things of a batch need and neither it nor the local store has."""
+        things = contents_of(batch).things
+        needed = {need for thing in things.values() for need in thing.needs if need not in things}
+        self.objects(Hash(name) for name in needed if not name.startswith(("art-", "ctx-")))
+        artifacts = [ArtifactRef(name) for name in needed if name.startswith("art-")]
+        known = {*self.deltas(artifacts), *self.sequences(artifacts)}
+        others: list[Name] = [name for name in artifacts if name not in known]
+        for name in (*others, *(name for name in needed if name.startswith("ctx-"))):
+            self._bring(name)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         wanted = list(dict.fromkeys(names))
@@ -118,38 +125,40 @@ class TieredStore:
 
     def children(self, name: CommitId) -> list[CommitId]:
         here = self.local.children(name)
-        return self._oldest_first(here, self._there(lambda store: store.children(name), []))
+        return self._oldest_first(here, self._there(lambda store: store.children(name)) or [])
 
     def latest(self, principal: str, at: str) -> CommitId | None:
         here = self.local.latest(principal, at)
-        there = self._there(lambda store: store.latest(principal, at), None)
+        there = self._there(lambda store: store.latest(principal, at))
         both = self._oldest_first([there] if there else [], [here] if here else [])
         return both[-1] if both else None
 
     def newest(self, limit: int = 20) -> list[CommitId]:
         here = self.local.newest(limit)
-        there = self._there(lambda store: store.newest(limit), [])
+        there = self._there(lambda store: store.newest(limit)) or []
         if {*there} <= {*here}:
             return here
         return self._oldest_first(there[::-1], here[::-1])[::-1][:limit]
 
     def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
-        there = self._there(lambda store: store.named(beginning, limit), [])
-        return sorted({*self.local.named(beginning, limit), *there})[: max(limit, 0)]
+        there = self._there(lambda store: store.named(beginning, limit)) or []
+        both: set[CommitId | ArtifactRef] = {*self.local.named(beginning, limit), *there}
+        return sorted(both)[: max(limit, 0)]
 
-    def annotate(self, name: CommitId, notes: Notes) -> None:
+    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
         """Replace what may change of a commit, here and, if it can be asked, there."""
         try:
-            self.local.annotate(name, notes)
+            self.local.annotate(name, notes, was=was)
         except UnknownName:
-            self._arrival.ask(name, lambda: self.backing.annotate(name, notes))
+            self._arrival.ask(name, lambda: self.backing.annotate(name, notes, was=was))
             return
         with suppress(StoreError, UnknownName):  # `push` says it later
             self.backing.annotate(name, notes)
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
         found = self.local.labelled(label)
-        for text, names in self._there(lambda store: store.labelled(label), {}).items():
+        there = self._there(lambda store: store.labelled(label)) or {}
+        for text, names in there.items():
             known = self.local.commits(names)  # then it is here that counts
             if others := [name for name in names if name not in known]:
                 found[text] = self._oldest_first(found.get(text, []), others)
@@ -164,19 +173,27 @@ class TieredStore:
         held = {name: one for name, one in names.items() if one and one.policy != "ephemeral"}
         missing = needed_elsewhere(self.local, held) if held else []
         self.objects(Hash(name) for name in missing if not name.startswith("art-"))
-        for name in missing:
-            if name.startswith("art-"):
-                self._piece(ArtifactRef(name))
+        for lost in missing:
+            if lost.startswith("art-"):
+                self._piece(ArtifactRef(lost))
         self._send([name for name, one in held.items() if one.policy == "replicate"])
 
     def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
         return self.local.kept()
 
     def collect(
-        self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
+        self,
+        roots: Collection[Name],
+        *,
+        now: str,
+        grace_s: float = 3600,
+        dry_run: bool = False,
+        on_progress: Callable[[int, int], None] | None = None,
     ) -> Collected:
         """Remove what is not needed here. What the backing store has is its owner's to collect."""
-        return self.local.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run)
+        return self.local.collect(
+            roots, now=now, grace_s=grace_s, dry_run=dry_run, on_progress=on_progress
+        )
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         """Purge there, then here; what is evicted is brought first, so that it is known here."""
@@ -193,7 +210,7 @@ class TieredStore:
         self.local.purge(stand_ins, tombstone)
 
     def tombstones(self) -> dict[Name, Tombstone]:
-        return self._there(lambda store: store.tombstones(), {}) | self.local.tombstones()
+        return (self._there(lambda store: store.tombstones()) or {}) | self.local.tombstones()
 
     def things(self) -> Iterator[Thing]:
         """Yield what is there, then what is only here."""
@@ -236,9 +253,9 @@ class TieredStore:
 
     def _whole_there(self, names: Sequence[Name]) -> Iterator[Name]:
         parts = [Hash(name) for name in names if not name.startswith("art-")]
-        for name, body in self.backing.objects(parts).items():
-            if name_of(Kind.PART, body) == name:
-                yield name
+        for part, body in self.backing.objects(parts).items():
+            if name_of(Kind.PART, body) == part:
+                yield part
         for name in names:
             if name.startswith("art-"):
                 with suppress(ObjectMissing, ObjectDamaged):
@@ -275,11 +292,11 @@ class TieredStore:
             return bool(self.backing.named(name, 1))
         return bool(self.backing.objects([Hash(name)]))
 
-    def _there(self, ask: Callable[[Store], T], nothing: T) -> T:
-        """Ask the backing store for a list; nothing, while it is away."""
+    def _there(self, ask: Callable[[Store], T]) -> T | None:
+        """Ask the backing store for a list; None, while it is away."""
         with suppress(StoreError):
             return ask(self.backing)
-        return nothing
+        return None
 
     def _oldest_first(self, *several: Iterable[CommitId]) -> list[CommitId]:
         """Merge lists that are oldest first, each commit once; of equal times, in this order."""

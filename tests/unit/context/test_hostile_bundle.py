@@ -20,9 +20,10 @@ from harken.context.bundle.manifest import MOST_RATIO
 from harken.context.bundle.opening import open_bundle
 from harken.errors import BundleError
 from harken.session.session import Session
+from harken.store.copy import copy_commits
 from harken.store.memory import MemoryStore
 from tests.session_kit import born, hear, options
-from tests.unit.context.kit import NOON, commit
+from tests.unit.context.kit import NOON, commit, texts
 
 LOG = "sessions/first.jsonl"
 
@@ -313,3 +314,27 @@ def test_a_bundle_that_was_cut_or_changed_anywhere_is_refused_or_as_it_was(
         except BundleError:
             pass
         assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("times", [40, pytest.param(3000, marks=pytest.mark.full)])
+def test_a_store_that_was_changed_with_its_sum_is_refused_or_as_it_was(
+    forger: Forger, folder: Path, times: int
+) -> None:
+    data, random = forger.files["store.db"], Random(times)
+    used = [at for at, byte in enumerate(data) if byte]
+    refusals: list[str] = []
+    for _ in range(times):
+        harmed = bytearray(data)
+        harmed[random.choice(used)] ^= 1 << random.randrange(8)
+        forger.files["store.db"] = bytes(harmed)
+        forger.told()
+        try:
+            with open_bundle(forger.written(), folder) as bundle:
+                names, mine = bundle.manifest.tip_ids(), MemoryStore()
+                copy_commits(bundle.store, mine, names)
+                assert [texts(mine, name) for name in names] == [["a", "b", "c"]]
+        except BundleError as error:
+            refusals.append(str(error))
+        assert list(folder.iterdir()) == []
+    assert refusals
+    assert not any("\n" in line for line in refusals)

@@ -192,7 +192,7 @@ def test_where_no_call_can_succeed_it_ends_at_once(store: WatchedStore) -> None:
 
 def test_a_store_that_cannot_be_written_ends_it() -> None:
     class Full(WatchedStore):
-        def annotate(self, name: CommitId, notes: Notes) -> None:
+        def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
             raise StoreWriteError("here", reason="the disk is full")
 
     store = Full()

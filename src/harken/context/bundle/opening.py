@@ -151,7 +151,7 @@ def _check_tables(path: Path, database: Path) -> None:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             query = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
             found = set(connection.execute(query))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ValueError) as error:  # sqlite3 cannot decode some of its own
         raise BundleError(path, f"has a store that cannot be read: {error}") from None
     if version > VERSION:
         raise BundleError(
@@ -165,18 +165,22 @@ def _check_tables(path: Path, database: Path) -> None:
 
 @contextmanager
 def _store(path: Path, database: Path, manifest: Manifest) -> Iterator[SqliteStore]:
-    """Give the store of a bundle, in which everything was hashed. Raises BundleError."""
+    """Give the store of a bundle, in which everything was hashed. Raises BundleError.
+
+    A border: whatever a forged file makes SQLite, or those who decode it, raise, it is the file's.
+    """
     try:
         store = SqliteStore(database)
-    except StoreError as error:
-        raise BundleError(
-            path, f"has a store that cannot be used: {_less(error, database)}"
-        ) from None
+    except Exception as error:  # noqa: BLE001 - see above
+        text = f"has a store that cannot be used: {_said(error, database)}"
+        raise BundleError(path, text) from None
     with closing(store):
         try:
             _check_store(path, store, manifest)
-        except StoreError as error:
-            raise BundleError(path, f"has a damaged store: {_less(error, database)}") from None
+        except BundleError:
+            raise
+        except Exception as error:  # noqa: BLE001 - see above
+            raise BundleError(path, f"has a damaged store: {_said(error, database)}") from None
         yield store
 
 
@@ -190,8 +194,10 @@ def _check_store(path: Path, store: SqliteStore, manifest: Manifest) -> None:
         raise BundleError(path, "has not all commits that its manifest names")
 
 
-def _less(error: StoreError, database: Path) -> str:
-    return str(error).removeprefix(f"{database}: ")
+def _said(error: Exception, database: Path) -> str:
+    """Return what an error says, without the name of a file that will be gone."""
+    text = str(error).removeprefix(f"{database}: ")
+    return text if isinstance(error, StoreError) else f"{type(error).__name__}: {text}"
 
 
 def _checked(path: Path, log: Path, member: Member) -> BundledLog:

@@ -144,9 +144,9 @@ class RemoteStore:
                 found += self.named(longer, limit - len(found))
         return [ArtifactRef(name) for name in found]
 
-    def annotate(self, name: CommitId, notes: Notes) -> None:
+    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
         values.check_notes(notes)
-        self._asked("annotate", wire.Done, name=name, notes=notes)
+        self._asked("annotate", wire.Done, name=name, notes=notes, was=was)
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
         return self._asked("labelled", wire.LabelList, label=label).labels
