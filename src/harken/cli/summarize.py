@@ -44,6 +44,8 @@ def summarize(
     if missing == (ctx is not None) or (text is None) != (ctx is None):
         raise click.UsageError("say CTX and TEXT, or --missing")
     if ctx is not None and text is not None:
+        if not text.strip():
+            raise click.UsageError("a commit always has a summary: say something")
         with store_of(home) as store:
             by_hand(store, ctx, text, as_json=as_json)
         return 0

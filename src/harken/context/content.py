@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from harken.context.messages import leaves, messages_of
+from harken.context.messages import check_size, leaves, messages_of
 from harken.core.commits import ArtifactRef, Entry, Hash, entry_of
 from harken.core.messages import Message
 from harken.errors import FormatError, UnknownName
@@ -104,6 +104,7 @@ def read_artifact(
     """
     deltas = store.deltas([artifact])
     names = list(leaves(store, [artifact], deltas))
+    check_size(names, deltas)
     known = _whole(store, deltas)
     found: list[WholeEntry] = []
     for name in names:
@@ -147,8 +148,10 @@ def _flat(
         if one.commit.artifact in deltas:
             flat.append(one)
         else:
-            names = leaves(store, [one.commit.artifact], deltas)
+            names = list(leaves(store, [one.commit.artifact], deltas))
+            check_size(names, deltas)
             flat += [_holding(one, name) for name in names]
+    check_size((one.commit.artifact for one in flat), deltas)
     return flat, deltas
 
 

@@ -1,4 +1,8 @@
-"""Messages as a store keeps them, put together again: a few round trips, however many they are."""
+"""Messages as a store keeps them, put together again: a few round trips, however many they are.
+
+Names cost nothing to repeat, and sequences may hold sequences: a few bytes of a hostile store can
+stand for more than there is memory. So what one conversation may come to is bounded.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,20 @@ from harken.store.base import Store
 
 _AT_ONCE = 4096
 """How many artifacts are read at once: what a store opens for them serves their messages too."""
+MOST_MESSAGES = 1 << 21
+"""In one conversation."""
+MOST_NESTED = 1 << 20
+"""How many artifacts the sequences in a conversation may come to, however they are nested."""
 
 
 def read(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Message]:
     """Return the messages of deltas, and of sequences of them, in order. As `entries_in`."""
     found: list[Message] = []
     for at in range(0, len(artifacts), _AT_ONCE):
-        found += messages_of(store, entries_in(store, artifacts[at : at + _AT_ONCE]))
+        some = artifacts[at : at + _AT_ONCE]
+        found += messages_of(store, entries_in(store, some))
+        if len(found) > MOST_MESSAGES:
+            raise _too_much(some[-1], f"{MOST_MESSAGES:,} messages")
     return found
 
 
@@ -34,6 +45,7 @@ def entries_in(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Entry]:
         for name in artifacts:
             if name not in deltas:
                 raise _no_messages(store, name)
+    check_size(artifacts, deltas)
     return [entry for artifact in artifacts for entry in deltas[artifact]]
 
 
@@ -59,18 +71,42 @@ def leaves(
     """Yield artifacts in order, those of sequences in place of the sequence.
 
     Deltas that were not read yet are, into `deltas`; what is not in there then is raw, or missing.
+    Raises ObjectDamaged where sequences come to more than `MOST_NESTED` artifacts.
     """
     waiting = list(artifacts)[::-1]
+    sequences: dict[ArtifactRef, list[ArtifactRef]] = {}
+    nested = 0
     while waiting:
         name = waiting.pop()
-        if name not in deltas:
+        if name not in deltas and name not in sequences:
             deltas |= store.deltas([name])
-        found = {} if name in deltas else store.sequences([name])
-        if found:
-            deltas |= store.deltas(found[name])
-            waiting += found[name][::-1]
+            found = {} if name in deltas else store.sequences([name])
+            for inner in found.values():
+                deltas |= store.deltas(dict.fromkeys(inner))
+            sequences |= found
+        if name in sequences:
+            nested += len(sequences[name])
+            if nested > MOST_NESTED:
+                raise _too_much(name, f"{MOST_NESTED:,} artifacts")
+            waiting += sequences[name][::-1]
         else:
             yield name
+
+
+def check_size(
+    artifacts: Iterable[ArtifactRef], deltas: Mapping[ArtifactRef, Sequence[Entry]]
+) -> None:
+    """Raise ObjectDamaged where artifacts hold more than `MOST_MESSAGES` together."""
+    messages = 0
+    for name in artifacts:
+        messages += len(deltas.get(name, ()))
+        if messages > MOST_MESSAGES:
+            raise _too_much(name, f"{MOST_MESSAGES:,} messages")
+
+
+def _too_much(name: ArtifactRef, most: str) -> ObjectDamaged:
+    reason = f"a conversation with it comes to more than {most}"
+    return ObjectDamaged("the store", name, reason=reason)
 
 
 def _no_messages(store: Store, name: ArtifactRef) -> StoreError:

@@ -119,6 +119,7 @@ class _Load:
     things: int = 0
     size_bytes: int = 0
     _waiting_bytes: int = 0
+    _added: set[ArtifactRef] = field(default_factory=set)
     _objects: dict[Hash, bytes] = field(default_factory=dict)
     _deltas: dict[ArtifactRef, Sequence[Entry]] = field(default_factory=dict)
     _sequences: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
@@ -157,22 +158,37 @@ class _Load:
         self._weigh(len(commit_bytes(one.commit)) + len(one.notes.summary))
 
     def _add_artifacts(self, refs: Iterable[ArtifactRef]) -> None:
-        """Add artifacts of any kind after what they need."""
-        left = dict.fromkeys(refs)
+        """Add artifacts of any kind after what they need, each once, however they are nested."""
+        waiting = list(self._add_plain(refs).items())
+        while waiting:
+            ref, members = waiting.pop()
+            if ref in self._added:
+                continue
+            inner: dict[ArtifactRef, list[ArtifactRef]] = {}
+            for some in _slices(members, _COMMITS):
+                inner |= self._add_plain(some)
+            if inner:
+                waiting += [(ref, members), *inner.items()]
+                continue
+            self._sequences[ArtifactRef(self._really(ref))] = members
+            self._added.add(ref)
+            self._count(75 * len(members))
+
+    def _add_plain(self, refs: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
+        """Add deltas and raw bytes that were not added yet; return the sequences among them."""
+        left = [ref for ref in dict.fromkeys(refs) if ref not in self._added]
         deltas = self.source.deltas(left)
         self._add_messages(entry.message for entries in deltas.values() for entry in entries)
         for ref, entries in deltas.items():
             self._deltas[ArtifactRef(self._really(ref))] = entries
             self._count(len(delta_of(entries)[1]))
         sequences = self.source.sequences(ref for ref in left if ref not in deltas)
-        for ref, members in sequences.items():
-            for some in _slices(members, _COMMITS):
-                self._add_artifacts(some)
-            self._sequences[ArtifactRef(self._really(ref))] = members
-            self._count(75 * len(members))
-        for ref in left:
-            if ref not in deltas and ref not in sequences and not self._has(ref):
+        plain = [ref for ref in left if ref not in sequences]
+        for ref in plain:
+            if ref not in deltas and not self._has(ref):
                 self._add_raw(ref)
+        self._added.update(plain)
+        return sequences
 
     def _add_raw(self, ref: ArtifactRef) -> None:
         """Add raw bytes piece by piece, and what they make up where they are several."""

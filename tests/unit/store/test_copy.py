@@ -12,6 +12,7 @@ from harken.context.checkpoint import Draft, checkpoint
 from harken.context.materialize import materialize
 from harken.core.commits import (
     ArtifactRef,
+    Commit,
     CommitId,
     Hash,
     Notes,
@@ -166,6 +167,29 @@ def test_artifacts_of_every_kind_are_copied(target: Store) -> None:
     assert {ref: target.raw(ref) for ref in raw} == raw
     assert target.sequences([again]) == {again: [sequence, grown[0]]}
     assert fsck(target) == []
+
+
+@pytest.mark.parametrize("is_wide", [True, False])
+def test_nested_sequences_are_copied_each_once_however_they_hold_each_other(
+    *, is_wide: bool
+) -> None:
+    source, target = MemoryStore(), Sized()
+    first = grow(source, None, 1)[0]
+    one = source.commits([first])[first].commit.artifact
+    pair = (one, sequence_of([one])[0])
+    sequences = {pair[1]: [one]}
+    for _ in range(60 if is_wide else 2000):  # two of each kind: 2 ** 60 ways down; or one, deep
+        rows = [[*pair], [*pair[::-1]]] if is_wide else [[pair[1]]]
+        made = [sequence_of(row)[0] for row in rows]
+        sequences |= dict(zip(made, rows, strict=True))
+        pair = (made[0], made[-1])
+    commit = Commit(artifact=pair[0], created_at=NOON)
+    source.write(Batch(sequences=sequences, commits=[(commit, Notes(summary="nested"))]))
+    copy_commits(source, target, [commit.id], at_once_bytes=1000)
+    assert fsck(target) == []
+    assert target.sequences([pair[0]]) == source.sequences([pair[0]])
+    sent = [name for batch in target.batches for name in batch.sequences]
+    assert len(sent) == len(set(sent)) > 60
 
 
 def test_a_file_in_pieces_is_copied_piece_by_piece_and_only_those_that_are_new() -> None:

@@ -2,7 +2,8 @@
 
 A command runs in a session and process group of its own. What leaves the group is found where
 there is a `/proc`: by its session, by a parent that is found, or by a mark in the environment
-that is inherited. What cleared its environment, left the session and outlived its parent is not
+that is inherited. What was found once stays known: it may lose its parent to the first signal. What
+cleared its environment, left the session and outlived its parent before it was looked for is not
 found; nor is anything that another program started on request (a container, a timer).
 
 Nothing waits for children in general, so this works in any thread, beside any event loop, and
@@ -42,8 +43,8 @@ class Processes:
     """Where all processes are found; None where that is nowhere, or without this one."""
     since: int
     """When the first process began, in the ticks of /proc: no other is older."""
-    strays: set[int] = field(default_factory=set)
-    """Processes outside the group that were found so far."""
+    known: set[tuple[int, int]] = field(default_factory=set)
+    """Processes that were found so far, with when they began: a number is given again."""
 
     @classmethod
     def start(
@@ -129,10 +130,14 @@ class Processes:
             self.first.wait(max(0.0, deadline - time.monotonic()))
 
     def _reap(self) -> None:
-        """Wait for strays that became children of this process: process 1 inherits orphans."""
-        for pid in self.strays:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
+        """Wait for what became a child of this process: process 1 inherits orphans."""
+        if self.proc is None:
+            return
+        for pid, began in self.known:
+            stat = _Stat.read(self.proc, pid) if pid != self.first.pid else None
+            if stat is not None and stat.began == began:
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
 
     def _signal(self, number: int) -> None:
         """Send a signal to all that runs: to the group at once, so that no fork escapes."""
@@ -141,7 +146,6 @@ class Processes:
             self._signal_group(number)
         for stat in members:
             if stat.group != self.first.pid:
-                self.strays.add(stat.pid)
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(stat.pid, number)
 
@@ -159,16 +163,20 @@ class Processes:
     def _members(self, proc: Path) -> list[_Stat]:
         """Return the processes of this command that run, as far as they can be found."""
         stats = [stat for stat in _all(proc) if stat.began >= self.since]
-        found = {stat.pid: stat for stat in stats if self._is_marked(stat, proc)}
+        found = {stat.pid: stat for stat in stats if self._is_one(stat, proc)}
         grown = bool(found)
         while grown:
             below = [s for s in stats if s.parent in found and s.pid not in found]
             found |= {stat.pid: stat for stat in below}
             grown = bool(below)
+        self.known |= {(stat.pid, stat.began) for stat in found.values()}
         return [stat for stat in found.values() if not stat.is_dead]
 
-    def _is_marked(self, stat: _Stat, proc: Path) -> bool:
+    def _is_one(self, stat: _Stat, proc: Path) -> bool:
+        """Whether a process is of this command, as far as it says so itself."""
         if self.first.pid in (stat.pid, stat.group, stat.session):
+            return True
+        if (stat.pid, stat.began) in self.known:
             return True
         try:
             return self.token.encode() in (proc / str(stat.pid) / "environ").read_bytes()

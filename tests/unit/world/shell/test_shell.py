@@ -48,6 +48,20 @@ def pids(file: Path) -> list[int]:
     return [int(line) for line in file.read_text().split()]
 
 
+async def cancelled(shell: Shell, command: str) -> asyncio.Task[str]:
+    """Begin a command, and cancel it as soon as it has written its process ids."""
+    task = asyncio.create_task(shell.run(command))
+    while not (shell.folder / "pid").exists() or not pids(shell.folder / "pid"):
+        await asyncio.sleep(0.01)
+    task.cancel()
+    return task
+
+
+async def end_of(task: asyncio.Task[str]) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 @pytest.mark.req("S4-40")
 def test_a_result_is_the_exit_code_and_the_output(run: Run) -> None:
     assert run("echo out; echo err >&2; exit 3") == "exit code 3\nout\nerr\n"
@@ -257,23 +271,34 @@ def test_a_process_that_forks_away_with_the_output_neither_hangs_nor_stays(
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it is found by /proc")
-def test_a_process_without_the_environment_is_found_below_its_parent(
-    run: Run, shell: Shell
+def test_a_process_without_the_environment_is_found_below_its_parent(shell: Shell) -> None:
+    async def cancel() -> None:
+        await end_of(
+            await cancelled(shell, "env -i setsid sh -c 'echo $$ > pid; exec sleep 60' & wait")
+        )
+
+    asyncio.run(cancel())
+    assert not any(map(is_alive, pids(shell.folder / "pid")))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it is found by /proc")
+def test_a_process_that_lost_its_parent_to_the_first_signal_is_killed_all_the_same(
+    shell: Shell,
 ) -> None:
-    with pytest.raises(Failed, match="did not finish"):
-        run("env -i setsid sh -c 'echo $$ > pid; exec sleep 60' & wait", 1.0)
+    """Nothing leads to it any more once its parent is gone: what was found once is remembered."""
+
+    async def cancel() -> None:
+        stubborn = 'trap "" TERM; echo $$ > pid; while true; do sleep 0.05; done'
+        await end_of(await cancelled(shell, f"env -i setsid sh -c '{stubborn}' & wait"))
+
+    asyncio.run(cancel())
     assert not any(map(is_alive, pids(shell.folder / "pid")))
 
 
 @pytest.mark.req("S4-40")
 def test_a_cancelled_command_is_ended_with_all_its_processes(shell: Shell) -> None:
     async def cancel() -> None:
-        task = asyncio.create_task(shell.run("echo $$ > pid; sleep 60 | cat"))
-        while not (shell.folder / "pid").exists() or not pids(shell.folder / "pid"):
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await end_of(await cancelled(shell, "echo $$ > pid; sleep 60 | cat"))
 
     asyncio.run(cancel())
     assert not any(map(is_alive, pids(shell.folder / "pid")))
@@ -283,15 +308,11 @@ def test_a_cancelled_command_is_ended_with_all_its_processes(shell: Shell) -> No
 def test_a_second_cancellation_kills_at_once(shell: Shell) -> None:
     async def cancel() -> float:
         stubborn = "trap '' TERM; echo $$ > pid; while true; do sleep 0.01; done"
-        task = asyncio.create_task(shell.run(stubborn))
-        while not (shell.folder / "pid").exists() or not pids(shell.folder / "pid"):
-            await asyncio.sleep(0.01)
+        task = await cancelled(shell, stubborn)
         begun = time.monotonic()
-        task.cancel()
         await asyncio.sleep(0.05)
         task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await end_of(task)
         return time.monotonic() - begun
 
     assert asyncio.run(cancel()) < 0.9  # it would have had a second
