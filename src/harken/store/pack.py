@@ -89,11 +89,10 @@ class Pack:
 
         Raises ValueError, LookupError where things cannot be put together.
         """
-        unknown = [at for at, digits in enumerate(self._digits) if digits is None]
-        for at in unknown:
-            if self._digits[at] is None and (not kinds or self._kinds[at] in kinds):
+        for at, kind in enumerate(self._kinds):
+            if self._digits[at] is None and (not kinds or kind in kinds):
                 self._digits[at] = self._hash(at)
-        if unknown:
+        if len(self.places) < len(self._digits) - self._digits.count(None):
             self._enter()
         return self.places
 
