@@ -35,6 +35,8 @@ class Connection(sqlite3.Connection):
     version = -1
     """SQLite's number for the last change by somebody else."""
     generation = -1
+    takes_away = False
+    """Whether it is taking things away: what it reads now may never be true."""
 
 
 class Database:

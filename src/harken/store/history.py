@@ -119,17 +119,19 @@ def labelled(connection: sqlite3.Connection, label: str | None) -> list[tuple[st
     return [(_text(name), Row(*row)) for name, *row in rows.fetchall()]
 
 
-def add(connection: sqlite3.Connection, new: NewCommit, number: int) -> None:
-    """Enter a commit that is in the pack of this number."""
-    who = in_bytes(new.commit.principal)
-    connection.execute("INSERT OR IGNORE INTO principal (name) VALUES (?)", [who])
-    parent = new.commit.parent and bytes.fromhex(new.commit.parent[4:])
-    notes = seal(new.id, new.notes)
-    given = [bytes.fromhex(new.id[4:]), number, parent, who, new.time_us, notes]
-    added = connection.execute(_ADD, given)
-    assert added.lastrowid is not None
-    if new.notes.labels:
-        _label(connection, added.lastrowid, new.notes)
+def add(connection: sqlite3.Connection, several: Sequence[tuple[NewCommit, int]]) -> None:
+    """Enter commits that are in the packs of these numbers, parents before children."""
+    rows: list[tuple[object, ...]] = []
+    for new, number in several:
+        name, who = bytes.fromhex(new.id[4:]), in_bytes(new.commit.principal)
+        parent = new.commit.parent and bytes.fromhex(new.commit.parent[4:])
+        rows.append((name, number, parent, who, new.time_us, seal(new.id, new.notes)))
+    whose = [(who,) for who in {row[3] for row in rows}]
+    connection.executemany("INSERT OR IGNORE INTO principal (name) VALUES (?)", whose)
+    connection.executemany(_ADD, rows)
+    for new, _ in several:
+        if new.notes.labels and (row := row_of(connection, new.id)):
+            _label(connection, row.id, new.notes)
 
 
 def mend(connection: sqlite3.Connection, name: CommitId, number: int) -> bool:

@@ -47,6 +47,8 @@ class Opened:
 
     def look(self, connection: Connection) -> None:
         """Forget everything if somebody took things away; in a transaction, before all else."""
+        if connection.takes_away:
+            return
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version == connection.version:
             return
@@ -71,7 +73,7 @@ class Opened:
         """Have the things of a pack at hand: all with these numbers, the second left out."""
         size = sum([200 + len(body) for _, body in things.values()])
         with self._lock:
-            if connection.generation != self._generation:
+            if connection.generation != self._generation or connection.takes_away:
                 return  # they were read before something was taken away
             if self._size > KEPT_BYTES:
                 young = self._young

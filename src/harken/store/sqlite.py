@@ -266,9 +266,13 @@ class SqliteStore:
         """
         with self._database.writing() as connection:
             self._opened.look(connection)
-            yield connection
-            packs.raise_generation(connection)
-        connection.version = -1  # SQLite does not tell a connection of its own changes
+            connection.takes_away = True
+            try:
+                yield connection
+                packs.raise_generation(connection)
+            finally:
+                connection.takes_away = False
+                connection.version = -1  # SQLite does not tell a connection of its own changes
         with self._reading():
             pass
 

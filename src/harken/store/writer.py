@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from harken.core.clock import Clock
+from harken.core.commits import ArtifactRef
 from harken.errors import ObjectDamaged, ObjectMissing, StoreError, StoreLocked
 from harken.store import derived, history, packs, tombs
 from harken.store.base import Kind, Thing
@@ -38,6 +39,20 @@ class _Turn:
     leads: bool = False
     is_done: bool = False
     error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is there of some names."""
+
+    kinds: dict[str, Kind | None] = field(default_factory=dict)
+    """What is there and whole; None: it was purged."""
+    elsewhere: dict[str, Kind | None] = field(default_factory=dict)
+    """What a backing store has: one can name it, and who has it may write it again."""
+    damaged: set[str] = field(default_factory=set)
+    """What should be there."""
+    entered: set[str] = field(default_factory=set)
+    """Commits that have their rows since, from this batch or one before it."""
 
 
 class Writer:
@@ -125,7 +140,9 @@ class Writer:
         """Write a batch with tombstones, in a transaction that raises the generation."""
 
         def there(name: str) -> bool:
-            return bool(self._whole(connection, [name]) or self._elsewhere(connection, [name]))
+            asked = Contents(derived={"": ArtifactRef(name)})
+            known = self._known(connection, [asked])
+            return bool(known.kinds or self._elsewhere(connection, [name]))
 
         bring(str(self._database.path), contents, there)
         for name, stone in contents.tombstones.items():
@@ -143,34 +160,47 @@ class Writer:
 
     def _write_in(self, connection: Connection, group: list[_Turn]) -> list[tuple[int, Packed]]:
         """Write batches in the transaction that is open; return the packs and their numbers."""
+        known = self._known(connection, [turn.contents for turn in group])
         new: dict[str, Thing] = {}
         for turn in group:
             try:
-                new |= self._new(connection, turn.contents, new)
+                added = self._new(turn.contents, known)
             except StoreError as error:
                 turn.error = error
+            else:
+                new |= added
+                known.kinds |= {name: thing.kind for name, thing in added.items()}
         read = list(packs.add(connection, new.values()))
         numbers = {name: number for number, pack in read for name in pack.things}
         enter(connection, numbers)
         for turn in group:
             if turn.error is None:
-                self._enter(connection, turn.contents, numbers)
+                self._enter(connection, turn.contents, numbers, known)
         if numbers:
             self._mark(connection, max(numbers.values()))
         return read
 
     def _enter(
-        self, connection: Connection, contents: Contents, numbers: Mapping[str, int]
+        self,
+        connection: Connection,
+        contents: Contents,
+        numbers: Mapping[str, int],
+        known: _Known,
     ) -> None:
         """Write the rows of a batch, beside its things."""
         for name, stone in contents.tombstones.items():
             if stone.stand_in in numbers:
                 numbers = {**numbers, name: numbers[stone.stand_in]}
-        for commit in contents.commits:
-            if commit.id in numbers:
-                number = numbers[commit.id]
-                if not history.mend(connection, commit.id, number):
-                    history.add(connection, commit, number)
+        new = [one for one in contents.commits if one.id in numbers and one.id not in known.entered]
+        known.entered.update([one.id for one in new])
+        if known.damaged:
+            mend = history.mend
+            new = [
+                one
+                for one in new
+                if one.id not in known.damaged or not mend(connection, one.id, numbers[one.id])
+            ]
+        history.add(connection, [(one, numbers[one.id]) for one in new])
         if contents.derived:
             derived.enter(connection, contents.derived)
         loose = contents.things.keys() - numbers.keys()
@@ -180,43 +210,45 @@ class Writer:
             rows = [(name,) for name in contents.things]
             connection.executemany("DELETE FROM evicted WHERE name = ?", rows)
 
-    def _new(
-        self, connection: Connection, contents: Contents, written: Mapping[str, Thing]
-    ) -> dict[str, Thing]:
-        """Return the things that are not there yet. Raises where something needed is missing.
-
-        `written`: what batches before this one write in the same transaction.
-        """
-        needed = {name for thing in contents.things.values() for name in thing.needs}
-        there = self._whole(
-            connection, needed | contents.things.keys() | {*contents.derived.values()}
-        )
-        there |= {name: thing.kind for name, thing in written.items()}
-        kinds = there | self._elsewhere(connection, needed - there.keys())
+    def _new(self, contents: Contents, known: _Known) -> dict[str, Thing]:
+        """Return the things that are not there yet. Raises where something needed is missing."""
+        kinds = known.kinds
         new: dict[str, Thing] = {}
         for name, thing in contents.things.items():
-            if name in self._opened.stand_ins and name not in there:
+            if name in kinds:
+                continue
+            if name in self._opened.stand_ins:
                 raise ObjectMissing(self._database.path, name)  # it was purged, and then collected
-            if name not in there:
-                for need in thing.needs:
-                    if need not in kinds or not fits(thing, kinds[need]):
-                        raise ObjectMissing(self._database.path, need, needed_by=name)
-                new[name] = thing
-                kinds[name] = thing.kind
+            for need in thing.needs:
+                if need in new:
+                    fitting = fits(thing, new[need].kind)
+                elif need in kinds:
+                    fitting = fits(thing, kinds[need])
+                else:
+                    fitting = need in known.elsewhere and fits(thing, known.elsewhere[need])
+                if not fitting:
+                    raise ObjectMissing(self._database.path, need, needed_by=name)
+            new[name] = thing
         for key, ref in contents.derived.items():
-            if ref not in kinds:
+            if ref not in new and ref not in kinds:
                 raise ObjectMissing(self._database.path, ref, needed_by=key)
         return new
 
-    def _whole(self, connection: Connection, names: Collection[str]) -> dict[str, Kind | None]:
-        """Return those of these names that are there and whole, and their kinds; None: purged."""
-        there: dict[str, Kind | None] = {}
+    def _known(self, connection: Connection, several: Sequence[Contents]) -> _Known:
+        """Find out what is there of what batches have, need and derive."""
+        names: set[str] = set()
+        needed: set[str] = set()
+        for contents in several:
+            names.update(contents.things, contents.derived.values())
+            needed.update(*[thing.needs for thing in contents.things.values()])
+        names |= needed
+        known = _Known()
         missing: list[str] = []
         for name in names:
             if body := self._opened.get(name):
-                there[name] = body[0]
+                known.kinds[name] = body[0]
             elif self._opened.stand_ins.get(name):
-                there[name] = None
+                known.kinds[name] = None
             else:
                 missing.append(name)
         found = sorted(places(connection, missing).items(), key=lambda place: place[1][-1])
@@ -225,8 +257,12 @@ class Writer:
             for name, numbers in some:
                 with suppress(ObjectDamaged):  # written again, it is whole again
                     if body := self._opened.find(connection, name, numbers[::-1]):
-                        there[name] = body[0]
-        return there
+                        known.kinds[name] = body[0]
+                        continue
+                known.damaged.add(name)
+        if self._opened.evicts:
+            known.elsewhere = self._elsewhere(connection, needed - known.kinds.keys())
+        return known
 
     def _elsewhere(self, connection: Connection, names: Collection[str]) -> dict[str, Kind | None]:
         """Return those of these names that a backing store has, and their kinds."""
