@@ -24,7 +24,7 @@ from harken.agents.room import Cut, cut_of, estimated, fitting, used
 from harken.agents.summary import CUT_OFF, NOT_RUN, question, stand_in
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
-from harken.core.messages import ChatMessage, text_of
+from harken.core.messages import ChatMessage, Message, text_of
 from harken.core.text import LoggedString
 from harken.errors import ModelError
 from harken.llm.base import Model
@@ -120,34 +120,43 @@ async def compact(
 
     Its system prompt stays; where an answer is `pending`, so does what it was asked, and its last
     step. instructions: what the summary shall keep. least: the part of the context that has to
-    give way for it to be worth it. fits: whether the model still takes the context as it is.
-    None: there is too little to sum up. Raises ModelError and BudgetExceeded; nothing has changed
-    for the agent then.
+    give way for it to be worth it; then the summary has to be shorter than that, too. fits: whether
+    the model still takes the context as it is. None: there is too little to sum up. Raises
+    ModelError and BudgetExceeded; nothing has changed for the agent then.
     """
     context, before = agent.session.context(agent.agent_id), tokens_used(agent)
     most = before // (_KEPT if fits else _KEPT_OF_TOO_MUCH)
     cut = cut_of(context, pending=pending, most=most)
     gone = context[cut.begins : cut.stays]
     kept = [] if cut.request is None else [context[cut.request]]
-    gain = estimated(gone) - estimated(kept)
-    if not cut.is_worth_it or gain < least * estimated(context):
+    gain = (estimated(gone) - estimated(kept)) / max(estimated(context), 1)
+    if not cut.is_worth_it or gain < least:
         return None
-    summary = await _summed_up(agent, model, cut, question(instructions), fits=fits)
+    task = _Task(question(instructions), cut, gain * before if least else None)
+    summary = await _summed_up(agent, model, task, fits=fits)
     agent.keep("compaction")
     return Compacted(summary, len(gone) - len(kept), before, tokens_used(agent))
 
 
-async def _summed_up(
-    agent: Actor, model: Model, cut: Cut, asked: str, *, fits: bool
-) -> LoggedString:
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What there is to sum up."""
+
+    question: str
+    cut: Cut
+    most: float | None
+    """How many tokens the summary has to stay below; None: it may be as long as it likes."""
+
+
+async def _summed_up(agent: Actor, model: Model, task: _Task, *, fits: bool) -> LoggedString:
     """Let a child sum up; where it was given too much, let another try with a part of it."""
-    context = agent.session.context(agent.agent_id)[: cut.stays]
+    context = agent.session.context(agent.agent_id)[: task.cut.stays]
     shares = _SHARES if not fits else (1, *_SHARES)
     for share in shares:
         most = estimated(context) // share
-        messages = context if share == 1 else fitting(context, cut.begins, most)
+        messages = context if share == 1 else fitting(context, task.cut.begins, most)
         try:
-            return await _asked(agent, model, messages, cut, asked)
+            return await _asked(agent, model, messages, task)
         except ModelError as error:
             if error.why != "context_too_long" or share == shares[-1]:
                 raise
@@ -155,14 +164,16 @@ async def _summed_up(
 
 
 async def _asked(
-    agent: Actor, model: Model, messages: Sequence[ChatMessage], cut: Cut, asked: str
+    agent: Actor, model: Model, messages: Sequence[ChatMessage], task: _Task
 ) -> LoggedString:
     """Let a child sum up, and let the agent go on with its summary."""
     child = Compactor(agent, messages)
     birth = child.log_birth(agent.state.birth, NAME, "subagent")
     try:
-        summary = await child.sum_up(model, agent.toolbox(), asked)
-        _go_on(agent, child, cut, summary)
+        summary = await child.sum_up(model, agent.toolbox(), task.question)
+        if task.most is not None and estimated([Message("user", summary)]) >= task.most:
+            raise ModelError(f"{model.name} gave a summary that is no shorter than what it sums up")
+        _go_on(agent, child, task.cut, summary)
     finally:
         end_subtree(agent.session, child.agent_id, birth)
     return summary

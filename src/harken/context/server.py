@@ -65,6 +65,7 @@ class ContextSockets:
         self._settled: dict[Key, str] = {}
         self._connections = 0
         self._lock = Lock()
+        self._process = os.getpid()
 
     @property
     def agents(self) -> list[Key]:
@@ -95,7 +96,12 @@ class ContextSockets:
                 gone.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Answer nobody any more, and leave nothing behind. A second call does nothing."""
+        """Answer nobody any more, and leave nothing behind. A second call does nothing.
+
+        Nor does one in a fork of this process: it has no thread, and the sockets are its parent's.
+        """
+        if os.getpid() != self._process:
+            return
         with self._lock:
             thread, place = self._thread, self._place
             servers = [one.server for one in self._open.values()]
@@ -189,7 +195,8 @@ def _place_below(wanted: Path | None) -> Path:
     name = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
     elsewhere = (Path(tempfile.gettempdir()), Path("/tmp"))  # noqa: S108 - our folder in it is ours
     failure = OSError("no folder has a path that is short enough for a socket")
-    for folder in elsewhere if wanted is None else (wanted, *elsewhere):
+    # Absolute: who asks may be in another folder.
+    for folder in elsewhere if wanted is None else (wanted.absolute(), *elsewhere):
         if len(os.fsencode(folder / name / _ROOM_FOR)) > LONGEST_PATH:
             continue
         try:

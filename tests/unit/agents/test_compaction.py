@@ -238,13 +238,34 @@ def test_what_is_long_without_a_history_is_told_once_and_not_compacted(tmp_path:
 
 
 def test_a_summary_that_is_long_itself_is_not_summed_up_again_and_again(tmp_path: Path) -> None:
-    model = talk(main=["answer"] * 9, compaction=WORDS * 5)
+    model = talk(main=["answer"] * 9, compaction=WORDS * 3)
     scene = begin(tmp_path, model, window=1300)
     for text in (WORDS, WORDS, WORDS, "a", "b", "c"):
         scene.ask(text)
     assert len(model.asked_of("compaction")) == 1
     [line] = scene.told
     assert line.endswith("could not be compacted: what is left is too long")
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_summary_that_is_no_shorter_than_what_it_sums_up_takes_no_place(
+    tmp_path: Path, *, refused: bool
+) -> None:
+    last: list[Line] = [no_more_than(3500), "three"] if refused else ["three"]
+    model = talk(main=["one", "two", *last], compaction=WORDS * 9)
+    scene = begin(tmp_path, model, window=None if refused else 800)
+    scene.ask(WORDS)
+    scene.ask(WORDS)
+    if refused:
+        with pytest.raises(ModelError, match=r"too long - .* no shorter than what it sums up"):
+            scene.ask(WORDS * 4)
+    else:
+        scene.ask(WORDS)
+        assert scene.told[-1].endswith("a summary that is no shorter than what it sums up")
+    assert [text for _, text in scene.context()[1:5]] == [WORDS, "one", WORDS, "two"]
+    assert {kind for kind, *_ in shape(scene.commits())} == {"delta"}
+    assert scene.root.subagents == {}
+    check_log(scene.stage.log)
 
 
 def test_there_may_be_too_little_to_sum_up(tmp_path: Path) -> None:

@@ -187,20 +187,24 @@ def test_nothing_is_made_before_it_is_asked_for_and_nothing_stays(short: Path) -
 
 
 WORKER = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from harken.context.server import ContextSockets
 sockets = ContextSockets(Path(sys.argv[1]))
 print(sockets.path((Path("s"), "agent_001")), flush=True)
 if sys.argv[2] == "stay":
     time.sleep(60)
+if sys.argv[2] == "fork":
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        print([path.name for path in sockets.path((Path("s"), "agent_001")).parent.iterdir()])
 """
 
 
-def worker(folder: Path, how: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(folder), how], stdout=subprocess.PIPE, text=True
-    )
+def worker(folder: Path | str, how: str, cwd: Path | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "ignore", "-c", WORKER, str(folder), how]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd)
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_and_what_lives_is_not(
@@ -227,6 +231,17 @@ def test_a_process_that_ends_by_itself_leaves_nothing(short: Path) -> None:
     path, _ = ended.communicate(timeout=30)
     assert ended.returncode == 0
     assert not Path(path.strip()).parent.exists()
+
+
+def test_the_path_is_absolute_for_who_asks_may_be_in_another_folder(short: Path) -> None:
+    path, _ = worker("run", "end", cwd=short).communicate(timeout=30)
+    assert path.startswith(f"{short}/run/")
+
+
+def test_a_fork_that_ends_takes_no_socket_of_its_parent(short: Path) -> None:
+    said, _ = worker(short / "run", "fork").communicate(timeout=30)
+    assert said.splitlines()[1:] == ["['1.sock']"]
+    assert list((short / "run").iterdir()) == []
 
 
 @contextmanager
