@@ -20,20 +20,28 @@ EMPTY = delta_of([])[0]
 
 
 def fork(
-    store: Store, ctx: CommitId, origin: Origin, created_at: str, *, labels: Sequence[str] = ()
+    store: Store,
+    ctx: CommitId,
+    origin: Origin,
+    created_at: str,
+    *,
+    summary: str = "",
+    labels: Sequence[str] = (),
 ) -> CommitId:
     """Begin a branch at a commit and return its name. Forks that are equal in all are one.
 
-    `created_at`: RFC 3339 with a time zone. Raises UnknownName, ValueError, StoreError.
+    `created_at`: RFC 3339 with a time zone. Without a summary it has that of the commit. Raises
+    UnknownName, ValueError, StoreError.
     """
     before = show(store, ctx)
     if not origin.template:
         origin = replace(origin, template=before.commit.template)
+    said = f"Fork of {name_of(store, ctx)}: {before.notes.summary}"[:SUMMARY_CHARACTERS]
     draft = Draft(
         parent=ctx,
         origin=origin,
         created_at=created_at,
-        summary=f"Fork of {name_of(store, ctx)}: {before.notes.summary}"[:SUMMARY_CHARACTERS],
+        summary=summary or said,
         labels=tuple(labels),
     )
     return checkpoint(store, draft)

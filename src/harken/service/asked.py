@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from harken.context.checkpoint import Draft, Origin
+from harken.context.rendering import Tier
 from harken.core import commits
 from harken.core.commits import ArtifactRef, CommitId, CommitType
 from harken.core.messages import Message
@@ -93,6 +94,8 @@ class NewNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     summary: str | None = None
     labels: list[str] | None = None
+    by: str = ""
+    """The model that wrote the summary; empty: a person."""
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -121,7 +124,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     summary: str
     derived: bool
-    """Whether the summary was made by the machine."""
+    """Whether the summary was made from the last answer, since nobody gave one."""
+    summarized_by: str
+    """The model that wrote the summary; empty: a person, or nobody."""
     labels: tuple[str, ...]
 
 
@@ -140,6 +145,19 @@ class Conversation(msgspec.Struct, frozen=True):
     token_count: int
     messages: list[Message] | None = None
     """Oldest first; null where they were not asked for."""
+
+
+class Translated(msgspec.Struct, frozen=True):
+    """A conversation in some format, and how it came into it."""
+
+    ref: ArtifactRef
+    """The raw artifact with its bytes."""
+    tier: Tier
+    """1: as it is; 2: fields of an older version mapped; 3: rendered; 4: raw."""
+    format: str
+    """What the bytes are: the format that was asked for, else a narrative, or raw."""
+    message_count: int
+    token_count: int
 
 
 class Apart(msgspec.Struct, frozen=True):

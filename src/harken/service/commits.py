@@ -14,8 +14,10 @@ from fastapi import APIRouter, Query
 
 from harken.context import checkpoint as checkpoints
 from harken.context import compaction, history
+from harken.context import fork as forks
 from harken.context.materialize import materialize
 from harken.context.names import find
+from harken.context.rendering import render
 from harken.core.commits import Notes
 from harken.service.asked import (
     Apart,
@@ -27,6 +29,7 @@ from harken.service.asked import (
     NewNotes,
     Row,
     Rows,
+    Translated,
     row_of,
 )
 from harken.service.bodies import Given, Json
@@ -75,6 +78,19 @@ def materialized(
     return Json(Conversation(found.ref, found.message_count, found.token_count, whole))
 
 
+@routes.get("/render", **operation(Translated, names=True))
+def rendered(store: Open, format: str, ctx: str | None = None, stop: str = "compaction") -> Json:
+    """Give the conversation of a commit in a format: its bytes are a raw artifact.
+
+    `stop`: as for materialize.
+    """
+    name = None if ctx is None else find(store, ctx)
+    until = stop if stop in ("compaction", "root") else find(store, stop)
+    made = render(store, name, format, until)
+    counts = made.message_count, made.token_count
+    return Json(Translated(made.ref, made.tier, made.format, *counts))
+
+
 @routes.get("/resolve", **operation(MaybeCommit))
 def resolve(store: Open, principal: str, time: str) -> Json:
     """Give a principal's last commit at or before a time (RFC 3339); null where it has none."""
@@ -100,7 +116,9 @@ def annotate(store: Open, ctx: str, given: Given) -> Json:
     """Replace the summary or the labels of a commit: nothing else of it can change."""
     asked = given.json(NewNotes)
     name = find(store, ctx)
-    notes = history.update_metadata(store, name, summary=asked.summary, labels=asked.labels)
+    notes = history.update_metadata(
+        store, name, summary=asked.summary, labels=asked.labels, by=asked.by
+    )
     return Json(notes)
 
 
@@ -121,9 +139,9 @@ def fork(store: Open, ctx: str, given: Given) -> Json:
     """Begin a branch: a commit on top of this one with nothing new in it."""
     asked = given.json(NewFork)
     name = find(store, ctx)
-    draft = asked.draft(name)
-    time = draft.created_at or history.show(store, name).commit.created_at
-    return Json(Made(checkpoints.checkpoint(store, replace(draft, created_at=time))))
+    time = asked.created_at or history.show(store, name).commit.created_at
+    made = forks.fork(store, name, asked.origin, time, summary=asked.summary, labels=asked.labels)
+    return Json(Made(made))
 
 
 @routes.post(

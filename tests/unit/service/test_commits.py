@@ -79,7 +79,7 @@ def test_a_checkpoint_is_queryable_at_once_with_all_its_fields(ask: Caller) -> N
     row = ask.get(f"commits/{name[:12]}")
     expected = {**members, "checkpoint": members.pop("trigger"), "id": name, "parent": None}
     del expected["trigger"]
-    expected |= {"created_at": "2026-01-31T12:00:00.000000Z", "derived": False}
+    expected |= {"created_at": "2026-01-31T12:00:00.000000Z", "derived": False, "summarized_by": ""}
     assert row.pop("artifact").startswith("art-")
     assert row == expected
     assert ask.commit("Hi", "Ho", **members, trigger="turn_boundary") == name
@@ -262,3 +262,12 @@ def test_a_service_that_only_reads_changes_nothing() -> None:
             assert ask.refused("POST", f"commits/ctx-00/{path}", {}) == (403, "read_only")
         assert ask.get("materialize")["message_count"] == 0
         assert "/v1/store/write" in described
+
+
+@pytest.mark.req("S2-12", "S2-61")
+def test_a_conversation_is_given_in_a_format_with_how_it_came_into_it(ask: Caller) -> None:
+    name = ask.commit("Hi", "Ho")
+    found = ask.get("render", ctx=name, format="messages-v1")
+    assert (found["tier"], found["format"], found["message_count"]) == (3, "messages-v1", 2)
+    assert found == ask.get("render", ctx=name[:14], format="messages-v1")
+    assert ask.get("render", ctx=name, format="events-v1")["tier"] == 1
