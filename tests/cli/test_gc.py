@@ -118,7 +118,7 @@ def test_ctrl_c_in_the_middle_leaves_everything_whole(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     litter(store, 0, 1500)
     commits = store.newest(10_000)
-    command = [HARKEN, "gc", "--grace", "0s", "--home", str(tmp_path)]
+    command = [str(HARKEN), "gc", "--grace", "0s", "--home", str(tmp_path)]
     begin = time.monotonic()
     subprocess.run([*command, "--dry-run"], check=True, capture_output=True)
     takes_s = time.monotonic() - begin

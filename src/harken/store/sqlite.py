@@ -41,6 +41,7 @@ from harken.store.opened import Opened
 from harken.store.pack import Body, Damaged, unpacked
 from harken.store.seal import is_sealed
 from harken.store.shrink import write_anew
+from harken.store.stand_in import inherit
 from harken.store.stats import stats
 from harken.store.sweep import Sweep
 from harken.store.writer import Writer
@@ -69,6 +70,7 @@ class SqliteStore:
     def write(self, batch: Batch) -> None:
         contents = contents_of(batch)
         if contents.files:
+            inherit(contents, self.tombstones(), self._thing)
             self._check_files(contents)
         if contents.tombstones:
             with self.removing() as connection:
@@ -96,7 +98,8 @@ class SqliteStore:
         for kind, body in self._found([name], Kind.RAW, Kind.FILE).values():
             if kind is Kind.RAW:
                 return iter([body])
-            return files.checked(str(self.path), name, self._joined(name, file_from(body).pieces))
+            cut = file_from(body)  # under another name, where it stands for one that was purged
+            return files.checked(str(self.path), cut.name, self._joined(name, cut.pieces))
         raise ObjectMissing(self.path, name)
 
     def pieces_of(self, name: ArtifactRef) -> list[ArtifactRef]:
