@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from random import Random
 
@@ -37,19 +37,16 @@ def services(folder: Path) -> Iterator[subprocess.Popen[str]]:
         parent.stdin.close()
 
 
-def written(url: str, writer: int, after: CommitId | None) -> list[CommitId]:
-    """Write one commit upon the other until the service is gone; return those acknowledged."""
-    store, names = RemoteStore(url, patience_s=0), [after]
-    try:
+def write(url: str, writer: int, kept: list[CommitId]) -> None:
+    """Write one commit upon the other until the service is gone; add those acknowledged."""
+    store = RemoteStore(url, patience_s=0)
+    with closing(store), suppress(StoreError):
         while True:
-            text = f"{writer} {len(names)} " + "and a long story " * (2000 if writer == 0 else 10)
-            batch = batch_of(text, parent=names[-1], principal=f"writer {writer}")
+            text = f"{writer} {len(kept)} " + "and a long story " * (2000 if writer == 0 else 10)
+            parent = kept[-1] if kept else None
+            batch = batch_of(text, parent=parent, principal=f"writer {writer}")
             store.write(batch)
-            names.append(commit_in(batch))
-    except StoreError:
-        return [name for name in names[1:] if name is not None]
-    finally:
-        store.close()
+            kept.append(commit_in(batch))
 
 
 def kills(folder: Path, runs: int, seed: int) -> int:
@@ -62,14 +59,14 @@ def kills(folder: Path, runs: int, seed: int) -> int:
             parent.stdin.write("\n")
             parent.stdin.flush()
             child, url = parent.stdout.readline().split()
-            writes = [
-                threads.submit(written, url, writer, names[-1] if names else None)
-                for writer, names in enumerate(kept)
-            ]
-            time.sleep(dice.uniform(0.03, 0.2))
+            enough = sum(map(len, kept)) + dice.choice([0, 1, 5, 30])
+            writes = [threads.submit(write, url, n, names) for n, names in enumerate(kept)]
+            while sum(map(len, kept)) < enough and not all(one.done() for one in writes):
+                time.sleep(0.001)
+            time.sleep(dice.uniform(0, 0.05))
             os.kill(int(child), signal.SIGKILL)
-            for names, more in zip(kept, writes, strict=True):
-                names += more.result()
+            for one in writes:
+                one.result()
             check(folder, kept)
     return sum(map(len, kept))
 

@@ -80,6 +80,8 @@ class NewNotesOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: CommitId
     notes: Notes
+    was: Notes | None = None
+    """What they must be now; null: whatever they are."""
 
 
 class Objects(msgspec.Struct, frozen=True):
@@ -212,7 +214,7 @@ def named(store: Open, given: Given) -> Json:
 def annotate(store: Open, given: Given) -> Json:
     """Replace what of a commit may change."""
     asked = given.json(NewNotesOf)
-    store.annotate(asked.name, asked.notes)
+    store.annotate(asked.name, asked.notes, was=asked.was)
     return Json(wire.Done())
 
 

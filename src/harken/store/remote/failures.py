@@ -16,6 +16,7 @@ import msgspec
 from harken.errors import (
     AmbiguousName,
     HarkenError,
+    NotesChanged,
     ObjectDamaged,
     ObjectMissing,
     StoreError,
@@ -36,6 +37,7 @@ Code: TypeAlias = Literal[
     "too_slow",
     "ambiguous_name",
     "store_locked",
+    "notes_changed",
     "too_large",
     "unsupported_media",
     "invalid",
@@ -57,6 +59,7 @@ STATUS: dict[Code, int] = {
     "too_slow": 408,  # the body did not arrive in time
     "ambiguous_name": 409,
     "store_locked": 409,
+    "notes_changed": 409,
     "too_large": 413,
     "unsupported_media": 415,  # neither JSON nor MessagePack, or compressed
     "invalid": 422,
@@ -124,6 +127,8 @@ def problem_of(error: Exception) -> Problem:
             return Problem(code, text, name=error.name, reason=error.reason)
         case StoreLocked():
             return Problem("store_locked", text)
+        case NotesChanged():
+            return Problem("notes_changed", text, name=error.name)
         case StoreWriteError():
             return Problem("store_full", text, reason=error.reason)
         case StoreError():
@@ -149,6 +154,8 @@ def error_of(problem: Problem, store: str) -> Exception:
             return ObjectDamaged(store, problem.name, reason=problem.reason)
         case "store_locked":
             return StoreLocked(store)
+        case "notes_changed":
+            return NotesChanged(store, problem.name)
         case "store_full":
             return StoreWriteError(store, reason=problem.reason)
         case "invalid":
