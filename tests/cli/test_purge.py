@@ -64,7 +64,6 @@ def holding(home: Path) -> list[str]:
     return found
 
 
-@pytest.mark.req("D-06")
 def test_the_key_is_nowhere_and_the_sessions_go_on(leaked: Cli, tmp_path: Path) -> None:
     assert {"history", "1.txt"} <= {*holding(leaked.home)}
     done = purge(leaked, "--yes", "--why", "it leaked")

@@ -50,7 +50,7 @@ def findings(home: Home, tell: Tell) -> Iterator[Finding]:
         yield from _of_logs(home, None, tell)
         return
     with store_of(home) as store:
-        yield from fsck(store.local if isinstance(store, TieredStore) else store)
+        yield from fsck(store.local if isinstance(store, TieredStore) else store, tell)
         yield from _of_logs(home, store, tell)
 
 
