@@ -8,7 +8,18 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import append, chat, load, loop, peers, search, service, startup, world
+from benchmarks import (
+    append,
+    chat,
+    load,
+    loop,
+    peers,
+    search,
+    service,
+    startup,
+    store,
+    world,
+)
 from benchmarks.measure import RUNS, Row
 
 PARTS = {
@@ -21,6 +32,7 @@ PARTS = {
     "search": search.rows,
     "service": service.rows,
     "peers": peers.rows,
+    "store": store.rows,
 }
 RESULTS = Path(__file__).with_name("results.md")
 
