@@ -162,7 +162,7 @@ def test_one_that_is_interrupted_leaves_nothing(cli: Cli, out: Path, elsewhere: 
     cli.home.mkdir()
     store = SqliteStore(cli.home / "store.db")
     parent = None
-    for at in range(60):
+    for at in range(30):
         batch = batch_of(Random(at).randbytes(50_000).hex(), parent=parent, second=at)
         store.write(batch)
         parent = commit_in(batch)
@@ -175,7 +175,7 @@ def test_one_that_is_interrupted_leaves_nothing(cli: Cli, out: Path, elsewhere: 
     assert not [path for path in elsewhere.iterdir() if path.name.startswith(".")]
     cli.ok("bundle", "open", out, *home_of(elsewhere))
     assert start(elsewhere, "fsck").returncode == 0
-    assert len(cli.ok("ctx", "log", "--all", "--json", *home_of(elsewhere)).json) == 60
+    assert len(cli.ok("ctx", "log", "--all", "--json", *home_of(elsewhere)).json) == 30
 
 
 def interrupt(home: Path, arguments: list[str], folder: Path, sign: str) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from harken.cli.graph import Look, graph_lines, look_of
-from harken.cli.opened_store import store_of
 from harken.cli.screen.styled import cells
 from harken.context.history import histories
 from harken.context.names import name_of
@@ -168,11 +167,3 @@ def test_json_lists_commits_whether_drawn_or_not(grown: tuple[Cli, dict[str, Com
     assert {row["id"] for row in drawn} == set(made.values())
     plain = cli.ok("ctx", "log", made["trunk"], made["branch"], "--json").json
     assert [row["id"] for row in plain] == [made["branch"], made["trunk"], made["root"]]
-
-
-def test_the_store_is_opened_for_the_command_only(grown: tuple[Cli, dict[str, CommitId]]) -> None:
-    from harken.cli.home import Home
-
-    cli, made = grown
-    with store_of(Home(str(cli.home))) as store:
-        assert len(store.chain(made["trunk"])) == 2

@@ -36,7 +36,7 @@ def grown(cli: Cli) -> Cli:
 
 def test_things_are_counted_and_sized(grown: Cli) -> None:
     found = grown.ok("store", "info", "--json").json
-    assert found["path"] == str(grown.home / "store.db")
+    assert found["store"] == str(grown.home / "store.db")
     assert found["format_version"] == 2
     assert {kind: n for kind, n in found["things"].items() if n} == {
         "part": 14, "message": 14, "delta": 13, "commit": 13

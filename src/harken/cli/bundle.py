@@ -13,7 +13,9 @@ import click
 import msgspec
 
 from harken.cli.home import Home, command_line, home_option, json_option
+from harken.cli.opened_store import open_store
 from harken.cli.progress import progress
+from harken.cli.settings import load_settings
 from harken.cli.terminal import safe, say, say_json
 from harken.context.bundle.create import Bundled, Wanted, create_bundle
 from harken.context.bundle.opening import OpenBundle, Taken, open_bundle, take
@@ -23,7 +25,6 @@ from harken.core.commits import CommitId
 from harken.store.base import Store
 from harken.store.copy import missing_commits
 from harken.store.memory import MemoryStore
-from harken.store.sqlite import SqliteStore
 from harken.views.written import count, size_text
 
 _TIPS = 3
@@ -69,10 +70,11 @@ def create_command(
 
 
 def _store_of(home: Home, opening: ExitStack) -> Store:
-    """Open the store of a home until the end; an empty one where there is none."""
-    if not home.store_file.exists():
+    """Open the store that is configured until the end; an empty one where there is none."""
+    settings = load_settings(home)
+    if settings.store is None and not home.store_file.exists():
         return MemoryStore()
-    store = SqliteStore(home.store_file)
+    store = open_store(home, settings.store, settings.backing)
     opening.callback(store.close)
     return store
 
@@ -125,7 +127,8 @@ def open_command(file: Path, dry_run: bool, as_json: bool, home: Home) -> None:
             new = len(missing_commits(bundle.store, store, bundle.manifest.tip_ids()))
             tell_found(bundle, new, as_json=as_json)
             return
-        mine = SqliteStore(home.store_file)
+        settings = load_settings(home)
+        mine = open_store(home, settings.store, settings.backing)
         opening.callback(mine.close)
         with progress("Copying") as tell:
             taken = take(bundle, mine, home.sessions_folder, on_copy=tell)

@@ -1,4 +1,4 @@
-"""`harken store info`: how much is in the store."""
+"""`harken store info`: how much is in the store, and of what."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import click
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.opened_store import store_of
 from harken.cli.progress import Tell, progress
+from harken.cli.settings import load_settings
 from harken.cli.terminal import one_line, say, say_json
 from harken.core.commits import SHOWN
 from harken.store.base import Kind, Name, Stats, Store
@@ -83,13 +84,13 @@ def command() -> None:
 @home_option
 def info_command(home: Home, as_json: bool) -> None:
     """Count what is in the store, and what it takes. Everything is read."""
-    with store_of(home) as store:
-        with progress("Counting") as tell:
-            info = info_of(store, tell)
-        if as_json:
-            say_json({"path": str(home.store_file), **info.row()})
-            return
-    say(f"{home.store_file}: format version {VERSION}")
+    with store_of(home) as store, progress("Counting") as tell:
+        info = info_of(store, tell)
+    where = load_settings(home).store or str(home.store_file)
+    if as_json:
+        say_json({"store": where, **info.row()})
+        return
+    say(f"{where}: format version {VERSION}")
     for name, text in told(info):
         say(f"{name:<12} {text}")
 

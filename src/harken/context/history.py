@@ -80,18 +80,22 @@ def update_metadata(
     summary: str | None = None,
     labels: Iterable[str] | None = None,
     by: str = "",
+    instead_of: str | None = None,
 ) -> Notes:
     """Replace the summary or the labels of a commit; return both as they are now.
 
-    `by`: the model that wrote the summary. Nothing else of a commit can change. Raises
-    UnknownName, ValueError for an empty summary: a commit always has one; NotesChanged where
-    others change it all the time.
+    `by`: the model that wrote the summary; `instead_of`: the summary that it is for, and no other.
+    Nothing else of a commit can change. Raises UnknownName, ValueError for an empty summary: a
+    commit always has one; NotesChanged where it has another summary, or others change it all the
+    time.
     """
     if summary is not None and not summary.strip():
         raise ValueError("a commit always has a summary: say something")
     given = None if labels is None else tuple(labels)
     for left in reversed(range(_TRIES)):
         before = show(store, ctx).notes
+        if instead_of not in (None, before.summary):
+            raise NotesChanged("the store", ctx)
         notes = Notes(
             summary=before.summary if summary is None else summary,
             derived=before.derived and summary is None,

@@ -18,7 +18,7 @@ from typing import Any
 
 from harken.context.checkpoint import SUMMARY_CHARACTERS
 from harken.context.excerpt import CHARACTERS, excerpt
-from harken.context.history import show, update_metadata
+from harken.context.history import update_metadata
 from harken.context.materialize import materialize
 from harken.context.messages import read
 from harken.core.chunks import Draft
@@ -27,7 +27,7 @@ from harken.core.commits import CommitId
 from harken.core.events import Usage
 from harken.core.messages import Message, extend_context_hash
 from harken.core.redaction import redact
-from harken.errors import ModelError, ObjectDamaged, ObjectMissing, UnknownName
+from harken.errors import ModelError, NotesChanged, ObjectDamaged, ObjectMissing, UnknownName
 from harken.llm.base import Model, Request
 from harken.store.base import Store, Stored
 
@@ -163,13 +163,13 @@ async def _summarized(
         summary = _line(answer.text)
         if not summary:
             raise ModelError(f"{model.name} gave an empty answer")
-        if show(store, one.id).notes.summary != one.notes.summary:
-            return Outcome(ctx=one.id, failure="somebody gave it another summary meanwhile")
-        update_metadata(store, one.id, summary=summary, by=model.name)
+        update_metadata(store, one.id, summary=summary, by=model.name, instead_of=one.notes.summary)
     except ModelError as error:
         if error.why in ("auth", "unknown_model"):
             raise
         return Outcome(ctx=one.id, failure=str(error))
+    except NotesChanged:
+        return Outcome(ctx=one.id, failure="somebody gave it another summary meanwhile")
     except (ObjectMissing, ObjectDamaged, UnknownName) as error:
         return Outcome(ctx=one.id, failure=str(error))
     finish = answer.finish

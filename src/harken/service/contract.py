@@ -76,11 +76,12 @@ class AskedLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewNotesOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What of a commit may change, whole; and what it was, where it must not have changed."""
+    """What of a commit may change, whole."""
 
     name: CommitId
     notes: Notes
     was: Notes | None = None
+    """What they must be now; null: whatever they are."""
 
 
 class Objects(msgspec.Struct, frozen=True):

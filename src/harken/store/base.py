@@ -54,8 +54,7 @@ class Batch:
     there stays as it is: nobody purges by writing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """A commit as a store has it."""
 
     id: CommitId

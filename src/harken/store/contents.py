@@ -195,6 +195,14 @@ def parts_of(name: str, body: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(shape.parts))
 
 
+def message_from(body: bytes) -> Shape:
+    """Read a message's role and parts from its canonical bytes. Raises ValueError: none."""
+    try:
+        return _shapes.decode(body)
+    except UnicodeDecodeError:  # lone surrogates
+        return msgspec.convert(codec.decode(body), Shape)
+
+
 def file_from(body: bytes) -> Cut:
     """Read a file's name and pieces from its canonical bytes. Raises ValueError: they are none."""
     cut = _cuts.decode(body)
@@ -208,7 +216,7 @@ def needs_of(kind: Kind, body: bytes) -> tuple[str, ...]:
     """Return the full names of what canonical bytes name. Raises ValueError: they are not that."""
     match kind:
         case Kind.MESSAGE:
-            return tuple(dict.fromkeys(_shapes.decode(body).parts))
+            return tuple(dict.fromkeys(message_from(body).parts))
         case Kind.DELTA:
             return tuple(dict.fromkeys(entry.message for entry in commits.delta_from(body)))
         case Kind.SEQUENCE:

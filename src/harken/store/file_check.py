@@ -1,28 +1,46 @@
 """What is wrong with the file of a store: its structure, its packs, and the tables beside them.
 
 One idea: all that the tables say follows from the packs (but what is sealed). So the packs are
-opened one by one, and the tables are compared with what should stand there.
+opened one by one and everything in them is hashed, and what the tables say is taken out where it is
+found: what is left leads nowhere.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from harken.core import codec
 from harken.core.clock import microseconds
-from harken.core.commits import ArtifactRef, CommitId, commit_from
+from harken.core.commits import ArtifactRef, CommitId, commit_from, delta_from, sequence_from
 from harken.errors import HarkenError, StoreError
 from harken.store import packs
 from harken.store.base import Kind
-from harken.store.contents import needs_of
+from harken.store.contents import file_from, message_from, needs_of
 from harken.store.derived import damaged
 from harken.store.history import RowDamaged, in_bytes, notes_from
 from harken.store.index import key_of
-from harken.store.pack import Damaged, unpacked
+from harken.store.pack import Body, opened, unpacked
 from harken.store.sqlite import SqliteStore
 from harken.store.tombs import tombstone_from
+
+_READ: Mapping[Kind, Callable[[bytes], object]] = {
+    Kind.PART: codec.decode,
+    Kind.MESSAGE: message_from,
+    Kind.DELTA: delta_from,
+    Kind.SEQUENCE: sequence_from,
+    Kind.FILE: file_from,
+}
+_TYPES = {
+    "object": {"key": "blob", "pack": "integer"},
+    "artifact": {"key": "blob", "pack": "integer"},
+    "label": {"name": "blob", "history": "integer"},
+    "principal": {"name": "blob"},
+    "history": {"name": "blob", "pack": "integer", "time_us": "integer", "notes": "blob"},
+    "tombstone": {"name": "text", "record": "blob"},
+    "derived": {"key": "blob", "artifact": "blob"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +62,49 @@ class _Row:
     labels: tuple[bytes, ...]
 
 
+class _Index:
+    """What one table of the index leads to."""
+
+    def __init__(self, connection: sqlite3.Connection, table: str) -> None:
+        query = f"SELECT key, pack FROM {table}"  # noqa: S608 - ours
+        self._one: dict[bytes, int] = dict(connection.execute(query))
+        self._several: dict[bytes, list[int]] = {}
+        twice = f"SELECT key FROM {table} GROUP BY key HAVING count(*) > 1"  # noqa: S608 - ours
+        for key, number in connection.execute(f"{query} WHERE key IN ({twice})"):
+            self._one.pop(key, None)
+            self._several.setdefault(key, []).append(number)
+
+    def take(self, key: bytes, row: packs.Row) -> bool:
+        """Take out what leads from a beginning of a name to a pack; return whether it did."""
+        number = self._one.get(key)
+        if number is not None and row.first <= number < row.end:
+            del self._one[key]
+            return True
+        numbers = self._several.get(key, [])
+        left = [number for number in numbers if not row.first <= number < row.end]
+        if len(left) < len(numbers):
+            self._several[key] = left
+        return len(left) < len(numbers)
+
+    def left(self) -> Iterator[tuple[bytes, int]]:
+        """Yield what was not taken out."""
+        yield from self._one.items()
+        for key, numbers in self._several.items():
+            yield from ((key, number) for number in numbers)
+
+
 @dataclass(slots=True)
 class _Tables:
     """What the tables lead to; what is found in a pack is taken out."""
 
-    index: dict[str, dict[bytes, list[int]]] = field(default_factory=dict)
-    """Table -> beginning of a name -> numbers of packs."""
+    index: Mapping[bool, _Index]
+    """Of artifacts; of others."""
     history: dict[bytes, list[_Row]] = field(default_factory=dict)
     """By the names of commits."""
     needed: dict[str, str] = field(default_factory=dict)
     """Name -> what needs it."""
+    outside: dict[str, int] = field(default_factory=dict)
+    """Digits of a name -> a pack that has no such thing, and may need it."""
     there: set[str] = field(default_factory=set)
     files: list[ArtifactRef] = field(default_factory=list)
     stand_ins: dict[str, str] = field(default_factory=dict)
@@ -67,10 +118,12 @@ def findings(store: SqliteStore) -> Iterator[Finding]:
             for (text,) in connection.execute("PRAGMA integrity_check(100)"):
                 if text != "ok":
                     yield Finding("file", text)
+            _check_types(connection)
             tables = _tables(connection)
             yield from _of_tombs(connection, tables)
             for row in packs.rows(connection):
                 yield from _of_pack(row, tables)
+            yield from _of_outside(connection, tables)
             yield from _left(tables)
             for key in damaged(connection):
                 yield Finding(f"derived {key}", "it has another sum")
@@ -79,34 +132,27 @@ def findings(store: SqliteStore) -> Iterator[Finding]:
         yield Finding("file", str(error))
 
 
-def _typed(connection: sqlite3.Connection, query: str, *types: type) -> Iterator[tuple[Any, ...]]:
-    """Yield rows of these types. Raises RowDamaged: SQLite does not look again when it reads."""
-    for row in connection.execute(query):
-        if not all(map(isinstance, row, types)):
-            raise RowDamaged(f"a row has values of the wrong types: {row!r:.200}")
-        yield row
+def _check_types(connection: sqlite3.Connection) -> None:
+    """Raise RowDamaged for what only a damaged table says: SQLite does not look when it reads."""
+    for table, columns in _TYPES.items():
+        odd = " OR ".join(f"typeof({column}) <> '{type_}'" for column, type_ in columns.items())
+        query = f"SELECT count(*) FROM {table} WHERE {odd}"  # noqa: S608 - ours
+        (count,) = connection.execute(query).fetchone()
+        if count:
+            raise RowDamaged(f"{count} rows of {table} have values of the wrong types")
 
 
 def _tables(connection: sqlite3.Connection) -> _Tables:
-    tables = _Tables()
-    for table in ("object", "artifact"):
-        by_key: dict[bytes, list[int]] = {}
-        for key, number in _typed(connection, f"SELECT key, pack FROM {table}", bytes, int):  # noqa: S608
-            by_key.setdefault(key, []).append(number)
-        tables.index[table] = by_key
+    tables = _Tables({True: _Index(connection, "artifact"), False: _Index(connection, "object")})
     labels: dict[int, list[bytes]] = {}
-    query = "SELECT name, history FROM label ORDER BY name"
-    for name, id_ in _typed(connection, query, bytes, int):
+    for name, id_ in connection.execute("SELECT name, history FROM label ORDER BY name"):
         labels.setdefault(id_, []).append(name)
-    query = (
+    for name, id_, *rest in connection.execute(
         "SELECT h.name, h.id, h.pack, p.name, principal.name, h.time_us, h.notes FROM history h"
         " LEFT JOIN history p ON p.id = h.parent AND p.id < h.id"
         " LEFT JOIN principal ON principal.id = h.principal"
-    )
-    types = (bytes, int, int, object, object, int, bytes)
-    for name, id_, pack, parent, principal, time_us, notes in _typed(connection, query, *types):
-        known = tuple(labels.pop(id_, ()))
-        row = _Row(id_, pack, parent, principal, time_us, notes, known)
+    ):
+        row = _Row(id_, *rest, tuple(labels.pop(id_, ())))  # type: ignore[call-arg]
         tables.history.setdefault(name, []).append(row)
     for id_, names in labels.items():
         tables.needed |= dict.fromkeys((f"row {id_} of history" for _ in names), "a label")
@@ -129,40 +175,52 @@ def _of_tombs(connection: sqlite3.Connection, tables: _Tables) -> Iterator[Findi
 
 def _of_pack(row: packs.Row, tables: _Tables) -> Iterator[Finding]:
     try:
-        things = unpacked(row.data)
-    except Damaged as error:
+        pack = opened(row.data)
+        things = pack.things()
+    except (ValueError, LookupError) as error:
         yield Finding(f"pack {row.first}", str(error))
         return
-    seen: set[tuple[str, bytes]] = set()
+    tables.there.update(things)
+    tables.outside |= dict.fromkeys(pack.outside(), row.first)
+    seen: set[bytes] = set()
     for name, (kind, body) in things.items():
-        try:
-            tables.needed |= dict.fromkeys(needs_of(kind, body), name)
-        except ValueError as error:
-            yield Finding(name, f"it cannot be read: {error}")
-        tables.there.add(name)
-        if kind is Kind.FILE:
-            tables.files.append(ArtifactRef(name))
-        if kind is Kind.COMMIT:
-            problem = _row_problem(CommitId(name), body, row, tables)
-        else:
-            place = "artifact" if name.startswith("art-") else "object", key_of(name)
-            problem = _index_problem(place, row, tables, is_first=place not in seen)
-            seen.add(place)
+        problem = _problem(name, kind, body, row, tables)
+        if kind is not Kind.COMMIT:
+            key = key_of(name)
+            if not tables.index[kind > Kind.MESSAGE].take(key, row) and key not in seen:
+                problem = f"the index does not lead to pack {row.first}, where it is"
+            seen.add(key)
         if problem:
             yield Finding(name, problem)
 
 
-def _index_problem(
-    place: tuple[str, bytes], row: packs.Row, tables: _Tables, *, is_first: bool
-) -> str:
-    """Say whether the index does not lead to a thing; take out what leads to it."""
-    table, key = place
-    numbers = tables.index[table].get(key, [])
-    left = [number for number in numbers if not row.first <= number < row.end]
-    if len(left) == len(numbers) and is_first:
-        return f"the index does not lead to pack {row.first}, where it is"
-    tables.index[table][key] = left
+def _problem(name: str, kind: Kind, body: bytes, row: packs.Row, tables: _Tables) -> str:
+    """Say what is wrong with a thing by itself, and with its row if it is a commit."""
+    if kind is Kind.COMMIT:
+        return _row_problem(CommitId(name), body, row, tables)
+    if kind is Kind.FILE:
+        tables.files.append(ArtifactRef(name))
+    try:
+        if kind is not Kind.RAW:
+            _READ[kind](body)
+    except ValueError as error:
+        return f"it cannot be read: {error}"
     return ""
+
+
+def _of_outside(connection: sqlite3.Connection, tables: _Tables) -> Iterator[Finding]:
+    """Yield what is needed and nowhere; digits that only look like a name need nothing."""
+    digits = {name[-64:] for name in tables.there}
+    for lacking, first in tables.outside.items():
+        if lacking not in digits:
+            row = packs.row_of(connection, first)
+            things: dict[str, Body] = {} if row is None else unpacked(row.data)
+            for name, (kind, body) in things.items():
+                for need in needs_of(kind, body):
+                    if need[-64:] == lacking:
+                        tables.needed[need] = name
+    for needed in sorted(tables.needed.keys() - tables.there):
+        yield Finding(needed, f"is missing; {tables.needed[needed]} names it")
 
 
 def _row_problem(name: CommitId, body: bytes, pack: packs.Row, tables: _Tables) -> str:
@@ -199,17 +257,14 @@ def _notes_problem(name: CommitId, row: _Row) -> str:
 
 
 def _left(tables: _Tables) -> Iterator[Finding]:
-    for table, by_key in tables.index.items():
-        for key, numbers in by_key.items():
-            for number in numbers:
-                place = f"{table} {bytes(key).hex()}"
-                yield Finding(place, f"the index leads to pack {number}, which has no such thing")
+    for is_artifact, index in tables.index.items():
+        for key, number in index.left():
+            place = f"{'artifact' if is_artifact else 'object'} {key.hex()}"
+            yield Finding(place, f"the index leads to pack {number}, which has no such thing")
     for name, rows in tables.history.items():
         for row in rows:
             place = f"row {row.id} of history"
             yield Finding(place, f"leads to ctx-{name.hex()} in pack {row.pack}; that is not it")
-    for needed in sorted(tables.needed.keys() - tables.there):
-        yield Finding(needed, f"is missing; {tables.needed[needed]} names it")
 
 
 def _of_files(store: SqliteStore, tables: _Tables) -> Iterator[Finding]:

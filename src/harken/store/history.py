@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import msgspec
 
@@ -42,8 +41,7 @@ class RowDamaged(sqlite3.DatabaseError):
     """A row is not as it was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One commit, as far as its row knows it."""
 
     id: int
@@ -157,7 +155,11 @@ def seal(name: CommitId, notes: Notes) -> bytes:
 
 def notes_from(name: CommitId, data: bytes) -> Notes:
     """Read a commit's notes as they are stored. Raises ValueError where they are damaged."""
-    return msgspec.convert(codec.decode(unsealed(name, data)), Notes)
+    body = unsealed(name, data)
+    try:
+        return _notes.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates, or what is no notes
+        return msgspec.convert(codec.decode(body), Notes)
 
 
 def in_bytes(text: str) -> bytes:
@@ -171,6 +173,9 @@ def principal(connection: sqlite3.Connection, name: str) -> int:
     query = "SELECT id FROM principal WHERE name = ?"
     (found,) = connection.execute(query, [in_bytes(name)]).fetchone()
     return int(found)
+
+
+_notes = msgspec.json.Decoder(Notes)
 
 
 def _text(data: object) -> str:

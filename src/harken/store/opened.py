@@ -10,14 +10,19 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 
 from harken.errors import ObjectDamaged
+from harken.store.base import Kind
 from harken.store.database import Connection
-from harken.store.index import key_of
-from harken.store.pack import Body, Damaged, unpacked
+from harken.store.index import key_of, places
+from harken.store.pack import Body, Damaged, Pack, opened
 from harken.store.tombs import stand_ins
 
+_OBJECTS = (Kind.PART, Kind.MESSAGE)
+_NONE: tuple[int, Pack | None] = (0, None)
 KEPT_BYTES = 32 * 1024 * 1024
 """So much is kept twice: of what is older, and of what is younger."""
 _ROW = """
@@ -27,18 +32,19 @@ FROM pack WHERE id <= ?1 ORDER BY id DESC LIMIT 1
 
 
 class Opened:
-    """Things by their full names, as far as they were read lately."""
+    """Packs by the names of what is in them, as far as they were read lately."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._generation = 0
-        self._young: dict[str, Body] = {}
-        self._old: dict[str, Body] = {}
+        self._young: dict[str, Pack] = {}
+        """By the names that are known: those of objects are, when one of them was asked for."""
+        self._old: dict[str, Pack] = {}
         self._size = 0
         self._starts: list[int] = []
-        """Of the ranges of numbers whose things are at hand, sorted; `_ends` has their ends."""
-        self._ends: dict[int, int] = {}
+        """The first numbers of the younger packs, sorted; `_ends` has their ends, and the packs."""
+        self._ends: dict[int, tuple[int, Pack]] = {}
         self._used: set[int] = set()
         self.stand_ins: Mapping[str, str] = {}
         """Of what was purged: what is read in its place."""
@@ -63,53 +69,71 @@ class Opened:
                     self.evicts = bool(evicts)
         connection.generation, connection.version = generation, version
 
-    def get(self, name: str) -> Body | None:
-        """Return a thing if it is at hand."""
+    def get(self, name: str) -> Pack | None:
+        """Return the pack that a thing is in, if it is at hand under this name."""
         return self._young.get(name) or self._old.get(name)
 
-    def keep(
-        self, connection: Connection, numbers: tuple[int, int], things: Mapping[str, Body]
-    ) -> None:
-        """Have the things of a pack at hand: all with these numbers, the second left out."""
-        size = sum([200 + len(body) for _, body in things.values()])
+    def kind(self, name: str) -> Kind | None:
+        """Return what a thing is, if it is at hand."""
+        pack = self.get(name)
+        return None if pack is None else pack.kind(pack.places[name])
+
+    def keep(self, connection: Connection, numbers: tuple[int, int], pack: Pack) -> None:
+        """Have a pack at hand, that holds all with these numbers, the second left out."""
         with self._lock:
             if connection.generation != self._generation or connection.takes_away:
-                return  # they were read before something was taken away
+                return  # it was read before something was taken away
             if self._size > KEPT_BYTES:
                 young = self._young
                 self._forget()
                 self._old = young
-            self._young.update(things)
-            self._size += size
             if numbers[0] not in self._ends:
                 insort(self._starts, numbers[0])
-            self._ends[numbers[0]] = numbers[1]
+            self._ends[numbers[0]] = numbers[1], pack
+            self._young |= dict.fromkeys(pack.places, pack)
+            self._size += pack.size_bytes
 
     def open(self, connection: Connection, numbers: Iterable[int]) -> None:
         """Have the packs with these numbers at hand, as far as they are whole."""
         for number in sorted(set(numbers)):
-            if not self._is_at_hand(number):
-                try:
-                    self._read(connection, number)
-                except Damaged:
-                    continue  # reported by `find`, if anybody wants something of it
+            with suppress(Damaged):  # reported by `find`, if anybody wants something of it
+                self._pack(connection, number)
 
     def find(self, connection: Connection, name: str, numbers: Iterable[int]) -> Body | None:
         """Return a thing that should be in one of these packs; None: it is in none.
 
         Raises ObjectDamaged where it may have been in one that is damaged.
         """
-        found, damage = self.get(name), ""
-        for number in numbers if found is None else ():
+        pack, damage = self.get(name), ""
+        for number in numbers if pack is None else ():
             try:
-                found = self._read(connection, number)[0].get(name)
+                found, _ = self._pack(connection, number)
+                if name in self._places(connection, found, name):
+                    pack = found
+                    break
             except Damaged as error:
                 damage = f"pack {number}: {error}"
-            if found is not None:
-                return found
-        if found is None and damage:
+        if pack is not None:
+            try:
+                kind, body = pack.thing(pack.places[name])
+                if kind is Kind.DELTA:  # its objects have names now, and are asked for next
+                    self._places(connection, pack, "")
+                return kind, body
+            except (ValueError, LookupError) as error:  # another machine may have packed it
+                damage = f"it cannot be put together: {error}"
+        if damage:
             raise ObjectDamaged(self._path, name, reason=damage)
-        return found
+        return None
+
+    def place(self, connection: Connection, name: str) -> tuple[Pack, int] | None:
+        """Return the pack that an artifact is in, and its place there; None: it is not whole."""
+        pack = self.get(name)
+        if pack is None:
+            with suppress(Damaged):
+                for number in places(connection, [name]).get(name, ()):
+                    pack, _ = self._pack(connection, number)
+        at = None if pack is None else pack.places.get(name)
+        return None if pack is None or at is None else (pack, at)
 
     def names(self, connection: Connection, at: Iterable[tuple[bytes, int]]) -> Iterator[str]:
         """Yield the names of artifacts, given their beginnings and the numbers of their packs.
@@ -118,16 +142,14 @@ class Opened:
         """
         names: dict[bytes, list[str]] = {}
         end = 0
-        for key, number in sorted(at, key=lambda place: place[1]):
+        for key, number in sorted(at, key=itemgetter(1)):
             if number >= end:
-                try:
-                    things, (_, end) = self._read(connection, number)
-                except Damaged:
-                    things, end = {}, number + 1
-                names = {}
-                for name in things:
-                    if name.startswith("art-"):
-                        names.setdefault(key_of(name), []).append(name)
+                names, end = {}, number + 1
+                with suppress(Damaged):
+                    pack, end = self._pack(connection, number)
+                    for name in pack.places:
+                        if name.startswith("art-"):
+                            names.setdefault(key_of(name), []).append(name)
             yield from names.get(key, ())
 
     def used(self) -> list[int]:
@@ -136,23 +158,39 @@ class Opened:
             found, self._used = sorted(self._used), set()
         return found
 
-    def _read(self, connection: Connection, number: int) -> tuple[dict[str, Body], tuple[int, int]]:
-        """Open one pack; return what is in it, and its numbers. Raises Damaged."""
+    def _places(self, connection: Connection, pack: Pack, name: str) -> Mapping[str, int]:
+        """Return names in a pack: those of its objects only for one that is. Raises Damaged."""
+        if name.startswith("art-") or name in pack.places:
+            return pack.places
+        try:
+            found = pack.all_places(*([Kind.COMMIT] if name.startswith("ctx-") else _OBJECTS))
+        except (ValueError, LookupError) as error:
+            raise Damaged(f"its names cannot be computed: {error}") from None
+        with self._lock:
+            if connection.generation == self._generation and not connection.takes_away:
+                self._young |= dict.fromkeys(found, pack)
+        return found
+
+    def _pack(self, connection: Connection, number: int) -> tuple[Pack, int]:
+        """Return the pack that holds what has a number, and where its numbers end.
+
+        Raises Damaged.
+        """
+        starts, ends = self._starts, self._ends  # others may replace both meanwhile
+        at = bisect_right(starts, number) - 1
+        end, pack = ends.get(starts[at], _NONE) if at >= 0 else _NONE
+        if pack is not None and number < end:
+            return pack, end
         row = connection.execute(_ROW, [number]).fetchone()
         if row is None:
             raise Damaged("it is not there")
         first, data, following = row
-        # The last row was put together of no others: what is written next has the next number.
-        numbers = (first, following or first + 1)
-        things = unpacked(data)
+        pack = opened(data)
         self._used.add(first)
-        self.keep(connection, numbers, things)
-        return things, numbers
-
-    def _is_at_hand(self, number: int) -> bool:
-        starts, ends = self._starts, self._ends  # others may replace both meanwhile
-        at = bisect_right(starts, number) - 1
-        return at >= 0 and number < ends.get(starts[at], 0)
+        # The last row was put together of no others: what is written next has the next number.
+        end = following or first + 1
+        self.keep(connection, (first, end), pack)
+        return pack, end
 
     def _forget(self) -> None:
         self._young, self._old, self._size = {}, {}, 0

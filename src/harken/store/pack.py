@@ -1,8 +1,10 @@
 """Packs: the new things of a batch as one row, compressed together.
 
-One idea: what is written together is read together, and small things compress only in company. A
-pack keeps no names: they follow from the content, so whoever opens a pack has hashed all of it.
-Inside a body a mark stands for each name: of a thing so many places earlier, or of one outside.
+One idea: what is written together is read together, and small things compress only in company.
+Inside a body a mark stands for each name: of a thing so many places earlier, or of one outside. So
+a conversation can be read without any names, and the sum of the pack says that it is whole. Names
+follow from the content: only those of artifacts are kept, since they depend on all below them; the
+others are computed when somebody asks for one.
 
 Source: docs/formats/store.md, "Packs".
 """
@@ -10,18 +12,18 @@ Source: docs/formats/store.md, "Packs".
 from __future__ import annotations
 
 import re
-import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TypeAlias
 
 import msgspec
-import zstandard
 from blake3 import blake3
 
+from harken.store import compression
 from harken.store.base import Kind, Thing
-from harken.store.contents import DOMAINS, PREFIXES, file_from
+from harken.store.contents import DOMAINS, PREFIXES, name_of
 from harken.store.words import WORDS
 
 Body: TypeAlias = tuple[Kind, bytes]
@@ -29,15 +31,12 @@ SUM_BYTES = 8
 PLAIN, DEFLATED, ZSTANDARD = 0, 1, 2
 LARGE = 64 * 1024
 """A pack is closed when its bodies have so many bytes: reading one thing opens all of the pack."""
-SMALL = 16 * 1024
-"""A pack with fewer bytes of bodies is put together with others some time."""
-LARGEST = 512 * 1024 * 1024
-"""No pack is opened that says that it is larger: it would only be a way to fill the memory."""
+MARK = b"\x01"  # canonical JSON has no control characters
+ELSEWHERE = -1
 
 _NAME = re.compile(rb"([0-9a-f]{64})")
-_WITH_NAMES = frozenset({Kind.MESSAGE, Kind.DELTA, Kind.SEQUENCE, Kind.COMMIT, Kind.FILE})
-_MARK = b"\x01"  # canonical JSON has no control characters
-_FAST, _THOROUGH = 1, 6
+_MARKED = frozenset({Kind.MESSAGE, Kind.DELTA, Kind.SEQUENCE, Kind.COMMIT, Kind.FILE})
+_KEPT = frozenset({Kind.DELTA, Kind.SEQUENCE, Kind.RAW, Kind.FILE})
 
 
 class Damaged(ValueError):
@@ -45,9 +44,11 @@ class Damaged(ValueError):
 
 
 class _Inside(msgspec.Struct, array_like=True):
-    outside: list[bytes]
+    outside: bytes
     """Names of things elsewhere, 32 bytes each."""
     kinds: bytes
+    names: bytes
+    """Of the artifacts, 32 bytes each."""
     leads: list[int]
     """For each mark in the bodies, in order, which name stands there: of the thing so many before
     the one that has the mark, or, of what is outside, 0 for the first name and -1 for the next."""
@@ -61,11 +62,131 @@ class _InsideOfVersion1(msgspec.Struct, array_like=True):
     """After each mark stands a number, in hexadecimal: names outside come first."""
 
 
+class Pack:
+    """A pack that was opened. Threads may share it."""
+
+    def __init__(self, inside: _Inside, digits: Sequence[bytes] = ()) -> None:
+        """`digits`: of the names of all things, where they are known.
+
+        Raises ValueError, LookupError where it is no pack.
+        """
+        self._kinds = [_KINDS[number] for number in inside.kinds]
+        self._bodies, self._leads = inside.bodies, inside.leads
+        self._outside = _digits(inside.outside)
+        self._starts = _starts(self._kinds, inside)
+        self._digits: list[bytes | None] = [*digits] or self._kept(inside.names)
+        self.places: dict[str, int] = {}
+        """Full names, as far as they are known, and which thing has each."""
+        self._enter()
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory it takes, about."""
+        return 300 * len(self._bodies) + sum(map(len, self._bodies))
+
+    def all_places(self, *kinds: Kind) -> dict[str, int]:
+        """Return full names, and which thing has each: all of these kinds, and others; or all.
+
+        Raises ValueError, LookupError where things cannot be put together.
+        """
+        for at, kind in enumerate(self._kinds):
+            if self._digits[at] is None and (not kinds or kind in kinds):
+                self._digits[at] = self._hash(at)
+        if len(self.places) < len(self._digits) - self._digits.count(None):
+            self._enter()
+        return self.places
+
+    def things(self) -> dict[str, Body]:
+        """Return everything, every name computed from the bytes. Raises Damaged."""
+        found: dict[str, Body] = {}
+        for at, kind in enumerate(self._kinds):
+            body, known = self._body(at), self._digits[at]
+            if kind is Kind.FILE:
+                digits = name_of(kind, body)[-64:].encode()
+            else:
+                digits = blake3(DOMAINS[kind] + body).hexdigest().encode()
+            if known is None:
+                self._digits[at] = digits
+            elif known != digits:
+                raise Damaged(f"what it has as {known.decode()} is something else")
+            found[_PREFIXES[kind] + digits.decode()] = kind, body
+        return found
+
+    def outside(self) -> list[str]:
+        """Return the digits of names that stand here, of things that do not."""
+        return [digits.decode() for digits in self._outside]
+
+    def kind(self, at: int) -> Kind:
+        """Return what a thing is."""
+        return self._kinds[at]
+
+    def thing(self, at: int) -> Body:
+        """Return what a thing is, and its canonical bytes."""
+        return self._kinds[at], self._body(at)
+
+    def marked(self, at: int) -> bytes:
+        """Return the bytes of a thing, with marks in place of names."""
+        return self._bodies[at]
+
+    def led(self, at: int) -> list[int]:
+        """Return which things the marks of a thing stand for, in order; ELSEWHERE: none of here."""
+        leads = self._leads[self._starts[at] : self._starts[at + 1]]
+        return [at - lead if lead > 0 else ELSEWHERE for lead in leads]
+
+    def _body(self, at: int) -> bytes:
+        start, end = self._starts[at], self._starts[at + 1]
+        if start == end:
+            return self._bodies[at]
+        pieces = self._bodies[at].split(MARK)
+        names = [
+            self._name(at - lead) if lead > 0 else self._outside[-lead]
+            for lead in self._leads[start:end]
+        ]
+        whole = [b""] * (len(pieces) + len(names))
+        whole[::2], whole[1::2] = pieces, names
+        return b"".join(whole)
+
+    def _name(self, at: int) -> bytes:
+        """Return the digits of a name."""
+        found = self._digits[at]
+        return self._name_up_to(at) if found is None else found
+
+    def _name_up_to(self, last: int) -> bytes:
+        """Compute the names that are not known, in order: a thing needs only earlier ones."""
+        for at, found in enumerate(self._digits[: last + 1]):
+            if found is None:
+                self._digits[at] = self._hash(at)
+        found = self._digits[last]
+        assert found is not None
+        return found
+
+    def _hash(self, at: int) -> bytes:
+        kind, body = self._kinds[at], self._body(at)
+        return blake3(DOMAINS[kind] + body).hexdigest().encode()
+
+    def _kept(self, names: bytes) -> list[bytes | None]:
+        """Return the names that were kept. Raises Damaged where they are too few, or too many."""
+        kept = _digits(names)
+        if len(kept) != sum([kind in _KEPT for kind in self._kinds]):
+            raise Damaged("it has not a name for each artifact")
+        left = iter(kept)
+        return [next(left) if kind in _KEPT else None for kind in self._kinds]
+
+    def _enter(self) -> None:
+        known = zip(self._kinds, self._digits, strict=True)
+        self.places = {
+            _PREFIXES[kind] + digits.decode(): at
+            for at, (kind, digits) in enumerate(known)
+            if digits is not None
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Packed:
     """The bytes of a pack, and what is in it."""
 
     data: bytes
+    pack: Pack
     things: Mapping[str, Body]
 
 
@@ -91,24 +212,27 @@ def packed(things: Sequence[Thing]) -> Packed:
     bodies: list[bytes] = []
     for at, thing in enumerate(things):
         body = thing.body
-        if thing.kind in _WITH_NAMES:
+        if thing.kind in _MARKED:
             pieces = _NAME.split(body)
-            body = _MARK.join(pieces[::2])
+            body = MARK.join(pieces[::2])
             for name in pieces[1::2]:
                 before = at - own.get(name, at)
                 leads.append(before if before > 0 else -outside.setdefault(name, len(outside)))
         bodies.append(body)
-    kinds = bytes([thing.kind for thing in things])
-    names = [bytes.fromhex(name.decode()) for name in outside]
-    rest = msgspec.msgpack.encode(_Inside(names, kinds, leads, bodies))
-    small = _zstandard.compressed(rest)
-    body = bytes([ZSTANDARD]) + small if len(small) < len(rest) else bytes([PLAIN]) + rest
-    data = blake3(body).digest(SUM_BYTES) + body
-    return Packed(data, {thing.name: (thing.kind, thing.body) for thing in things})
+    kept = [thing.name[-64:] for thing in things if thing.kind in _KEPT]
+    inside = _Inside(
+        outside=bytes.fromhex(b"".join(outside).decode()),
+        kinds=bytes([thing.kind for thing in things]),
+        names=bytes.fromhex("".join(kept)),
+        leads=leads,
+        bodies=bodies,
+    )
+    data = _sealed(msgspec.msgpack.encode(inside))
+    return Packed(data, Pack(inside, [*own]), {t.name: (t.kind, t.body) for t in things})
 
 
-def unpacked(data: bytes) -> dict[str, Body]:
-    """Open a pack: name -> kind and canonical bytes. Raises Damaged."""
+def opened(data: bytes) -> Pack:
+    """Open a pack. Raises Damaged."""
     if not isinstance(data, bytes) or len(data) <= SUM_BYTES:  # a damaged table may say anything
         raise Damaged("it has no bytes")
     if blake3(data[SUM_BYTES:]).digest(SUM_BYTES) != data[:SUM_BYTES]:
@@ -116,106 +240,78 @@ def unpacked(data: bytes) -> dict[str, Body]:
     form, rest = data[SUM_BYTES], data[SUM_BYTES + 1 :]
     try:
         if form == ZSTANDARD:
-            return _named(_inside.decode(_zstandard.opened(rest)))
+            return Pack(_inside.decode(compression.opened(rest)))
         if form == PLAIN:
-            return _named(_inside.decode(rest))
+            return Pack(_inside.decode(rest))
         if form == DEFLATED:
-            return _named(_of_version_1(_inflated(rest)))
-    except (zlib.error, zstandard.ZstdError, msgspec.DecodeError, ValueError, LookupError) as error:
+            return _of_version_1(_inflated(rest))
+    except (zlib.error, ValueError, LookupError) as error:
         raise Damaged(f"it cannot be opened: {error}") from None
     raise Damaged(f"it has the unknown form {form}")
 
 
-def _named(inside: _Inside) -> dict[str, Body]:
-    known = [name.hex().encode() for name in inside.outside]
-    leads = inside.leads
-    at = 0
-    found: dict[str, Body] = {}
-    for number, body in zip(inside.kinds, inside.bodies, strict=True):
-        kind, domain, prefix, has_names = _KINDS[number]
-        if has_names and _MARK in body:
-            first, *others = body.split(_MARK)
-            here = len(known)
-            for piece in others:
-                lead = leads[at]
-                first += known[here - lead if lead > 0 else -lead] + piece
-                at += 1
-            body = first
-        # The name of a file is in it: that of bytes that are elsewhere.
-        name = blake3(domain + body).hexdigest() if domain else file_from(body).name[-64:]
-        known.append(name.encode())
-        found[prefix + name] = kind, body
-    return found
+def unpacked(data: bytes) -> dict[str, Body]:
+    """Open a pack and compute all names: name -> kind and canonical bytes. Raises Damaged."""
+    try:
+        return opened(data).things()
+    except (ValueError, LookupError) as error:
+        raise Damaged(str(error)) from None
+
+
+def _sealed(inside: bytes) -> bytes:
+    small = compression.compressed(inside)
+    body = bytes([ZSTANDARD]) + small if len(small) < len(inside) else bytes([PLAIN]) + inside
+    return blake3(body).digest(SUM_BYTES) + body
+
+
+def _digits(names: bytes) -> list[bytes]:
+    """Take names apart. Raises Damaged where they are not whole."""
+    if len(names) % 32:
+        raise Damaged("its names are not whole")
+    digits = names.hex().encode()
+    return [digits[at : at + 64] for at in range(0, len(digits), 64)]
+
+
+def _starts(kinds: Sequence[Kind], inside: _Inside) -> list[int]:
+    """Return where the leads of each thing begin. Raises ValueError where they do not fit."""
+    counts = [
+        body.count(MARK) if kind in _MARKED else 0
+        for kind, body in zip(kinds, inside.bodies, strict=True)
+    ]
+    starts = list(accumulate(counts, initial=0))
+    if starts[-1] != len(inside.leads):
+        raise Damaged("it has not as many names as marks")
+    return starts
 
 
 def _inflated(data: bytes) -> bytes:
     inflater = zlib.decompressobj(-zlib.MAX_WBITS, WORDS)
-    whole = inflater.decompress(data, LARGEST)
+    whole = inflater.decompress(data, compression.LARGEST)
     if not inflater.eof:
-        raise Damaged(f"it has more than {LARGEST} bytes, or ends too early")
+        raise Damaged(f"it has more than {compression.LARGEST} bytes, or ends too early")
     return whole
 
 
-def _of_version_1(data: bytes) -> _Inside:
-    """Read what version 1 wrote: the numbers of names stood in the bodies."""
+def _of_version_1(data: bytes) -> Pack:
+    """Open what version 1 wrote: the numbers of names stood in the bodies, and no names."""
     old = _inside_of_version_1.decode(data)
-    leads: list[int] = []
-    bodies: list[bytes] = []
-    for at, body in enumerate(old.bodies):
-        if old.kinds[at] not in _WITH_NAMES:
-            bodies.append(body)
-            continue
-        first, *others = body.split(_MARK)
-        for piece in others:
-            number = int(piece[:6], 16)
-            before = len(old.outside) + at - number
-            leads.append(before if number >= len(old.outside) else -number)
-        bodies.append(_MARK.join([first, *(piece[6:] for piece in others)]))
-    return _Inside(old.outside, old.kinds, leads, bodies)
+    names = [name.hex().encode() for name in old.outside]
+    inside = _Inside(b"".join(old.outside), old.kinds, b"", [], [])
+    for number, body in zip(old.kinds, old.bodies, strict=True):
+        kind, whole = _KINDS[number], body
+        if kind in _MARKED:
+            first, *others = body.split(MARK)
+            for piece in others:
+                lead = len(names) - int(piece[:6], 16)
+                inside.leads.append(lead if lead <= len(inside.bodies) else lead - len(names))
+            whole = first + b"".join([names[int(p[:6], 16)] + p[6:] for p in others])
+            body = MARK.join([first, *(piece[6:] for piece in others)])
+        names.append(blake3(DOMAINS[kind] + whole).hexdigest().encode())
+        inside.bodies.append(body)
+    return Pack(inside, names[len(old.outside) :])
 
 
-class _Zstandard(threading.local):
-    """Zstandard with the words, for one thread: making it anew costs more than a small pack."""
-
-    def __init__(self) -> None:
-        self._compressors: dict[int, zstandard.ZstdCompressor] = {}
-        self._opener = zstandard.ZstdDecompressor(dict_data=_dictionary(_FAST))
-
-    def compressed(self, data: bytes) -> bytes:
-        """Compress; what is small quickly, since it will be put together with others."""
-        level = _FAST if len(data) < SMALL else _THOROUGH
-        found = self._compressors.get(level)
-        if found is None:
-            found = self._compressors[level] = zstandard.ZstdCompressor(
-                dict_data=_dictionary(level), compression_params=_parameters(level)
-            )
-        return found.compress(data)
-
-    def opened(self, data: bytes) -> bytes:
-        """Decompress what says how large it is. Raises ZstdError, Damaged."""
-        size = zstandard.frame_content_size(data)
-        if not 0 <= size <= LARGEST:
-            raise Damaged(f"it says that it has {size} bytes")
-        return self._opener.decompress(data)
-
-
-def _parameters(level: int) -> zstandard.ZstdCompressionParameters:
-    how = {"write_checksum": 0, "write_content_size": 1, "write_dict_id": 0}
-    if level == _FAST:
-        how |= {"source_size": SMALL, "dict_size": len(WORDS)}
-    return zstandard.ZstdCompressionParameters.from_level(level, **how)
-
-
-def _dictionary(level: int) -> zstandard.ZstdCompressionDict:
-    found = zstandard.ZstdCompressionDict(WORDS, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-    found.precompute_compress(compression_params=_parameters(level))
-    return found
-
-
-_zstandard = _Zstandard()
 _inside = msgspec.msgpack.Decoder(_Inside)
 _inside_of_version_1 = msgspec.msgpack.Decoder(_InsideOfVersion1)
-_KINDS = {
-    kind.value: (kind, DOMAINS.get(kind), PREFIXES.get(kind, ""), kind in _WITH_NAMES)
-    for kind in Kind
-}
+_KINDS = {kind.value: kind for kind in Kind}
+_PREFIXES = {kind: PREFIXES.get(kind, "") for kind in Kind}

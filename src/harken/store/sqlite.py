@@ -18,6 +18,7 @@ from typing import TypeVar
 from harken.core import commits as values
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
+from harken.core.messages import Message
 from harken.errors import NotesChanged, ObjectDamaged, ObjectMissing, UnknownName
 from harken.store import derived, files, history, kept, packs, replacement, tombs
 from harken.store.base import (
@@ -32,6 +33,7 @@ from harken.store.base import (
     Tombstone,
 )
 from harken.store.contents import Contents, contents_of, file_from, needs_of
+from harken.store.conversation import messages_in
 from harken.store.database import Connection, Database
 from harken.store.graph import Progress
 from harken.store.history import Row
@@ -83,6 +85,18 @@ class SqliteStore:
     def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Entry]]:
         found = self._found(names, Kind.DELTA)
         return {ArtifactRef(n): self._read(n, body, values.delta_from) for n, body in found.items()}
+
+    def messages(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[Message]]:
+        """Return the messages of deltas, as far as they stand beside them; others are left out."""
+        found: dict[ArtifactRef, list[Message]] = {}
+        with self._reading() as connection:
+            for name in names:
+                if name not in found and name not in self._opened.stand_ins:
+                    place = self._opened.place(connection, name)
+                    read = None if place is None else messages_in(*place)
+                    if read is not None:
+                        found[name] = read
+        return found
 
     def sequences(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
         found = self._found(names, Kind.SEQUENCE)
@@ -291,13 +305,18 @@ class SqliteStore:
         with self._reading() as connection:
             replaced = self._opened.stand_ins
             asked = {name: replaced.get(name, name) for name in names}
-            found = {name: self._opened.get(name) for name in asked.values()}
-            missing = [name for name, body in found.items() if body is None]
+            at_hand = {name: self._opened.get(name) is not None for name in asked.values()}
+            found = {
+                name: self._opened.find(connection, name, ())
+                for name, is_at_hand in at_hand.items()
+                if is_at_hand
+            }
+            missing = [name for name, is_at_hand in at_hand.items() if not is_at_hand]
             for some in slices(places(connection, missing).items() if missing else ()):
                 self._opened.open(connection, [numbers[-1] for _, numbers in some])
                 for name, numbers in some:
                     found[name] = self._opened.find(connection, name, reversed(numbers))
-        bodies = ((name, found[other]) for name, other in asked.items())
+        bodies = ((name, found.get(other)) for name, other in asked.items())
         return {name: body for name, body in bodies if body and body[0] in kinds}
 
     def _read(self, name: str, body: Body, decode: Callable[[bytes], T]) -> T:

@@ -134,7 +134,7 @@ class Writer:
             self._opened.look(connection)
             read = self._write_in(connection, group)
         for number, pack in read:
-            self._opened.keep(connection, (number, number + 1), pack.things)
+            self._opened.keep(connection, (number, number + 1), pack.pack)
 
     def bring(self, connection: Connection, contents: Contents) -> None:
         """Write a batch with tombstones, in a transaction that raises the generation."""
@@ -245,8 +245,8 @@ class Writer:
         known = _Known()
         missing: list[str] = []
         for name in names:
-            if body := self._opened.get(name):
-                known.kinds[name] = body[0]
+            if kind := self._opened.kind(name):
+                known.kinds[name] = kind
             elif self._opened.stand_ins.get(name):
                 known.kinds[name] = None
             else:

@@ -39,8 +39,8 @@ def test_who_says_and_does_what_is_in_it_and_no_thinking() -> None:
 
 
 def test_it_is_bounded_however_long_the_messages_are() -> None:
-    calls = [ToolCall(f"c{n}", FunctionCall("w" * 9999, "a" * 9999)) for n in range(99)]
-    long = Message("assistant", "begin" + "x" * 100_000 + "end", tool_calls=calls, name="n" * 9999)
+    calls = [ToolCall(f"c{n}", FunctionCall("w" * 9999, "a" * 9999)) for n in range(9)]
+    long = Message("assistant", "begin" + "x" * 20_000 + "end", tool_calls=calls, name="n" * 9999)
     for messages in ([long], [long] * 3, [long] * 1000, [Message("user", "short")] * 9999):
         assert len(excerpt(messages).text) < CHARACTERS + 200
     text = excerpt([long]).text

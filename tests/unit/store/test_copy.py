@@ -270,8 +270,8 @@ def test_a_long_history_is_asked_for_in_few_steps() -> None:
             return super().__getattribute__(name)
 
     source, target = MemoryStore(), Counted()
-    trunk = grow(source, None, 3000)
-    assert len(missing_commits(source, target, [trunk[-1]])) == 3000
+    trunk = grow(source, None, 1200)
+    assert len(missing_commits(source, target, [trunk[-1]])) == 1200
     assert len(asked) < 15
     copy_commits(source, target, [trunk[-2]])
     asked.clear()

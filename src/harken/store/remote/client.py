@@ -19,7 +19,7 @@ from blake3 import blake3
 from harken.core import codec
 from harken.core import commits as values
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
-from harken.errors import ObjectDamaged, ObjectMissing, StoreError, UnknownName
+from harken.errors import NotesChanged, ObjectDamaged, ObjectMissing, StoreError, UnknownName
 from harken.store.base import (
     Batch,
     Collected,
@@ -146,7 +146,11 @@ class RemoteStore:
 
     def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
         values.check_notes(notes)
-        self._asked("annotate", wire.Done, name=name, notes=notes, was=was)
+        try:
+            self._asked("annotate", wire.Done, name=name, notes=notes, was=was)
+        except NotesChanged:  # by us, perhaps: the answer was lost, and we asked again
+            if self.commits([name])[name].notes != notes:
+                raise
 
     def labelled(self, label: str | None = None) -> dict[str, list[CommitId]]:
         return self._asked("labelled", wire.LabelList, label=label).labels

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from harken.core.commits import Commit, CommitId, Hash, Notes, commit_bytes, raw_ref
-from harken.errors import ConfigError, ObjectDamaged, StoreError
+from harken.errors import ConfigError, NotesChanged, ObjectDamaged, StoreError
 from harken.service.limits import Limits
 from harken.service.listener import address_of, listen_at
 from harken.store.base import Batch, Kind, Store
@@ -321,6 +321,17 @@ def test_what_the_disk_of_the_service_says_comes_without_its_path(tmp_path: Path
         with pytest.raises(StoreError, match="is closed") as error:
             store.newest()
     assert str(tmp_path) not in str(error.value)
+
+
+def test_notes_that_are_as_wished_are_no_conflict() -> None:
+    """An answer that was lost is asked for again, and then somebody was faster: we were."""
+    with remote() as store:
+        batch, before, after = batch_of("Hi"), Notes(), Notes(summary="after")
+        store.write(batch)
+        for _ in range(2):
+            store.annotate(commit_in(batch), after, was=before)
+        with pytest.raises(NotesChanged):
+            store.annotate(commit_in(batch), Notes(summary="other"), was=before)
 
 
 def test_a_commit_that_was_acknowledged_is_read_by_another_client() -> None:

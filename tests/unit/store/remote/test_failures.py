@@ -7,6 +7,7 @@ import pytest
 from harken.core import codec
 from harken.errors import (
     AmbiguousName,
+    NotesChanged,
     ObjectDamaged,
     ObjectMissing,
     StoreError,
@@ -27,6 +28,7 @@ ERRORS = [
     (ObjectDamaged(THERE, "art-1", reason="its sum is another"), 500),
     (ObjectDamaged(BATCH, "art-1", reason="it is no delta"), 422),
     (StoreLocked(THERE), 409),
+    (NotesChanged(THERE, "ctx-1"), 409),
     (StoreWriteError(THERE, reason="database or disk is full"), 507),
     (StoreError(THERE, "is closed"), 503),
 ]
