@@ -6,10 +6,12 @@ import json
 import os
 import pty
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from harken.cli.cat import pieces_of
 from harken.context.checkpoint import Draft, checkpoint
 from harken.core.commits import raw_ref
 from harken.formats import events_v1
@@ -86,7 +88,8 @@ def test_the_formats_are_listed(cli: Cli) -> None:
 def test_what_cannot_be_exported_is_said(talked: Cli, tmp_path: Path) -> None:
     name = last(talked)
     assert "messages-v1" in talked.refused("export", name, "--format", "codex")
-    assert "no commit 'ctx-0'" in talked.refused("export", "ctx-0")
+    nobody = "ctx-" + 64 * "0"
+    assert f"no commit '{nobody}'" in talked.refused("export", nobody)
     assert "which commit?" in talked.refused("export")
     assert "No such file" in talked.refused("export", name, "-o", tmp_path / "no" / "file")
     assert "was built on" in talked.refused(
@@ -110,8 +113,41 @@ def test_a_delta_is_its_json(talked: Cli) -> None:
     artifact = talked.ok("ctx", "show", last(talked), "--json").json["artifact"]
     entries = json.loads(talked.ok("cat", artifact).out)
     assert [set(entry) for entry in entries] == [{"message", "occurrence", "time"}] * len(entries)
-    assert "no commit or artifact" in talked.refused("cat", "art-0")
+    assert "no commit or artifact" in talked.refused("cat", "art-" + 64 * "0")
     assert "harken export" in talked.refused("cat", last(talked))
+
+
+def test_nothing_but_a_file_is_replaced(talked: Cli, tmp_path: Path) -> None:
+    name = last(talked)
+    said = talked.ok("export", name).out
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    for file in ("pipe", "link"):
+        talked.ok("export", name, "-o", tmp_path / file)
+    assert os.read(reader, 1 << 20).decode() == said
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == said
+
+
+def test_what_is_large_is_printed_piece_by_piece(talked: Cli) -> None:
+    pieces = [bytes([at]) * 1000 for at in range(5)]
+    refs = [raw_ref(piece) for piece in pieces]
+    with closing(SqliteStore(talked.home / "store.db")) as store:
+        whole = raw_ref(b"".join(pieces))
+        store.write(Batch(raw=dict(zip(refs, pieces, strict=True)), files={whole: refs}))
+        assert list(pieces_of(store, whole)) == pieces
+    assert start(talked.home, "cat", whole).stdout == b"".join(pieces)
+
+
+def test_an_output_that_is_closed_is_written_nothing(talked: Cli) -> None:
+    for command in (["ctx", "log"], ["export", last(talked)], ["ctx", "log", "--graph"]):
+        words = ["sh", "-c", '"$@" >&-', "sh", str(HARKEN), *command]
+        ran = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert (ran.returncode, "bug" in ran.stderr) == (0, False), ran
 
 
 def shown(home: Path, *arguments: str) -> tuple[int, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
 
-from harken.cli.export import write_bytes
+from harken.cli.export import write_pieces
 from harken.cli.home import Home, home_option
 from harken.cli.opened_store import store_of
 from harken.context.names import find_any
@@ -23,20 +25,19 @@ def command(home: Home, artifact: str, file: str | None) -> None:
         name = find_any(store, artifact)
         if name.startswith("ctx-"):
             raise ConfigError(f"{artifact} is a commit; see `harken ctx cat` or `harken export`")
-        data = bytes_of(store, ArtifactRef(name))
-        write_bytes(data, file, is_text=_is_text(data))
+        write_pieces(pieces_of(store, ArtifactRef(name)), file, is_text=_is_text)
 
 
-def bytes_of(store: Store, name: ArtifactRef) -> bytes:
-    """Return the bytes of an artifact; of a delta or a sequence the canonical JSON and a newline.
+def pieces_of(store: Store, name: ArtifactRef) -> Iterator[bytes]:
+    """Yield the bytes of an artifact; of a delta or a sequence the canonical JSON and a newline.
 
-    Raises ObjectMissing, ObjectDamaged.
+    Raises ObjectMissing, ObjectDamaged; the latter may come at the end.
     """
     for entries in store.deltas([name]).values():
-        return delta_of(entries)[1] + b"\n"
+        return iter([delta_of(entries)[1], b"\n"])
     for names in store.sequences([name]).values():
-        return sequence_of(names)[1] + b"\n"
-    return store.raw(name)
+        return iter([sequence_of(names)[1], b"\n"])
+    return store.pieces(name)
 
 
 def _is_text(data: bytes) -> bool:

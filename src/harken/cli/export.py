@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import click
@@ -49,36 +50,42 @@ def export(store: Store, ctx: str, wanted: str, stop: str, file: str | None) -> 
     name = find(store, ctx)
     until = stop if stop in ("compaction", "root") else find(store, stop)
     rendered = render(store, name, _format_name(store, name, wanted), until)
-    write_bytes(rendered.read(), file, is_text=_is_text(rendered.format))
+    write_pieces([rendered.read()], file, is_text=lambda _: _is_text(rendered.format))
     messages = count(rendered.message_count, "message")
     way = f"tier {rendered.tier}, {TIERS[rendered.tier]}"
     click.echo(f"{one_line(rendered.format)}: {messages} ({way})", err=True)
 
 
-def write_bytes(data: bytes, file: str | None, *, is_text: bool) -> None:
+def write_pieces(
+    pieces: Iterable[bytes], file: str | None, *, is_text: Callable[[bytes], bool]
+) -> None:
     """Write bytes to a file that its owner alone may read, or else to standard output.
 
     A terminal is shown text only, made harmless. Raises ConfigError for other bytes, OSError.
     """
     if file is not None and file != "-":
-        _replace(Path(file), data)
+        _write(Path(file).resolve(), pieces)
     elif not sys.stdout.isatty():
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
-    elif is_text:
+    elif is_text(data := b"".join(pieces)):
         say(data.decode("utf-8", "backslashreplace").rstrip("\n"))
     else:
         size = count(len(data), "byte")
         raise ConfigError(f"these are {size} that no terminal shows: give a file with -o FILE")
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file whole, or leave the one that is there."""
+def _write(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file whole, or leave the one that is there; what is no file is written to."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as out:  # a device, a pipe: nothing may take its place
+            out.writelines(pieces)
+        return
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            out.write(data)
+            out.writelines(pieces)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -85,6 +85,9 @@ def main() -> None:
     ):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=errors)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed: nobody reads
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
     sys.exit(run(sys.argv[1:]))
 
 

@@ -10,6 +10,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Any, Protocol, runtime_checkable
 
+import msgspec
+
 from harken.core import codec
 from harken.core.commits import ArtifactRef, Entry, Hash
 from harken.core.messages import Message, PureMessage, join
@@ -155,10 +157,12 @@ def _whole(entry: Entry, shape: tuple[Any, Sequence[Hash]], values: Mapping[Hash
     """Put one message together; what another machine wrote may not fit together."""
     try:
         role, parts = shape
-        return join(PureMessage(role, [values[part] for part in parts]), entry.occurrence)
-    except (LookupError, TypeError, ValueError, StopIteration) as error:
+        message = join(PureMessage(role, [values[part] for part in parts]), entry.occurrence)
+        msgspec.convert(msgspec.to_builtins(message), Message)  # every member is of its type
+    except (LookupError, TypeError, ValueError, StopIteration, RecursionError) as error:
         reason = f"its occurrence does not fit ({error!r})"
         raise ObjectDamaged("the store", entry.message, reason=reason) from None
+    return message
 
 
 def _check_there(names: Iterable[str], found: Container[str]) -> None:

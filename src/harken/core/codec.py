@@ -12,6 +12,7 @@ A changed hash is a change of format (docs/formats/session-log.md, "Identity").
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import msgspec
@@ -61,14 +62,26 @@ def canonical(value: object) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """Return the JSON value in `data`. Raises ValueError where it is none."""
+    """Return the JSON value in `data`. Raises ValueError where it is none.
+
+    What is no finite number is null, as `encode` writes it: so it means the same ever after.
+
+    >>> decode(b'[NaN, 1e999, 1.5]')
+    [None, None, 1.5]
+    """
     try:
         try:
             return _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return json.loads(data)  # lone surrogates, which msgspec refuses
+            # Lone surrogates and NaN, which msgspec refuses.
+            return json.loads(data, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def _finite(number: str) -> float | None:
+    value = float(number)
+    return value if math.isfinite(value) else None
 
 
 def digest(domain: bytes, data: bytes) -> bytes:

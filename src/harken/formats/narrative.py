@@ -34,7 +34,8 @@ MOST_RESULT = 2_000
 MOST_ARGUMENTS = 300
 MOST_NAME = 80
 _CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
+    "\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "system": "Instructions", "tool": "Result"}
 

@@ -12,10 +12,21 @@ from harken.context.history import show
 from harken.context.materialize import materialize
 from harken.context.messages import MOST_MESSAGES
 from harken.context.rendering import render
-from harken.core.commits import ArtifactRef, Commit, CommitId, Notes, sequence_of
-from harken.core.messages import text_of
+from harken.core import codec
+from harken.core.commits import (
+    ArtifactRef,
+    Commit,
+    CommitId,
+    Entry,
+    Hash,
+    Notes,
+    delta_of,
+    sequence_of,
+)
+from harken.core.messages import Occurrence, text_of
 from harken.errors import ObjectDamaged
-from harken.store.base import Batch, Store
+from harken.store.base import Batch, Kind, Store
+from harken.store.contents import name_of
 from harken.store.memory import MemoryStore
 from tests.unit.context.kit import NOON, commit, texts
 
@@ -46,6 +57,43 @@ def commit_of(store: Store, artifact: ArtifactRef) -> CommitId:
     one = Commit(artifact=artifact, created_at=NOON)
     store.write(Batch(commits=[(one, Notes(summary="all of it"))]))
     return one.id
+
+
+HI = {"type": "text", "text": "Hi"}
+CALL = {"type": "tool_call", "name": "look", "arguments": "{}", "kind": "function"}
+
+
+@pytest.mark.parametrize(
+    ("role", "part", "occurrence"),
+    [
+        ("narrator", HI, Occurrence()),
+        ("user", {**HI, "text": 5}, Occurrence()),
+        ("user", {"type": "song"}, Occurrence()),
+        ("user", 5, Occurrence()),
+        ("tool", HI, Occurrence()),
+        ("tool", {"type": "tool_result", "content": [HI], "is_error": "no"}, Occurrence()),
+        ("assistant", {**CALL, "name": 5}, Occurrence(calls=[{"id": "c1"}])),
+        ("assistant", CALL, Occurrence(calls=[{"id": 5}])),
+        ("assistant", CALL, Occurrence()),
+    ],
+)
+def test_what_is_no_message_is_damage_and_not_a_crash(
+    store: MemoryStore, role: str, part: Any, occurrence: Occurrence
+) -> None:
+    """What stands in a store may come from anybody: the names of such things are all correct."""
+    bodies = [codec.canonical(part)]
+    names = [name_of(Kind.PART, bodies[0])]
+    bodies.append(codec.canonical({"role": role, "parts": names}))
+    names.append(name_of(Kind.MESSAGE, bodies[1]))
+    entries = [Entry(Hash(names[1]), occurrence)]
+    ref = delta_of(entries)[0]
+    objects = {Hash(name): body for name, body in zip(names, bodies, strict=True)}
+    store.write(Batch(objects=objects, deltas={ref: entries}))
+    for wanted in ("narrative-v1", "messages-v1"):
+        with pytest.raises(ObjectDamaged, match="does not fit"):
+            render(store, commit_of(store, ref), wanted)
+    with pytest.raises(ObjectDamaged, match="does not fit"):
+        _ = materialize(store, commit_of(store, ref)).messages
 
 
 READ: list[Callable[[Store, CommitId], Any]] = [
