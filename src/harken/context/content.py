@@ -8,7 +8,7 @@ bytes stand in the conversation as they are, with a note.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
@@ -156,7 +156,8 @@ def _flat(
 
 
 def _holding(one: Stored, artifact: ArtifactRef) -> Stored:
-    return replace(one, commit=msgspec.structs.replace(one.commit, artifact=artifact))
+    held = msgspec.structs.replace(one.commit, artifact=artifact)
+    return Stored(one.id, held, one.notes)
 
 
 def _whole(

@@ -10,8 +10,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Any, Protocol, runtime_checkable
 
-import msgspec
-
 from harken.core import codec
 from harken.core.commits import ArtifactRef, Entry, Hash
 from harken.core.messages import Message, PureMessage, join
@@ -44,6 +42,7 @@ def read(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Message]:
         for at in range(0, len(some), _AT_ONCE):
             now = some[at : at + _AT_ONCE]
             if is_quick:
+                check_size(now, quick)
                 found += chain.from_iterable(quick[one] for one in now)
             else:
                 found += messages_of(store, entries_in(store, now))
@@ -112,7 +111,7 @@ def leaves(
 
 
 def check_size(
-    artifacts: Iterable[ArtifactRef], deltas: Mapping[ArtifactRef, Sequence[Entry]]
+    artifacts: Iterable[ArtifactRef], deltas: Mapping[ArtifactRef, Sequence[object]]
 ) -> None:
     """Raise ObjectDamaged where artifacts hold more than `MOST_MESSAGES` together."""
     messages = 0
@@ -157,12 +156,10 @@ def _whole(entry: Entry, shape: tuple[Any, Sequence[Hash]], values: Mapping[Hash
     """Put one message together; what another machine wrote may not fit together."""
     try:
         role, parts = shape
-        message = join(PureMessage(role, [values[part] for part in parts]), entry.occurrence)
-        msgspec.convert(msgspec.to_builtins(message), Message)  # every member is of its type
+        return join(PureMessage(role, [values[part] for part in parts]), entry.occurrence)
     except (LookupError, TypeError, ValueError, StopIteration, RecursionError) as error:
         reason = f"its occurrence does not fit ({error!r})"
         raise ObjectDamaged("the store", entry.message, reason=reason) from None
-    return message
 
 
 def _check_there(names: Iterable[str], found: Container[str]) -> None:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.context.checkpoint import SUMMARY_CHARACTERS
+from harken.context.content import entries_in
 from harken.context.excerpt import CHARACTERS, excerpt
 from harken.context.history import update_metadata
 from harken.context.materialize import materialize
-from harken.context.messages import read
 from harken.core.chunks import Draft
 from harken.core.clock import microseconds
 from harken.core.commits import CommitId
@@ -155,7 +155,7 @@ async def _summarized(
         messages = (
             materialize(store, one.id).messages
             if manner.whole
-            else read(store, [one.commit.artifact])
+            else [entry.message for entry in entries_in(store, [one])]
         )
         told = excerpt(messages)
         await pace.turn()

@@ -12,7 +12,7 @@ Source: docs/formats/session-log.md, "Messages" and "Identity".
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 
@@ -131,6 +131,7 @@ class Occurrence(msgspec.Struct, omit_defaults=True, frozen=True):
 
 _PLAIN = Occurrence()
 _TEXT = {"text", "type"}
+_ROLES = frozenset(get_args(Role))
 
 
 class PureMessage(msgspec.Struct, frozen=True):
@@ -238,12 +239,20 @@ def split(message: ChatMessage) -> tuple[PureMessage, Occurrence]:
 
 
 def join(pure: PureMessage, occurrence: Occurrence) -> Message:
-    """Put a content and an occurrence together again: the inverse of `split`."""
+    """Put a content and an occurrence together again: the inverse of `split`.
+
+    Both may come from anybody. Where they do not fit, or are of other types, it raises ValueError,
+    LookupError, TypeError or StopIteration; a message that it returns is one.
+    """
     parts, is_error = pure.parts, False
+    if pure.role not in _ROLES:
+        raise ValueError(f"there is no role {pure.role!r}")
     if occurrence == _PLAIN and len(parts) == 1 and pure.role != "tool" and {*parts[0]} == _TEXT:
-        return Message(pure.role, parts[0]["text"])  # as most are: ten times as fast
+        return Message(pure.role, _text(parts[0]))  # as most are: ten times as fast
     if pure.role == "tool":
         parts, is_error = pure.parts[0]["content"], pure.parts[0]["is_error"]
+        if not isinstance(is_error, bool):
+            raise TypeError(f"is_error is true or false, not {is_error!r}")
     varying = iter(occurrence.calls)
     calls: list[ToolCall] = []
     items: list[ContentPart] = []
@@ -258,7 +267,7 @@ def join(pure: PureMessage, occurrence: Occurrence) -> Message:
     if occurrence.shape == "none":
         content = None
     elif occurrence.shape == "text":
-        content = cast("TextPart", items[0]).text
+        content = _text(*parts[: len(items)])
     return Message(
         role=pure.role,
         content=content,
@@ -342,4 +351,16 @@ def _varying(call: ToolCall) -> dict[str, Any]:
 
 def _call(part: Mapping[str, Any], varying: Mapping[str, Any]) -> ToolCall:
     function = FunctionCall(part["name"], part["arguments"])
-    return ToolCall(varying["id"], function, part["kind"], varying.get("meta", msgspec.UNSET))
+    call = ToolCall(varying["id"], function, part["kind"], varying.get("meta", msgspec.UNSET))
+    for text in (function.name, function.arguments, call.id, call.type):
+        if not isinstance(text, str):
+            raise TypeError(f"a call has texts, not {text!r}")
+    return call
+
+
+def _text(part: Mapping[str, Any]) -> str:
+    """Return the text of a part that is nothing else."""
+    text = part["text"]
+    if part.get("type") != "text" or not isinstance(text, str):
+        raise TypeError(f"a text part has a text, not {text!r}")
+    return text

@@ -10,6 +10,7 @@ from threading import Thread
 
 import pytest
 
+from harken import Budget
 from harken.cli.opening import Opened
 from harken.cli.screen.ears import Ears, Heard
 from harken.cli.screen.failures import failure
@@ -123,6 +124,23 @@ def test_a_compaction_that_fails_or_is_stopped_ends_like_a_turn(tmp_path: Path) 
         playing.turns.stop()
         await playing.until(lambda: len(playing.ends) == 3)
         assert (playing.ends[2].stopped, playing.ends[2].note) == (True, "")
+
+    run(act())
+
+
+def test_a_compaction_that_the_budget_does_not_allow_is_told_and_the_chat_goes_on(
+    tmp_path: Path,
+) -> None:
+    async def act() -> None:
+        one = stage(tmp_path, talk(main=["One.", "Two."]), budget=Budget(model_calls=1))
+        playing = Playing(one)
+        playing.turns.start("a")
+        await playing.until(lambda: playing.ends)
+        playing.turns.compact("")
+        await playing.until(lambda: playing.ends[1:] or playing.failures)
+        assert playing.failures == []
+        assert "1 model call" in playing.ends[1].note
+        assert not playing.turns.running
 
     run(act())
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from itertools import count, pairwise
 
 import pytest
 
-from harken.context.checkpoint import Origin
+from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.history import show, update_metadata
 from harken.context.summaries import Choice, Manner, Outcome, chosen, expected, summarize
 from harken.core.chunks import Chunk, Finish, TextDelta
-from harken.core.commits import CommitId, Notes
+from harken.core.commits import CommitId, Notes, raw_ref
 from harken.core.events import Usage
 from harken.core.messages import text_of
 from harken.errors import ModelError, StoreWriteError
 from harken.llm.base import Model, Request
 from harken.llm.scripted import Answer, FunctionModel
-from harken.store.base import Store
+from harken.store.base import Batch, Store
 from harken.testing.model import request_of
-from tests.unit.context.kit import commit
+from tests.unit.context.kit import NOON, commit
 from tests.unit.context.watched import WatchedStore
 
 KEY = "ghp_" + "k" * 36
@@ -175,6 +176,19 @@ def test_a_failure_is_told_and_passed_over(store: WatchedStore) -> None:
     store.lost.clear()
     assert {one.failure for one in run(store, lambda _: " ")} == {"small gave an empty answer"}
     assert len(run(store, lambda _: "Now.")) == 4  # the next run has them all to do
+
+
+def test_commits_of_bytes_are_read_by_their_format_and_shown_where_nobody_can(
+    store: WatchedStore,
+) -> None:
+    model = Listening()
+    data = b"who knows"
+    store.write(Batch(raw={raw_ref(data): data}))
+    draft = Draft(artifact=raw_ref(data), format="alien-v1", message_count=1, token_count=0)
+    odd = checkpoint(store, replace(draft, created_at=NOON))
+    commit(store, odd, "Hi")
+    assert [one.failure for one in run(store, model)] == ["", ""]
+    assert any("who knows" in told for told in model.told)
 
 
 def test_where_no_call_can_succeed_it_ends_at_once(store: WatchedStore) -> None:

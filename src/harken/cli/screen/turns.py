@@ -8,14 +8,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harken.agents.compaction import Compacted
 from harken.agents.smart import SmartAgent
 from harken.cli.commands import compacted_text
 from harken.cli.opening import Opened
 from harken.cli.screen.queued import Queued
 from harken.cli.tally import Tally
 from harken.core.text import LoggedString
-from harken.errors import AgentBusy, ConfigError, ModelError
+from harken.errors import AgentBusy, BudgetExceeded, ConfigError, ModelError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +93,17 @@ class Turns:
             self._end(replace(ended, said=said[0] if said else None))
 
     async def _compaction(self, agent: SmartAgent, instructions: str) -> None:
-        done: list[Compacted | None] = []
+        notes: list[str] = []
 
         async def compact() -> None:
-            done.append(await agent.compact(instructions))
+            try:
+                notes.append(compacted_text(await agent.compact(instructions)))
+            except BudgetExceeded as error:
+                notes.append(str(error))
 
         ended = await self._worked(compact())
         if ended is not None:
-            self._end(replace(ended, note=compacted_text(done[0]) if done else ""))
+            self._end(replace(ended, note="".join(notes)))
 
     async def _worked(self, work: Coroutine[Any, Any, None]) -> Ended | None:
         """Do some work; return how it ended, None where that is the end of the chat."""
