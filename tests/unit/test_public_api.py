@@ -22,6 +22,9 @@ def watch(event, arguments):
     if event in ("open", "os.listdir", "os.scandir", "os.mkdir", "socket.__new__", "subprocess.Popen"):
         opened.append(str(arguments[0]))
 class Environment:
+    def get(self, name, default=None):
+        assert name == "PYTHON_ZSTANDARD_IMPORT_POLICY", name  # which of its builds zstandard uses
+        return default
     def __getattr__(self, name):
         raise AssertionError("the environment was read")
 os.environ = Environment()

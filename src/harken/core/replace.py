@@ -37,6 +37,10 @@ class Removing(Protocol):
         """Return a text without it."""
         ...
 
+    def is_in_json(self, data: bytes) -> bool:
+        """Whether it may stand in a string of JSON that `codec` wrote: `replace` says for sure."""
+        ...
+
     def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
         """Yield where it begins and ends in bytes that come piece by piece."""
         ...
