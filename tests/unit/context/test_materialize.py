@@ -194,3 +194,18 @@ def test_a_resolver_gives_a_session_what_it_started_from(
     resolve = resolver(store)
     event = ContextLoaded(ctx=history[4], count=5, context_hash="", stop="root")
     assert [message.content for message in resolve(event)] == ["a", "b", "c", "d", "e"]
+
+
+@pytest.mark.req("S2-66", "D-05")
+def test_after_a_compaction_nothing_before_it_is_read(store: WatchedStore) -> None:
+    tip = commit(store, None, "0")
+    for number in range(1, 200):
+        tip = commit(store, tip, str(number))
+    tip = commit(store, tip, "sum", type="compaction", trigger="compaction")
+    for text in ("d", "e", "f"):
+        tip = commit(store, tip, text)
+    store.asked.clear()
+    assert texts(store, tip) == ["sum", "d", "e", "f"]
+    assert store.asked["deltas read"] == 4
+    assert store.asked["objects read"] == 8, "four messages and their parts"
+    assert store.asked["commits walked"] <= 16
