@@ -150,9 +150,9 @@ def test_without_a_name_the_file_has_that_of_the_moment(talked: Cli) -> None:
     assert file.name.startswith("harken_20")
 
 
-def test_an_empty_home_makes_an_empty_bundle(cli: Cli, out: Path) -> None:
-    assert "0 commits, 0 sessions" in cli.ok("bundle", "create", "-o", out).out
-    assert "0 commits" in cli.ok("bundle", "open", out).out
+def test_an_empty_home_has_nothing_to_give(cli: Cli, out: Path) -> None:
+    assert "neither a commit nor a session" in cli.refused("bundle", "create", "-o", out)
+    assert not out.exists()
 
 
 def test_one_that_is_interrupted_leaves_nothing(cli: Cli, out: Path, elsewhere: Path) -> None:

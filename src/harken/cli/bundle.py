@@ -22,6 +22,7 @@ from harken.context.bundle.opening import OpenBundle, Taken, open_bundle, take
 from harken.context.names import PREFIX, find, name_of
 from harken.core.clock import rfc3339, system_clock
 from harken.core.commits import CommitId
+from harken.errors import ConfigError
 from harken.store.base import Store
 from harken.store.copy import missing_commits
 from harken.store.memory import MemoryStore
@@ -57,6 +58,8 @@ def create_command(
         logs = [home.find(name) for name in wanted if not name.startswith(PREFIX)]
         if not wanted:
             tips, logs = store.newest(2**62), home.logs()
+            if not tips and not logs:
+                raise ConfigError(f"{home.folder}: there is neither a commit nor a session yet")
         asked = Wanted(
             store=store,
             tips=tips,
