@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from harken.core import commits
+from harken.core import codec, commits
 from harken.core.clock import rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
 from harken.core.messages import ChatMessage, Message
@@ -249,6 +249,146 @@ class StoreSuite:
         for reader in self._both(store):
             assert {name: reader.raw(name) for name in raw} == raw
 
+    def test_files_come_back_joined_and_in_pieces(self) -> None:
+        store, pieces = self.store(), [b"one ", b"two ", b"one ", b"\xff"]
+        named = {commits.raw_ref(piece): piece for piece in pieces}
+        file = commits.raw_ref(b"".join(pieces))
+        store.write(Batch(raw=named, files={file: [commits.raw_ref(piece) for piece in pieces]}))
+        for reader in self._both(store):
+            assert reader.raw(file) == b"".join(pieces)
+            assert [*reader.pieces(file)] == pieces
+            assert [*reader.pieces(commits.raw_ref(b"one "))] == [b"one "]
+            assert set(reader.named("art-")) == {file, *named}
+
+    def test_a_file_that_is_something_else_is_refused(self) -> None:
+        pieces = {commits.raw_ref(data): data for data in (b"a", b"b")}
+        [a, b] = pieces
+        whole, other = commits.raw_ref(b"ab"), ArtifactRef("art-" + _OTHER)
+        wrong: list[tuple[type[Exception], Batch]] = [
+            (ObjectDamaged, Batch(raw=pieces, files={whole: [b, a]})),
+            (ObjectDamaged, Batch(raw=pieces, files={other: [a, b]})),
+            (ObjectMissing, Batch(raw=pieces, files={whole: [a, other]})),
+            (ObjectMissing, Batch(files={whole: [a, b]})),
+        ]
+        for error, batch in wrong:
+            store = self.store()
+            _refused(error, store.write, batch)
+            self._is_empty(store, Batch())
+
+    def test_what_is_derived_is_found_by_its_key(self) -> None:
+        store, batch = self.store(), batch_of("Hi")
+        [ref] = batch.deltas
+        _refused(ObjectMissing, store.write, Batch(derived={"k": ref}))
+        store.write(batch)
+        sequence, _ = commits.sequence_of([ref])
+        store.write(Batch(sequences={sequence: [ref]}, derived={"k": sequence, _SURROGATE: ref}))
+        for reader in self._both(store):
+            assert reader.derived(["k", "no", _SURROGATE]) == {"k": sequence, _SURROGATE: ref}
+        store.write(Batch(derived={"k": ref}))
+        for reader in self._both(store):
+            assert reader.derived(["k"]) == {"k": ref}
+
+    def test_what_is_needed_must_be_of_the_right_kind(self) -> None:
+        """A delta of parts, or a commit of a commit, could never be read."""
+        whole = batch_of("Hi")
+        [(ref, [entry])] = whole.deltas.items()
+        part, message = list(whole.objects)
+        commit, at = commit_in(whole), whole.commits[0][0].created_at
+        of_part = [Entry(part, entry.occurrence)]
+        nested = codec.canonical({"parts": [message], "role": "user"})
+        wrong = [
+            Batch(deltas={commits.delta_of(of_part)[0]: of_part}),
+            Batch(objects={Hash(codec.digest(codec.MESSAGE, nested).hex()): nested}),
+            Batch(sequences={commits.sequence_of([_art(commit)])[0]: [_art(commit)]}),
+            *(
+                Batch(commits=[(Commit(created_at=at, **members), Notes())])
+                for members in (
+                    {"artifact": _art(commit)},
+                    {"artifact": _art(part)},
+                    {"artifact": ref, "parent": _art(ref)},
+                    {"artifact": ref, "parent": _art(message)},
+                )
+            ),
+        ]
+        store = self.store()
+        store.write(whole)
+        for batch in wrong:
+            together = Batch(
+                objects={**whole.objects, **batch.objects},
+                deltas={**whole.deltas, **batch.deltas},
+                sequences=batch.sequences,
+                commits=[*whole.commits, *batch.commits],
+            )
+            for odd in (batch, together):
+                _refused(ObjectMissing, store.write, odd)
+        for reader in self._both(store):
+            assert reader.named("", 10) == sorted([commit, ref])
+            assert reader.newest() == [commit]
+
+    def test_names_that_begin_alike_are_told_apart(self) -> None:
+        """Found by search: the names of each pair have the same first 6 bytes."""
+        root = batch_of("r")
+        [ref] = root.deltas
+        for tickets in (("17018330", "07960609"), ("23216528", "11607909")):
+            store = self.store()
+            store.write(Batch(objects=root.objects, deltas=root.deltas))
+            at = rfc3339(_2026_US)
+            made = [Commit(artifact=ref, created_at=at, ticket_id=ticket) for ticket in tickets]
+            assert made[0].id[:16] == made[1].id[:16]
+            for one in made:
+                store.write(Batch(commits=[(one, Notes(summary=one.ticket_id))]))
+            for reader in self._both(store):
+                found = reader.commits([one.id for one in made])
+                assert [found[one.id].notes.summary for one in made] == [*tickets]
+                assert reader.named(made[0].id[:16]) == sorted(one.id for one in made)
+                assert reader.named(made[0].id) == [made[0].id]
+
+    def test_batches_that_name_each_other_may_be_deep(self) -> None:
+        store, batch = self.store(), batch_of("Hi")
+        last, sequences = next(iter(batch.deltas)), dict[ArtifactRef, list[ArtifactRef]]()
+        for _ in range(3000):
+            ref, _ = commits.sequence_of([last])
+            sequences[ref], last = [last], ref
+        backwards = dict(reversed(sequences.items()))
+        store.write(Batch(objects=batch.objects, deltas=batch.deltas, sequences=backwards))
+        assert store.sequences([last]) == {last: sequences[last]}
+
+    def test_any_limit_is_a_limit(self) -> None:
+        store = self.store()
+        names = self._chain(store, 3)
+        for reader in self._both(store):
+            for many in (3, 2**70):
+                assert reader.newest(many) == names[::-1]
+                assert len(reader.chain(names[-1], many)) == 3
+                assert len(reader.named("ctx-", many)) == 3
+            for none in (0, -1, -(2**70)):
+                assert reader.newest(none) == reader.named("", none) == []
+
+    def test_what_is_no_number_is_refused(self) -> None:
+        entry, objects = commits.entry_of(Message("user", "Hi"))
+        for odd in (float("nan"), float("inf")):
+            entries = [Entry(entry.message, entry.occurrence, source={"x": odd})]
+            batch = Batch(objects=objects, deltas={commits.delta_of(entries)[0]: entries})
+            _refused(ObjectDamaged, self.store().write, batch)
+
+    def test_an_object_that_is_no_json_is_refused(self) -> None:
+        for body in (b"[" * 100_000, b"x", b"", b'{"b":1,"a":2}', b'{"text": "Hi","type":"text"}'):
+            name = Hash(codec.digest(codec.PART, body).hex())
+            _refused(ObjectDamaged, self.store().write, Batch(objects={name: body}))
+
+    def test_everything_is_yielded_after_what_it_needs(self) -> None:
+        store = self.store()
+        names = self._chain(store, 3)
+        seen: set[str] = set()
+        for thing in store.things():
+            assert seen.issuperset(thing.needs)
+            seen.add(thing.name)
+        assert seen >= {*names, *store.named("art-")}
+        counted = store.stats()
+        assert counted.things["commit"] == counted.things["message"] == 3
+        assert counted.raw_bytes == sum(len(thing.body) for thing in store.things())
+        assert counted.logical_bytes >= counted.raw_bytes
+
     def test_sequences_come_back_in_order(self) -> None:
         store, one, two = self.store(), batch_of("a"), batch_of("b")
         store.write(one)
@@ -380,6 +520,11 @@ class StoreSuite:
 
 def _known(members: dict[str, Any]) -> dict[str, Any]:
     return {name: members[name] for name in members if name in Commit.__struct_fields__}
+
+
+def _art(name: str) -> Any:
+    """Return a name as one of an artifact, whatever it is."""
+    return name
 
 
 def _refused(error: type[Exception], act: Callable[..., object], *given: object) -> None:
