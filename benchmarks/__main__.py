@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import append, chat, load, loop, search, startup, store, world
+from benchmarks import append, chat, load, loop, search, service, startup, store, world
 from benchmarks.measure import RUNS, Row
 
 PARTS = {
@@ -20,6 +20,7 @@ PARTS = {
     "world": world.rows,
     "search": search.rows,
     "store": store.rows,
+    "service": service.rows,
 }
 RESULTS = Path(__file__).with_name("results.md")
 

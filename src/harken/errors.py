@@ -14,6 +14,7 @@
     │   ├── StoreTooNew             written by a newer format
     │   ├── StoreLocked             others have been writing for longer than one waits
     │   ├── StoreWriteError         the disk refused: nothing of the batch was written
+    │   ├── NotWiped                what was purged is replaced, its bytes may still be in the file
     │   ├── ObjectMissing           something names what is not there
     │   └── ObjectDamaged           the bytes are not what their name says
     ├── EventRefused                an event that would break an invariant of the log
@@ -156,6 +157,18 @@ class StoreWriteError(StoreError):
     def __init__(self, store: str | Path, *, reason: str) -> None:
         super().__init__(
             store, f"could not be written ({reason}); make room or mend the disk, then try again"
+        )
+        self.reason = reason
+
+
+class NotWiped(StoreError):
+    """What was purged is read no more; its bytes may still be in the file."""
+
+    def __init__(self, store: str | Path, *, reason: str) -> None:
+        super().__init__(
+            store,
+            f"what was purged is replaced, but its bytes may still be in the file ({reason}); "
+            f"end what uses the store, or make room, then purge again",
         )
         self.reason = reason
 

@@ -11,8 +11,9 @@ import harken
 from tests.docs.examples import ROOT
 
 
-def test_the_reference_is_up_to_date() -> None:
-    command = [sys.executable, str(ROOT / "tools" / "cli_docs.py"), "--check"]
+@pytest.mark.parametrize("tool", ["cli_docs.py", "api_docs.py"])
+def test_the_reference_is_up_to_date(tool: str) -> None:
+    command = [sys.executable, str(ROOT / "tools" / tool), "--check"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout + ran.stderr) == (0, "")
 

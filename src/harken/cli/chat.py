@@ -32,6 +32,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
         home: Home,
         permission: Mode | None,
         allow: tuple[Path, ...],
+        store: str | None,
         **options: Any,
     ) -> int:
         if ctx is not None and (resume is not None or latest):
@@ -49,6 +50,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             system_prompt=system,
             permission=permission,
             allowed=allow,
+            store=store,
         )
         return function(wish=wish, home=home, **options)
 
@@ -64,6 +66,11 @@ _WISHED: list[Callable[[Any], Any]] = [
     click.option("--resume", metavar="SESSION", help="Go on with this session (id or file)."),
     click.option("--continue", "latest", is_flag=True, help="Go on with the latest session."),
     click.option("--from", "ctx", metavar="CTX", help="Begin with what this commit understood."),
+    click.option(
+        "--store",
+        metavar="ADDRESS",
+        help="The service that commits go to: http://... or unix:PATH.",
+    ),
     click.option("--system", metavar="TEXT", help="The system prompt of a new session."),
     click.option(
         "--permission",

@@ -79,6 +79,17 @@ class ToolsTable(msgspec.Struct, frozen=True, kw_only=True):
     """Folders that tools may use beside the one where Harken runs."""
 
 
+class StoreTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[store]`."""
+
+    url: str | None = None
+    """The service that commits go to, in place of the file in the home."""
+    backing: str | None = None
+    """What stands behind the file in the home: a service, or the path of another store's file."""
+    most_mb: float | None = None
+    """How large the file may be: what was used least lately goes, where `backing` has it."""
+
+
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     """One `config.toml`."""
 
@@ -90,6 +101,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     providers: dict[str, ProviderTable] = {}
     prices: dict[str, PriceTable] = {}
     tools: ToolsTable = ToolsTable()
+    store: StoreTable = StoreTable()
 
 
 class _Malformed(Exception):
@@ -245,8 +257,24 @@ def _check(config: ConfigFile) -> None:
             expected = "the name of a variable such as WORK_API_KEY"
             raise _Malformed(f"is {expected}; {_NO_KEYS}", (*path, "key_env"))
         _check_url(provider.base_url, (*path, "base_url"))
+    _check_store(config.store)
     if config.model is not None and not config.model.strip():
         raise _Malformed("names no model", ("model",))
+
+
+def _check_store(store: StoreTable) -> None:
+    if store.url is not None and not store.url.startswith("unix:"):
+        _check_url(store.url, ("store", "url"))
+    if store.backing is not None and store.url is not None:
+        raise _Malformed(
+            "stands behind the file in the home, which url replaces", ("store", "backing")
+        )
+    if store.backing is not None and "://" in store.backing:
+        _check_url(store.backing, ("store", "backing"))
+    if store.most_mb is not None and store.backing is None:
+        raise _Malformed("needs a backing store: nothing else is evicted", ("store", "most_mb"))
+    if store.most_mb is not None and not (math.isfinite(store.most_mb) and store.most_mb > 0):
+        raise _Malformed("is a number of megabytes above 0", ("store", "most_mb"))
 
 
 def _check_url(url: str, path: Path_) -> None:

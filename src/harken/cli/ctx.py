@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -11,30 +10,17 @@ import click
 import msgspec
 
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.opened_store import store_of
 from harken.cli.terminal import one_line, safe, say, say_json
 from harken.context.history import Difference, diff, history, show, update_metadata
 from harken.context.materialize import materialize
 from harken.context.names import find, name_of
 from harken.core.messages import Message, text_of
-from harken.errors import ConfigError
 from harken.store.base import Store, Stored
-from harken.store.sqlite import SqliteStore
 from harken.views.written import count
 
 NEWEST = 20
 """How many commits `log` shows where nobody says how many."""
-
-
-@contextmanager
-def store_of(home: Home) -> Iterator[SqliteStore]:
-    """Open the store of a home, where there is one. Raises ConfigError, StoreError."""
-    if not home.store_file.exists():
-        raise ConfigError(f"{home.store_file}: there is no store yet; a chat makes one")
-    store = SqliteStore(home.store_file)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 @click.group()

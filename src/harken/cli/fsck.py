@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from harken.cli.ctx import store_of
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.opened_store import store_of
 from harken.cli.progress import Tell, progress
+from harken.cli.settings import load_settings
 from harken.cli.terminal import say, say_json
 from harken.core.commits import CommitId
 from harken.core.events import ContextCommitted, ContextLoaded
@@ -20,6 +21,7 @@ from harken.session.reader import events
 from harken.session.repair import verify
 from harken.store.base import Store
 from harken.store.checks import Finding, fsck
+from harken.store.tiered import TieredStore
 
 
 @click.command()
@@ -44,12 +46,12 @@ def command(as_json: bool, home: Home) -> int:
 
 def findings(home: Home, tell: Tell) -> Iterator[Finding]:
     """Yield what is wrong with the store of a home, then with its logs."""
-    if home.store_file.exists():
-        with store_of(home) as store:
-            yield from fsck(store)
-            yield from _of_logs(home, store, tell)
-    else:
+    if not home.store_file.exists() and load_settings(home).store is None:
         yield from _of_logs(home, None, tell)
+        return
+    with store_of(home) as store:
+        yield from fsck(store.local if isinstance(store, TieredStore) else store, tell)
+        yield from _of_logs(home, store, tell)
 
 
 def _of_logs(home: Home, store: Store | None, tell: Tell) -> Iterator[Finding]:

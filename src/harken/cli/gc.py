@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+
 import click
 import msgspec
 
-from harken.cli.ctx import store_of
 from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
-from harken.cli.progress import progress
+from harken.cli.opened_store import store_of
+from harken.cli.progress import Tell, progress
+from harken.cli.settings import load_settings
 from harken.cli.terminal import say, say_json
 from harken.core.clock import rfc3339, system_clock
 from harken.session.mentions import mentions
-from harken.store.base import Collected
+from harken.store.base import Collected, Store
+from harken.store.evict import Evicted
+from harken.store.sqlite import SqliteStore
+from harken.store.tiered import TieredStore
 from harken.views.written import count, size_text
 
 
@@ -31,16 +37,49 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
     """Remove from the store what no commit, no session and no pin needs.
 
     That is what was never committed, what can be made again, and ephemeral commits whose time is
-    over. Others may use the store meanwhile. It may be stopped at any time and run again.
+    over. Others may use the store meanwhile. It may be stopped at any time and run again. Where a
+    backing store is configured, it is sent what it has not, and what is too much here is evicted.
     """
+    settings = load_settings(home)
     with store_of(home) as store, progress("Collecting") as tell:
-        roots = roots_of(home)
-        now = rfc3339(system_clock())
-        taken = store.collect(roots, now=now, grace_s=grace, dry_run=dry_run, on_progress=tell)
+        taken = collect(store, roots_of(home), grace_s=grace, dry_run=dry_run, tell=tell)
+        moved = None if dry_run else move(store, settings.most_mb)
     if as_json:
-        say_json({**msgspec.to_builtins(taken), "dry_run": dry_run})
-    else:
-        say(told(taken, dry_run=dry_run))
+        about_tiers = {} if moved is None else {"moved": asdict(moved)}
+        say_json({**msgspec.to_builtins(taken), "dry_run": dry_run, **about_tiers})
+        return
+    say(told(taken, dry_run=dry_run))
+    if moved is not None:
+        there, here = count(moved.commits, "commit"), size_text(moved.evicted_bytes)
+        say(f"{there} sent to the backing store, {here} evicted here")
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What went to the backing store, and from here."""
+
+    commits: int
+    evicted_things: int
+    evicted_bytes: int
+
+
+def collect(
+    store: Store, roots: set[str], *, grace_s: float, dry_run: bool, tell: Tell
+) -> Collected:
+    """Collect; where the store is a file of this machine, tell how far it is."""
+    now = rfc3339(system_clock())
+    if isinstance(store, SqliteStore | TieredStore):
+        return store.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run, on_progress=tell)
+    return store.collect(roots, now=now, grace_s=grace_s, dry_run=dry_run)
+
+
+def move(store: Store, most_mb: float | None) -> Moved | None:
+    """Send what is new to the backing store, and evict what is too much here; None: no tiers."""
+    if not isinstance(store, TieredStore):
+        return None
+    sent = store.push()
+    evicted = Evicted() if most_mb is None else store.evict(int(most_mb * 1024 * 1024))
+    return Moved(sent.commits, evicted.things, evicted.size_bytes)
 
 
 def roots_of(home: Home) -> set[str]:

@@ -42,6 +42,11 @@ class Home:
         """Where commits and their objects are kept."""
         return self.folder / "store.db"
 
+    @property
+    def token_file(self) -> Path:
+        """Where the token of this home's service is."""
+        return self.folder / "service.token"
+
     def make(self) -> None:
         """Make the folders where they are missing. Raises ConfigError where that fails."""
         try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from harken.cli.ctx import store_of
 from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.opened_store import store_of
 from harken.cli.terminal import say, say_json
 from harken.context.names import PREFIX, find_any
 from harken.core.clock import rfc3339, system_clock

@@ -30,6 +30,7 @@ COMMANDS = {
     "gc": ("harken.cli.gc", "Remove from the store what nobody needs any more."),
     "fsck": ("harken.cli.fsck", "Check everything that is kept; change nothing."),
     "purge": ("harken.cli.purge", "Take a leaked secret out of everything that is kept."),
+    "serve": ("harken.cli.serve", "Serve the store over HTTP, for other programs of this machine."),
     "session": ("harken.cli.session", "Check or repair a session log."),
     "init": ("harken.cli.init", "Write a first config.toml from what is found here."),
     "models": ("harken.cli.models", "List the models that can be used, and what others need."),

@@ -24,6 +24,7 @@ from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
 from harken.cli.home import Home, here
 from harken.cli.init import choose
+from harken.cli.opened_store import open_store
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
 from harken.context.materialize import resolver
@@ -35,7 +36,7 @@ from harken.llm.base import Model, ModelResolver
 from harken.llm.replay import ReplayModel
 from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
-from harken.store.sqlite import SqliteStore
+from harken.store.base import Store
 from harken.world.local import local_tools
 from harken.world.permissions.permissions import Mode, Permissions
 from harken.world.permissions.rules import Rules
@@ -59,6 +60,8 @@ class Wish:
     """None: as it is configured."""
     ctx: str | None = None
     """The commit that a new session begins with."""
+    store: str | None = None
+    """The address of the service that commits go to; None: as it is configured."""
     allowed: Sequence[Path] = ()
     """Folders beside the current one that agents may use."""
 
@@ -71,7 +74,7 @@ class Opened:
     session: Session
     runtime: Runtime
     settings: Settings
-    store: SqliteStore | None = None
+    store: Store | None = None
     """Where its commits go."""
 
     def end(self) -> None:
@@ -121,7 +124,7 @@ def open_chat(
     permissions, own = permissions_of(settings), prompt_for(home, name)
     home.make()
     with ExitStack() as opening:
-        store = SqliteStore(home.store_file)
+        store = open_store(home, wish.store or settings.store, settings.backing)
         opening.callback(store.close)
         ctx = None if wish.ctx is None else find_commit(store, wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import click
 
-from harken.cli.ctx import store_of
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.opened_store import store_of
+from harken.cli.settings import load_settings
 from harken.cli.side_files import holding, is_ours, without
 from harken.cli.terminal import say, say_json
 from harken.context.purge import Place, Purge, find_secret, purge_text
@@ -20,6 +21,7 @@ from harken.core.replace import Secret
 from harken.errors import ConfigError
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
+from harken.store.replacement import copies_of
 from harken.views.written import count
 
 REVOKE = (
@@ -37,7 +39,7 @@ class _Found:
     theirs: Sequence[Path]
     """Files that a person has to change."""
     copies: Sequence[Path]
-    """Copies of the store from before an upgrade: nobody looks into them, they are deleted."""
+    """Copies of the store from before an upgrade, which the store deletes."""
 
     def rows(self) -> list[dict[str, str]]:
         return [
@@ -80,8 +82,6 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
             raise ConfigError(f"{error}; nothing was changed") from None
     for path in found.ours:
         without(path, secrets)
-    for path in found.copies:
-        path.unlink()
     _say_done(found, as_json=as_json)
     return int(bool(found.theirs))
 
@@ -100,7 +100,7 @@ def _asked_for() -> str:
 @contextmanager
 def _store_of(home: Home) -> Iterator[Store]:
     """Open the store of a home; where there is none, an empty one."""
-    if not home.store_file.exists():
+    if not home.store_file.exists() and load_settings(home).store is None:
         yield MemoryStore()
         return
     with store_of(home) as store:
@@ -109,7 +109,7 @@ def _store_of(home: Home) -> Iterator[Store]:
 
 def _find(home: Home, store: Store, secrets: Sequence[Secret]) -> _Found:
     logs = [path for path in home.logs() if path.stat().st_size]
-    copies = sorted(home.folder.glob(f"{home.store_file.name}.v*"))
+    copies = copies_of(home.store_file)
     files = [path for path in holding(home, secrets) if path not in copies]
     ours = [path for path in files if is_ours(home, path)]
     theirs = [path for path in files if path not in ours]

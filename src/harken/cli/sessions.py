@@ -11,7 +11,13 @@ import click
 
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.terminal import one_line, say, say_json
-from harken.core.events import SessionEnded, TranscriptEntry, decode_event
+from harken.core.events import (
+    ContentPurged,
+    Event,
+    SessionEnded,
+    TranscriptEntry,
+    decode_event,
+)
 from harken.core.messages import text_of
 from harken.errors import LogError
 from harken.session.file import is_being_written
@@ -71,11 +77,15 @@ def state_of(path: Path) -> State:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - TAIL_BYTES))
         tail = file.read(TAIL_BYTES)
-    last = tail.removesuffix(b"\n").rpartition(b"\n")[2]
-    try:
-        event = decode_event(last) if tail.endswith(b"\n") else None
-    except (ValueError, RecursionError):  # torn, or longer than what was read
-        event = None
+    event: Event | None = None
+    *lines, torn = tail.split(b"\n")
+    for line in reversed([] if torn else lines):
+        try:
+            event = decode_event(line)
+        except (ValueError, RecursionError):  # torn, or longer than what was read
+            break
+        if not isinstance(event, ContentPurged):  # which says nothing about the run
+            break
     return "ended" if isinstance(event, SessionEnded) else "cut off?"
 
 

@@ -54,6 +54,12 @@ class Settings:
     prices: Prices = field(default_factory=Prices)
     allow_folders: tuple[Path, ...] = ()
     """Folders that tools may use beside the one where Harken runs."""
+    store: str | None = None
+    """The address of the service that commits go to; None: the file in the home."""
+    backing: str | None = None
+    """What stands behind that file: the address of a service, or an absolute path."""
+    most_mb: float | None = None
+    """How large that file may be."""
     templates: Templates = field(default_factory=Templates)
     project: Project | None = None
     notes: tuple[str, ...] = ()
@@ -148,6 +154,11 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
         *(f"providers.{name} exists already" for name in config.providers if name in known),
         *(f"providers.{n}.key_env sends a key" for n, p in config.providers.items() if p.key_env),
         *(["prices says what you pay"] if config.prices else []),
+        *(
+            ["store says where your conversations go"]
+            if config.store.url or config.store.backing
+            else []
+        ),
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
     ]
     for reason in refused:
@@ -195,6 +206,9 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         model_parameters=per_model,
         providers={**found.providers, **_providers(config.providers, found.providers)},
         prices=Prices([*_prices(config.prices), *found.prices.own]),
+        store=config.store.url or found.store,
+        backing=_behind(config.store.backing, file) or found.backing,
+        most_mb=config.store.most_mb or found.most_mb,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
     )
 
@@ -231,6 +245,13 @@ def _prices(tables: Mapping[str, PriceTable]) -> list[Price]:
         Price(model=name, source=CONFIG, **msgspec.structs.asdict(table))
         for name, table in tables.items()
     ]
+
+
+def _behind(backing: str | None, file: Path) -> str | None:
+    """Return what stands behind the store; a path is found from the file that names it."""
+    if backing is None or "://" in backing or backing.startswith("unix:"):
+        return backing
+    return str(file.parent.absolute() / Path(backing).expanduser())
 
 
 def _folders(config: ConfigFile, file: Path) -> list[Path]:

@@ -29,7 +29,7 @@ from harken.core.commits import ArtifactRef, CommitId, Notes
 from harken.core.events import ContextLoaded
 from harken.core.messages import extend_context_hash
 from harken.core.replace import PURGED, Secret, in_json
-from harken.errors import HarkenError
+from harken.errors import HarkenError, NotWiped
 from harken.session.file import LogFile
 from harken.session.purge import PartOfStructure, Taking, check_log, places_in, purge_log
 from harken.session.reader import events
@@ -88,7 +88,8 @@ def purge_text(store: Store, logs: Sequence[Path], purge: Purge) -> list[Place]:
     would be none without the text, is refused before anything is changed. Then the store is
     purged, also where it holds nothing: an earlier purge may have been cut off. Then each log, in
     one step. Cut off anywhere, it can be run again. Raises LogLocked, PartOfStructure, StoreError,
-    LogWriteError; ValueError where the reason itself holds the text.
+    LogWriteError; NotWiped, after all that could be done was done; ValueError where the reason
+    itself holds the text.
     """
     secret = purge.secret
     if secret.replace(purge.by + "\n" + purge.why) != purge.by + "\n" + purge.why:
@@ -116,9 +117,15 @@ def purge_text(store: Store, logs: Sequence[Path], purge: Purge) -> list[Place]:
         tombstone = Tombstone(when=rfc3339(purge.clock()), by=purge.by, why=purge.why)
         for name, notes in found.notes.items():
             store.annotate(name, notes)
-        store.purge(found.stand_ins, tombstone)
+        not_wiped: NotWiped | None = None
+        try:
+            store.purge(found.stand_ins, tombstone)
+        except NotWiped as error:  # the logs need not wait for who reads the store
+            not_wiped = error
         for log in held:
             purge_log(log, taking)
+    if not_wiped is not None:
+        raise not_wiped
     return found.places + places
 
 

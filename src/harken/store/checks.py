@@ -13,15 +13,19 @@ from harken.errors import HarkenError
 from harken.store.base import Kind, Store, Stored
 from harken.store.contents import needs_of
 from harken.store.file_check import Finding, findings
+from harken.store.graph import Progress
 from harken.store.sqlite import SqliteStore
 
 __all__ = ["Finding", "fsck"]
 
 
-def fsck(store: Store) -> list[Finding]:
-    """Read everything and return what is wrong; an empty list: all is whole."""
+def fsck(store: Store, on_progress: Progress | None = None) -> list[Finding]:
+    """Read everything and return what is wrong; an empty list: all is whole.
+
+    `on_progress` is told how far it is, where the store is a file.
+    """
     if isinstance(store, SqliteStore):
-        return list(findings(store))
+        return list(findings(store, on_progress))
     return list(_by_reading(store))
 
 

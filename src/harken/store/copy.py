@@ -6,12 +6,13 @@ needs, a few megabytes at once: a copy that is cut off leaves a whole target, an
 on from there.
 
 The target is asked for commits and messages, which are small, never for parts: of those a few may
-be sent that it has.
+be sent that it has. What was purged at the source arrives purged, with its tombstone; what the
+target still has stays as it is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TypeAlias, TypeVar
@@ -25,9 +26,10 @@ from harken.core.commits import (
     Notes,
     commit_bytes,
     delta_of,
+    raw_ref,
 )
 from harken.errors import ObjectMissing
-from harken.store.base import Batch, Store, Stored
+from harken.store.base import Batch, Name, Store, Stored, Tombstone
 from harken.store.contents import parts_of
 
 SOURCE = "the store that is copied from"
@@ -67,7 +69,7 @@ def copy_commits(
     ObjectDamaged, StoreError, of either; what was written until then stays.
     """
     missing = missing_commits(source, target, tips)
-    load = _Load(source, target, at_once_bytes)
+    load = _Load(source, target, at_once_bytes, source.tombstones() if missing else {})
     for at in range(0, len(missing), _COMMITS):
         load.add_commits(missing[at : at + _COMMITS])
         if on_progress is not None:
@@ -112,6 +114,8 @@ class _Load:
     source: Store
     target: Store
     most_bytes: int
+    purged: Mapping[Name, Tombstone]
+    """What is read at the source in the place of something else."""
     things: int = 0
     size_bytes: int = 0
     _waiting_bytes: int = 0
@@ -119,7 +123,9 @@ class _Load:
     _deltas: dict[ArtifactRef, Sequence[Entry]] = field(default_factory=dict)
     _sequences: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
     _raw: dict[ArtifactRef, bytes] = field(default_factory=dict)
+    _files: dict[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
     _commits: list[tuple[Commit, Notes]] = field(default_factory=list)
+    _tombstones: dict[Name, Tombstone] = field(default_factory=dict)
 
     def send(self) -> None:
         """Write what waits."""
@@ -128,12 +134,14 @@ class _Load:
             deltas=self._deltas,
             sequences=self._sequences,
             raw=self._raw,
+            files=self._files,
             commits=self._commits,
+            tombstones=self._tombstones,
         )
         if self._waiting_bytes:
             self.target.write(batch)
         self._objects, self._deltas, self._sequences, self._raw = {}, {}, {}, {}
-        self._commits, self._waiting_bytes = [], 0
+        self._files, self._commits, self._tombstones, self._waiting_bytes = {}, [], {}, 0
 
     def add_commits(self, names: Sequence[CommitId]) -> None:
         """Add commits after their artifacts."""
@@ -144,6 +152,7 @@ class _Load:
             self._add_commit(found[name])
 
     def _add_commit(self, one: Stored) -> None:
+        self._really(one.id)
         self._commits.append((one.commit, one.notes))
         self._weigh(len(commit_bytes(one.commit)) + len(one.notes.summary))
 
@@ -153,21 +162,44 @@ class _Load:
         deltas = self.source.deltas(left)
         self._add_messages(entry.message for entries in deltas.values() for entry in entries)
         for ref, entries in deltas.items():
-            self._deltas[ref] = entries
+            self._deltas[ArtifactRef(self._really(ref))] = entries
             self._count(len(delta_of(entries)[1]))
         sequences = self.source.sequences(ref for ref in left if ref not in deltas)
         for ref, members in sequences.items():
             for some in _slices(members, _COMMITS):
                 self._add_artifacts(some)
-            self._sequences[ref] = members
+            self._sequences[ArtifactRef(self._really(ref))] = members
             self._count(75 * len(members))
         for ref in left:
             if ref not in deltas and ref not in sequences and not self._has(ref):
-                self._raw[ref] = data = self.source.raw(ref)
+                self._add_raw(ref)
+
+    def _add_raw(self, ref: ArtifactRef) -> None:
+        """Add raw bytes piece by piece, and what they make up where they are several."""
+        pieces: list[ArtifactRef] = []
+        for data in self.source.pieces(ref):
+            pieces.append(raw_ref(data))
+            if not self._has(pieces[-1]):
+                self._raw[pieces[-1]] = data
                 self._count(len(data))
+        name = ArtifactRef(self._really(ref))
+        if pieces != [name]:
+            self._files[name] = pieces
+            self._count(75 * len(pieces))
 
     def _has(self, ref: ArtifactRef) -> bool:
         return ref in self._raw or bool(self.target.named(ref, 1))
+
+    def _really(self, name: Name) -> Name:
+        """Return the name of what is read under a name; where it is another, say so to the target.
+
+        Both travel in one batch, since nothing is sent before what follows is added.
+        """
+        stone = self.purged.get(name)
+        if stone is None:
+            return name
+        self._tombstones[name] = stone
+        return stone.stand_in
 
     def _add_messages(self, names: Iterable[Hash]) -> None:
         """Add messages that are not there, after their parts."""
@@ -179,7 +211,7 @@ class _Load:
         parts = [Hash(part) for name in absent for part in parts_of(name, messages[name])]
         for some in chain(self._read(dict.fromkeys(parts)), [messages]):
             for name, body in some.items():
-                self._objects[name] = body
+                self._objects[Hash(self._really(name))] = body
                 self._count(len(body))
 
     def _read(self, parts: Iterable[Hash]) -> Iterator[dict[Hash, bytes]]:

@@ -21,6 +21,7 @@ from harken.store import packs
 from harken.store.base import Kind
 from harken.store.contents import file_from, message_from, needs_of
 from harken.store.derived import damaged
+from harken.store.graph import Progress
 from harken.store.history import RowDamaged, in_bytes, notes_from
 from harken.store.index import key_of
 from harken.store.pack import Body, opened, unpacked
@@ -120,7 +121,7 @@ class _Tables:
     """Name of what is read -> name of what was purged."""
 
 
-def findings(store: SqliteStore) -> Iterator[Finding]:
+def findings(store: SqliteStore, on_progress: Progress | None = None) -> Iterator[Finding]:
     """Yield what is wrong, the worst first."""
     try:
         with store.snapshot() as connection:
@@ -130,8 +131,11 @@ def findings(store: SqliteStore) -> Iterator[Finding]:
             _check_types(connection)
             tables = _tables(connection)
             yield from _of_tombs(connection, tables)
+            last = packs.last_number(connection)
             for row in packs.rows(connection):
                 yield from _of_pack(row, tables)
+                if on_progress is not None:
+                    on_progress(row.first, last)
             yield from _of_outside(connection, tables)
             yield from _left(tables)
             for key in damaged(connection):

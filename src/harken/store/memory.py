@@ -25,7 +25,7 @@ from harken.store.base import (
 from harken.store.contents import Contents, contents_of, file_from, fits
 from harken.store.files import checked
 from harken.store.keeping import check_keeping, held, reached
-from harken.store.stand_in import bring, replaced
+from harken.store.stand_in import bring, inherit, replaced
 
 NAME = "the store in memory"
 
@@ -54,6 +54,7 @@ class MemoryStore:
     def write(self, batch: Batch) -> None:
         contents = contents_of(batch)
         with self._lock:
+            inherit(contents, self._tombstones, self._thing)
             bring(NAME, contents, lambda name: self._thing(name) is not None)
             self._check(contents)
             now_us = self._clock()

@@ -19,7 +19,14 @@ from harken.core import commits as values
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.core.messages import Message
-from harken.errors import NotesChanged, ObjectDamaged, ObjectMissing, UnknownName
+from harken.errors import (
+    NotesChanged,
+    NotWiped,
+    ObjectDamaged,
+    ObjectMissing,
+    StoreError,
+    UnknownName,
+)
 from harken.store import derived, files, history, kept, packs, replacement, tombs
 from harken.store.base import (
     Batch,
@@ -43,6 +50,7 @@ from harken.store.opened import Opened
 from harken.store.pack import Body, Damaged, unpacked
 from harken.store.seal import is_sealed
 from harken.store.shrink import write_anew
+from harken.store.stand_in import inherit
 from harken.store.stats import stats
 from harken.store.sweep import Sweep
 from harken.store.writer import Writer
@@ -71,6 +79,7 @@ class SqliteStore:
     def write(self, batch: Batch) -> None:
         contents = contents_of(batch)
         if contents.files:
+            inherit(contents, self.tombstones(), self._thing)
             self._check_files(contents)
         if contents.tombstones:
             with self.removing() as connection:
@@ -110,7 +119,17 @@ class SqliteStore:
         for kind, body in self._found([name], Kind.RAW, Kind.FILE).values():
             if kind is Kind.RAW:
                 return iter([body])
-            return files.checked(str(self.path), name, self._joined(name, file_from(body).pieces))
+            cut = file_from(body)  # under another name, where it stands for one that was purged
+            return files.checked(str(self.path), cut.name, self._joined(name, cut.pieces))
+        raise ObjectMissing(self.path, name)
+
+    def pieces_of(self, name: ArtifactRef) -> list[ArtifactRef]:
+        """Return the raw artifacts that make up a file, in order; raw bytes are one by themselves.
+
+        They may be elsewhere. Raises ObjectMissing.
+        """
+        for kind, body in self._found([name], Kind.RAW, Kind.FILE).values():
+            return [name] if kind is Kind.RAW else file_from(body).pieces
         raise ObjectMissing(self.path, name)
 
     def derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
@@ -226,14 +245,18 @@ class SqliteStore:
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         """As `Store.purge`. Copies that were kept when the file was migrated are deleted.
 
-        Raises StoreLocked where others read or write for too long; then the things are replaced,
-        but their bytes may still be in the file: purge again, whatever it is.
+        Raises NotWiped where others use the file for too long, or the disk is full: purge again
+        then, whatever it is.
         """
         with self.removing() as connection:
             replacement.replace(str(self.path), connection, stand_ins, tombstone, self._thing)
         for copy in replacement.copies_of(self.path):
             copy.unlink()
-        self.write_anew(self._database.patience_s)
+        try:
+            self.write_anew(self._database.patience_s)
+        except StoreError as error:
+            reason = str(error).removeprefix(f"{self.path}: ")
+            raise NotWiped(self.path, reason=reason) from error
 
     def tombstones(self) -> dict[Name, Tombstone]:
         with self._reading() as connection:
@@ -330,7 +353,9 @@ class SqliteStore:
     def _check_can_be_kept(self, connection: Connection, name: Name) -> None:
         if name.startswith("ctx-"):
             self._known(connection, CommitId(name))
-        elif not name.startswith("art-") or self._thing(name) is None:
+        elif name not in self._evicted(connection, name) and (
+            not name.startswith("art-") or self._thing(name) is None
+        ):
             raise UnknownName("commit or artifact", name, self.named("", 3))
 
     def _joined(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Iterator[bytes]:
@@ -391,9 +416,17 @@ class SqliteStore:
             found.append(name)
         return found
 
+    def _evicted(self, connection: Connection, beginning: str) -> set[Name]:
+        """Return the names of artifacts that begin so and are elsewhere."""
+        if not self._opened.evicts or not beginning.startswith("art-"):
+            return set()
+        query = "SELECT name FROM evicted WHERE name BETWEEN ? AND ?"
+        return {name for (name,) in connection.execute(query, [beginning, beginning + "g"])}
+
     def _artifacts(self, connection: Connection, digits: str, limit: int) -> list[ArtifactRef]:
         beginning, stand_ins = f"art-{digits}", self._opened.stand_ins.items()
         found = {name for name, other in stand_ins if other and name.startswith(beginning)}
+        found |= self._evicted(connection, beginning)
         by_key = (list(same) for _, same in groupby(artifacts(connection, digits), itemgetter(0)))
         while some := [place for same in islice(by_key, max(limit, 1)) for place in same]:
             names = self._opened.names(connection, some)

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
+from blake3 import blake3
 
+from harken.core import codec
 from harken.core.commits import (
     ArtifactRef,
     Commit,
@@ -119,6 +121,36 @@ def bring(where: str, contents: Contents, there: Callable[[Name], bool]) -> None
         if one.id in contents.things
     ]
     contents.tombstones = new
+
+
+def inherit(
+    contents: Contents,
+    tombstones: Mapping[Name, Tombstone],
+    found: Callable[[Name], Thing | None],
+) -> None:
+    """Let a new file that has a purged piece be purged, too: it holds what was purged.
+
+    So a file that grew can be kept again. `found` gives what is read under a name.
+    """
+    for name, pieces in list(contents.files.items()):
+        purged = next((piece for piece in pieces if piece in tombstones), None)
+        if purged is None or found(name) is not None:
+            continue
+        hasher = blake3(codec.RAW)
+        refs: list[ArtifactRef] = []
+        for piece in pieces:
+            thing = found(piece) or contents.things.get(piece)
+            if thing is None:
+                return  # refused soon, because it is missing
+            refs.append(ArtifactRef(thing.name))
+            hasher.update(thing.body)
+        own = ArtifactRef(f"art-{hasher.hexdigest()}")
+        body = codec.canonical({"name": own, "pieces": refs})
+        del contents.things[name], contents.files[name]
+        contents.things[own] = Thing(Kind.FILE, own, body, tuple(dict.fromkeys(refs)))
+        contents.files[own] = refs
+        stone = msgspec.structs.replace(tombstones[purged], stand_in=own)
+        contents.tombstones = {**contents.tombstones, name: stone}
 
 
 def _ends(leads: Mapping[Name, Name]) -> dict[Name, Name]:

@@ -113,7 +113,7 @@ class Sweep:
         connection.execute("DELETE FROM again WHERE pack < ?", [last + 1 if old is None else old])
 
     def _old(self, connection: sqlite3.Connection) -> int | None:
-        """Return the highest number that is certainly old enough; None: every one is."""
+        """Return the highest number that is certainly old enough; None: nothing is too young."""
         if self.before_us >= self.now_us:
             return None
         old, marked_us = 0, None
@@ -122,9 +122,8 @@ class Sweep:
         ):
             old, marked_us = (number, time_us) if time_us <= self.before_us else (old, None)
         # Whoever writes so long after a mark makes the next one: there was no such write.
-        if marked_us is not None and marked_us + MARK_US <= self.before_us:
-            return None
-        return old
+        is_quiet = marked_us is not None and marked_us + MARK_US <= self.before_us
+        return packs.last_number(connection) if is_quiet else old
 
     def _mark(self, connection: sqlite3.Connection) -> None:
         """Find out what is needed."""

@@ -127,7 +127,7 @@ class LifecycleSuite(PurgeSuite):
         for reader in self._both(store):
             assert reader.kept() == {day: Keeping("ephemeral", later(24))}
         assert self._collect(store).things == 2
-        assert store.named("art-") == [day]
+        assert {*store.named("art-")} - {copy} == {day}  # a backing store may have the copy
         assert self._collect(store, hours=25).things == 1
         assert store.kept() == {}
         self._is_whole(store)

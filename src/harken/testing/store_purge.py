@@ -137,6 +137,23 @@ class PurgeSuite:
         for text in ("more-fedcba98", "then-76543210", _SECRET):
             self._is_gone(store, text)
 
+    def test_a_file_with_a_purged_piece_is_purged_too(self) -> None:
+        """As when it has grown, and is kept again."""
+        store = self.store()
+        pieces = {commits.raw_ref(data): data for data in (b"a", _SECRET.encode(), b"c", b"d")}
+        a, secret, c, d = pieces
+        store.write(Batch(raw=pieces))
+        store.purge({secret: b"[purged]"}, _PURGED)
+        grown = commits.raw_ref(b"a" + _SECRET.encode() + b"cd")
+        for writer in self._both(store):
+            writer.write(Batch(raw=pieces, files={grown: [a, secret, c, d]}))
+        for reader in self._both(store):
+            assert reader.raw(grown) == b"a[purged]cd"
+            assert reader.tombstones()[grown].by == _PURGED.by
+        self._collect(store)
+        assert store.raw(grown) == b"a[purged]cd"
+        self._is_gone(store)
+
     def test_what_stands_in_is_never_collected(self) -> None:
         store, batch = self.store(), batch_of(f"{_SECRET} is loose")
         store.write(Batch(objects=batch.objects))

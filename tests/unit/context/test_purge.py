@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,8 @@ from harken.session.repair import verify
 from harken.session.session import Session
 from harken.store.base import Batch, Kind, Store
 from harken.store.checks import fsck
+from harken.store.memory import MemoryStore
+from harken.store.sqlite import SqliteStore
 from harken.testing import ticking
 from harken.views.context import context
 from tests.session_kit import ask, born, hash_of, hear, new_session, options, say
@@ -39,6 +42,17 @@ from tests.unit.context.kit import NOON
 KEY = 'sk-"live"\n0123456789'
 SECRET = Secret(KEY)
 ROOT = AgentId("agent_001")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store of each kind."""
+    (tmp_path / "store").mkdir()
+    made = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store" / "s.db")
+    yield made
+    made.close()
+
+
 PURGE = Purge(secret=SECRET, by="ann", why="it leaked", clock=ticking())
 
 

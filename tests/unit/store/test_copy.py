@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harken.context.checkpoint import Draft, checkpoint
 from harken.context.materialize import materialize
-from harken.core.commits import ArtifactRef, CommitId, Hash, Notes, raw_ref, sequence_of
+from harken.core.commits import (
+    ArtifactRef,
+    CommitId,
+    Hash,
+    Notes,
+    commit_bytes,
+    delta_of,
+    raw_ref,
+    sequence_of,
+)
 from harken.core.messages import Message
 from harken.errors import ObjectMissing, StoreWriteError, UnknownName
-from harken.store.base import Batch, Store
+from harken.store.base import Batch, Store, Tombstone
 from harken.store.checks import fsck
 from harken.store.copy import copy_commits, missing_commits
 from harken.store.memory import MemoryStore
@@ -41,7 +51,7 @@ class Sized(MemoryStore):
         return {
             name
             for batch in self.batches
-            for some in (batch.objects, batch.deltas, batch.raw, batch.sequences)
+            for some in (batch.objects, batch.deltas, batch.raw, batch.sequences, batch.files)
             for name in some
         }
 
@@ -155,6 +165,74 @@ def test_artifacts_of_every_kind_are_copied(target: Store) -> None:
         copy_commits(source, target, tips)
     assert {ref: target.raw(ref) for ref in raw} == raw
     assert target.sequences([again]) == {again: [sequence, grown[0]]}
+    assert fsck(target) == []
+
+
+def test_a_file_in_pieces_is_copied_piece_by_piece_and_only_those_that_are_new() -> None:
+    source, target = MemoryStore(), Sized()
+    pieces = [bytes([n]) * 1000 for n in range(50)]
+
+    def keep(data: list[bytes]) -> tuple[ArtifactRef, CommitId]:
+        refs = [raw_ref(piece) for piece in data]
+        whole = raw_ref(b"".join(data))
+        source.write(Batch(raw=dict(zip(refs, data, strict=True)), files={whole: refs}))
+        draft = Draft(artifact=whole, format="x", message_count=1, token_count=0, created_at=NOON)
+        return whole, checkpoint(source, draft)
+
+    whole, tip = keep(pieces)
+    copy_commits(source, target, [tip], at_once_bytes=10_000)
+    assert target.raw(whole) == b"".join(pieces)
+    assert max(len(batch.raw) for batch in target.batches) <= 10
+    target.batches.clear()
+    longer, tip = keep([*pieces, b"more"])
+    copy_commits(source, target, [tip])
+    assert target.sent == {longer, raw_ref(b"more")}
+    assert target.raw(longer) == b"".join(pieces) + b"more"
+    assert fsck(target) == []
+
+
+SECRET, STONE = "the secret word", Tombstone(when=NOON, by="ann", why="it leaked")
+
+
+def purged(source: Store) -> CommitId:
+    """Return a commit of which a part, the delta and the commit itself were purged."""
+    batch = batch_of("before", f"{SECRET} is out", principal=SECRET)
+    source.write(batch)
+    [delta], commit = batch.deltas, batch.commits[0][0]
+    tip = commit_in(batch)
+    part = next(name for name, body in batch.objects.items() if SECRET.encode() in body)
+    entries = [msgspec.structs.replace(e, source={"was": 1}) for e in batch.deltas[delta]]
+    gone = {
+        part: b'{"text":"[purged] is out","type":"text"}',
+        delta: delta_of(entries)[1],
+        tip: commit_bytes(msgspec.structs.replace(commit, principal="[purged]")),
+    }
+    source.purge(gone, STONE)
+    return tip
+
+
+def test_what_was_purged_arrives_purged_under_its_old_names(target: Store) -> None:
+    source = MemoryStore()
+    after = grow(source, purged(source), 2)
+    for _ in range(2):
+        copy_commits(source, target, [after[-1]], at_once_bytes=1)
+    same(source, target, after[-1])
+    texts = [message.content for message in materialize(target, after[-1]).messages]
+    assert texts[1] == "[purged] is out"
+    assert target.tombstones().keys() == source.tombstones().keys()
+    assert {stone.why for stone in target.tombstones().values()} == {"it leaked"}
+
+
+def test_what_the_target_still_has_is_not_purged_by_a_copy(target: Store) -> None:
+    source = MemoryStore()
+    original = batch_of("before", f"{SECRET} is out", principal=SECRET)
+    target.write(original)
+    tip = purged(source)
+    after = grow(source, tip, 2)
+    copy_commits(source, target, [after[-1]])
+    assert [m.content for m in materialize(target, tip).messages] == ["before", f"{SECRET} is out"]
+    assert target.chain(after[-1])[-1].commit.principal == SECRET
+    assert target.tombstones() == {}
     assert fsck(target) == []
 
 

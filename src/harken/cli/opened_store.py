@@ -1,0 +1,85 @@
+"""The store that commits go to: the file of the home, or a service that a person named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from harken.cli.home import Home
+from harken.cli.settings import environment, load_settings
+from harken.errors import ConfigError
+from harken.store.base import Store
+from harken.store.sqlite import SqliteStore
+from harken.store.tiered import TieredStore
+
+TOKEN = "HARKEN_STORE_TOKEN"  # noqa: S105 - the name of a variable
+UNIX = "unix:"
+
+
+def open_store(home: Home, address: str | None, behind: str | None = None) -> Store:
+    """Open the store of the home, or the one at an address: `http://127.0.0.1:8420`, `unix:PATH`.
+
+    `behind` is what stands behind the file of the home: an address, or the path of another file.
+    Raises ConfigError, StoreError.
+    """
+    if address is not None:
+        return _far_away(home, address)
+    local = SqliteStore(home.store_file)
+    if behind is None:
+        return local
+    try:
+        return TieredStore(local, _behind(home, behind))
+    except BaseException:
+        local.close()
+        raise
+
+
+@contextmanager
+def store_of(home: Home) -> Iterator[Store]:
+    """Open the store that is configured, where there is one. Raises ConfigError, StoreError."""
+    settings = load_settings(home)
+    if settings.store is None and not home.store_file.exists():
+        raise ConfigError(f"{home.store_file}: there is no store yet; a chat makes one")
+    store = open_store(home, settings.store, settings.backing)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _behind(home: Home, behind: str) -> Store:
+    if "://" in behind or behind.startswith(UNIX):
+        return _far_away(home, behind)
+    path = Path(behind)
+    if path.absolute() == home.store_file.absolute():
+        raise ConfigError(f"{behind}: a store cannot stand behind itself")
+    return SqliteStore(path)
+
+
+def _far_away(home: Home, address: str) -> Store:
+    from harken.store.remote.client import RemoteStore
+
+    if address.startswith(UNIX):
+        return RemoteStore(socket=Path(address.removeprefix(UNIX)).expanduser())
+    return RemoteStore(address, token=_token_for(home, address))
+
+
+def _token_for(home: Home, address: str) -> str:
+    """Return the token of the environment, else of this home's service: that leaves no machine.
+
+    Raises ConfigError where there is none.
+    """
+    from harken.service.token import read_token
+    from harken.store.remote.connection import is_loopback
+
+    given = environment().get(TOKEN, "").strip()
+    if given:
+        return given
+    try:
+        if is_loopback(urlsplit(address).hostname or ""):
+            return read_token(home.token_file)
+    except (FileNotFoundError, ValueError):
+        pass
+    raise ConfigError(f"{address}: which token? Put that of the service into {TOKEN}")

@@ -1,0 +1,123 @@
+"""The application: an open store, its routes, and what becomes of every failure."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from harken.errors import HarkenError
+from harken.service import commits, contract, lifecycle
+from harken.service.asked import Health
+from harken.service.bodies import Json, only_known
+from harken.service.border import Border, hints
+from harken.service.description import SCHEMAS, describe, failure, methods_of
+from harken.service.gate import OPEN_PATH, Gate
+from harken.service.limits import Limits
+from harken.store.base import Store
+from harken.store.remote.failures import Failed, Problem, problem_of
+from harken.store.remote.wire import JSON
+
+# Nobody but whoever asks learns anything of what is asked. (Older versions of FastAPI have none.)
+_NO_TELEMETRY: Any = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "operation_spans": False,
+    "auto_configure": False,
+}
+
+
+def make_app(
+    store: Store, gate: Gate, *, limits: Limits | None = None, read_only: bool = False
+) -> Border:
+    """Return the service over an open store, as an ASGI application. Closing is the caller's."""
+    limits = limits or Limits()
+
+    @asynccontextmanager
+    async def living(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = limits.threads
+        yield
+
+    app = FastAPI(
+        title="Harken",
+        version=version("harken"),
+        description="Commits of what agents understood, and the store behind them.",
+        lifespan=living,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry=_NO_TELEMETRY,
+    )
+    app.state.store, app.state.limits, app.state.read_only = store, limits, read_only
+    app.state.streams = anyio.CapacityLimiter(limits.streams)
+    for routes in (commits.routes, contract.routes, lifecycle.routes):
+        app.include_router(routes, dependencies=[Depends(only_known)])
+    _add_own(app)
+    for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):
+        app.add_exception_handler(kind, _failed)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _no_route)
+    return Border(app, gate, limits)
+
+
+def _add_own(app: FastAPI) -> None:
+    """Add what is said of the service itself."""
+    responses: dict[int | str, dict[str, Any]] = {
+        200: {"description": "It is there.", "content": {JSON: {"schema": SCHEMAS.of(Health)}}},
+        **{status: failure(status) for status in (403, 500, 503)},
+    }
+
+    @app.get(
+        OPEN_PATH,
+        tags=["service"],
+        response_class=Json,
+        response_model=None,
+        responses=responses,
+        openapi_extra={"security": []},
+    )
+    async def health() -> Json:
+        """Say that this is Harken. Needs no token."""
+        return Json(Health("harken", app.version))
+
+    @app.get("/v1/openapi.json", include_in_schema=False)
+    async def description() -> Json:
+        """Describe the API."""
+        return Json(describe(app))
+
+
+def _answer(problem: Problem) -> Json:
+    return Json(Failed(problem), problem.status, hints(problem))
+
+
+async def _failed(_: Request, error: Exception) -> Json:
+    return _answer(problem_of(error))
+
+
+async def _invalid(_: Request, error: Exception) -> Json:
+    """Say which parameter of a request is wrong."""
+    assert isinstance(error, RequestValidationError)
+    said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+    return _answer(Problem("invalid", "; ".join(said)))
+
+
+async def _no_route(request: Request, error: Exception) -> Json:
+    """Say that there is no such path, or not with this method."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        methods = ", ".join(methods_of(request.app, request.url.path))
+        problem = Problem("method_not_allowed", f"this path is asked with {methods}")
+        return Json(Failed(problem), problem.status, {"allow": methods})
+    if error.status_code == 404:
+        problem = Problem("not_found", "there is no such path; /v1/openapi.json describes all")
+    else:
+        problem = Problem("invalid", str(error.detail))
+    return _answer(problem)

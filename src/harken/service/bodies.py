@@ -1,0 +1,94 @@
+"""What comes in and goes out: bodies read within limits, answers in JSON or MessagePack.
+
+JSON goes through `core.codec`, so that a lone surrogate in a text comes and goes as any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+from fastapi.responses import JSONResponse, Response
+from starlette.requests import ClientDisconnect
+
+from harken.core import codec
+from harken.service.limits import Limits
+from harken.store.remote.failures import Refused
+from harken.store.remote.wire import JSON, PACKED, pack, read_json
+
+T = TypeVar("T")
+
+
+class Json(JSONResponse):
+    """An answer in JSON."""
+
+    def render(self, content: Any) -> bytes:
+        return codec.encode(content)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What somebody sent, and in which form they want the answer."""
+
+    data: bytes
+    is_packed: bool
+    wants_packed: bool
+
+    def json(self, kind: type[T]) -> T:
+        """Read it as JSON. Raises ValueError, Refused."""
+        if self.is_packed:
+            raise Refused("unsupported_media", f"this takes {JSON} only")
+        return read_json(self.data, kind)
+
+    def answer(self, packed: Callable[[], object], plain: Callable[[], object]) -> Response:
+        """Return an answer in the form that is wanted."""
+        if self.wants_packed:
+            return Response(pack(packed()), media_type=PACKED)
+        return Json(plain())
+
+
+async def read(request: Request) -> Body:
+    """Read a body. Raises Refused for one that is too large, too slow or in another form."""
+    limits: Limits = request.app.state.limits
+    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    if kind not in (JSON, PACKED):
+        raise Refused("unsupported_media", f"send {JSON} or {PACKED}")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused("unsupported_media", "send it as it is, not compressed")
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > limits.body_bytes:
+        raise _too_large(limits)
+    data = bytearray()
+    try:
+        async with asyncio.timeout(limits.body_s):
+            async for piece in request.stream():
+                data += piece
+                if len(data) > limits.body_bytes:
+                    raise _too_large(limits)
+    except (TimeoutError, ClientDisconnect):
+        raise Refused("too_slow", f"the body did not arrive in {limits.body_s:g} s") from None
+    accepts = request.headers.get("accept", "")
+    return Body(bytes(data), kind == PACKED, wants_packed=PACKED in accepts)
+
+
+async def only_known(request: Request) -> None:
+    """Raise Refused for a parameter that an operation does not have, or has twice: a slip."""
+    known = {one.alias for one in request.scope["route"].dependant.query_params}
+    given = [name for name, _ in request.query_params.multi_items()]
+    for name in given:
+        if name not in known:
+            there = ", ".join(sorted(known)) or "none"
+            raise Refused("invalid", f"there is no parameter {name!r} here; there is: {there}")
+        if given.count(name) > 1:
+            raise Refused("invalid", f"{name} is given more than once")
+
+
+def _too_large(limits: Limits) -> Refused:
+    size_mb = limits.body_bytes / 1024 / 1024
+    return Refused("too_large", f"a body has at most {size_mb:g} MB here: send less at once")
+
+
+Given = Annotated[Body, Depends(read)]

@@ -1,0 +1,142 @@
+"""The server: uvicorn around the application, which waits for nobody for ever and ends well.
+
+On SIGTERM or Ctrl-C it takes no new requests, answers those that are running, and returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from harken.service.border import Border
+from harken.service.limits import Limits
+
+_KEPT_S = 30
+"""How long a connection that does nothing is kept: clients let go of theirs before."""
+_LAST_S = 45
+"""How long those that are running may take in the end: a locked store is waited for 30 s."""
+
+
+def serve(
+    app: Border,
+    listeners: Sequence[socket.socket],
+    *,
+    limits: Limits | None = None,
+    idle_s: float | None = None,
+) -> None:
+    """Serve until a signal comes, or until nobody has asked for anything for `idle_s`."""
+    _Server(app, limits or Limits(), ends=lambda: idle_s is not None and app.idle_s >= idle_s).run(
+        sockets=list(listeners)
+    )
+
+
+@contextmanager
+def serving(
+    app: ASGIApp, listeners: Sequence[socket.socket], *, limits: Limits | None = None
+) -> Iterator[None]:
+    """Serve in a thread, to the end of the block."""
+    server = _Server(app, limits or Limits())
+    thread = threading.Thread(target=server.run, args=(list(listeners),), name="harken-service")
+    thread.start()
+    try:
+        while not server.started and thread.is_alive():
+            time.sleep(0.005)
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+class _Server(uvicorn.Server):
+    """A server that ends by itself, and whose signals end with it."""
+
+    def __init__(
+        self, app: ASGIApp, limits: Limits, ends: Callable[[], bool] = lambda: False
+    ) -> None:
+        super().__init__(_config(app, limits))
+        self._ends = ends
+
+    async def on_tick(self, counter: int) -> bool:
+        return self._ends() or await super().on_tick(counter)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals that end the server; unlike uvicorn's, raise none of them again."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        ends = (signal.SIGINT, signal.SIGTERM)
+        before = {one: signal.signal(one, self.handle_exit) for one in ends}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+
+def _config(app: ASGIApp, limits: Limits) -> uvicorn.Config:
+    class Patience(_Patience):
+        most = limits.connections
+        silence_s = limits.silence_s
+
+    return uvicorn.Config(
+        app,
+        http=Patience,
+        ws="none",
+        lifespan="on",
+        loop="asyncio",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        workers=1,  # said here, neither is looked for in the environment
+        forwarded_allow_ips=[],
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=_KEPT_S,
+        timeout_graceful_shutdown=_LAST_S,
+    )
+
+
+class _Patience(H11Protocol):
+    """A connection that is cut off when nothing has come of it for too long.
+
+    uvicorn waits for ever for the rest of a request's head, and for a reader to take its answer.
+    """
+
+    most: int
+    silence_s: float
+    _seen: tuple[object, ...] = ()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            transport.abort()
+            return
+        self.loop.call_later(self.silence_s, self._look)
+
+    def _look(self) -> None:
+        if self not in self.connections:
+            return
+        seen = (self.cycle, self.transport.is_closing(), self.transport.get_write_buffer_size())
+        if seen == self._seen and not self._works():
+            self.transport.abort()
+            return
+        self._seen = seen
+        self.loop.call_later(self.silence_s, self._look)
+
+    def _works(self) -> bool:
+        """Whether the service is at work for it: then silence is not the client's."""
+        cycle: Any = self.cycle
+        is_writing = self.transport.get_write_buffer_size() > 0
+        return cycle is not None and not cycle.response_complete and not is_writing

@@ -1,0 +1,179 @@
+"""Keeping, collecting and checking, from the command line."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harken.core.commits import CommitId, raw_ref
+from harken.store.base import Batch
+from harken.store.checks import fsck
+from harken.store.sqlite import SqliteStore
+from harken.testing.store import batch_of, commit_in
+from tests.cli.kit import HARKEN, Cli
+from tests.crash.collector import litter
+
+
+@pytest.fixture
+def talked(cli: Cli, script: str) -> Cli:
+    """A home in which a chat was held, and in which something lies that nobody needs."""
+    cli.ok("chat", "--model", script, "-p", "make Ann")
+    store = SqliteStore(cli.home / "store.db")
+    store.write(Batch(raw={raw_ref(b"loose"): b"loose"}))
+    store.close()
+    return cli
+
+
+def names(cli: Cli) -> list[str]:
+    store = SqliteStore(cli.home / "store.db")
+    found = store.named("", 1000)
+    store.close()
+    return [*found]
+
+
+def test_a_dry_run_says_what_would_go_and_gc_takes_it(talked: Cli) -> None:
+    before = names(talked)
+    would = talked.ok("gc", "--dry-run", "--grace", "0s", "--json").json
+    assert (would["things"], would["commits"], would["dry_run"]) == (1, [], True)
+    assert names(talked) == before
+    assert "1 thing and 0 commits went" in talked.ok("gc", "--grace", "0s").out
+    assert {*before} - {*names(talked)} == {raw_ref(b"loose")}
+    assert talked.ok("gc", "--grace", "0s").out.startswith("0 things and 0 commits went")
+    talked.ok("fsck")
+
+
+def test_what_is_young_stays(talked: Cli) -> None:
+    assert talked.ok("gc").out.startswith("0 things")
+
+
+def test_what_a_log_mentions_stays(talked: Cli) -> None:
+    """A session may start again from a commit whose time is over."""
+    store = SqliteStore(talked.home / "store.db")
+    mentioned, other = store.newest(1)[0], batch_of("nobody mentions this")
+    store.write(other)
+    store.close()
+    talked.ok("keep", mentioned, commit_in(other), "--for", "0s")
+    assert talked.ok("gc", "--grace", "0s", "--json").json["commits"] == [commit_in(other)]
+    talked.ok("fsck")
+
+
+def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
+    loose, ctx = raw_ref(b"loose"), next(n for n in names(talked) if n.startswith("ctx-"))
+    assert talked.ok("keep").out == ""
+    talked.ok("keep", loose[:16], "--pin")
+    talked.ok("keep", ctx, "--for", "7d")
+    rows = {row["name"]: row for row in talked.ok("keep", "--json").json}
+    assert rows[loose] == {"name": loose, "policy": "pin"}
+    assert rows[ctx]["policy"] == "ephemeral"
+    assert f"{loose[:16]}  pin" in talked.ok("keep").out
+    assert talked.ok("gc", "--grace", "0s").out.startswith("0 things")
+    talked.ok("keep", loose, ctx, "--default")
+    assert talked.ok("keep", "--json").json == []
+    assert talked.ok("gc", "--grace", "0s").out.startswith("1 thing ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "because"),
+    [
+        (["art-ffffffffffff", "--pin"], "no commit or artifact"),
+        (["ctx-ffffffffffff", "--pin"], "no commit"),
+        (["ctx-ffffffffffff"], "say one of --pin"),
+        (["ctx-ffffffffffff", "--pin", "--for", "1d"], "say one of --pin"),
+        (["--pin"], "name what shall be kept"),
+        (["ctx-ffffffffffff", "--for", "soon"], "no duration such as"),
+        (["x", "--pin"], "no commit or artifact"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_in_a_line(
+    talked: Cli, arguments: list[str], because: str
+) -> None:
+    assert because in talked.refused("keep", *arguments)
+
+
+@pytest.mark.req("D-02")
+def test_fsck_says_what_is_wrong_with_store_and_logs(talked: Cli) -> None:
+    assert talked.ok("fsck").out.endswith("whole\n")
+    [log] = talked.sessions()
+    whole = log.read_bytes()
+    log.write_bytes(whole.replace(b'"content":"', b'"content":"x', 1))
+    ran = talked("fsck", "--json")
+    assert ran.code == 1
+    assert [row["place"].startswith(f"{log}:") for row in ran.json] == [True]
+    log.write_bytes(whole)
+    (talked.home / "store.db").unlink()
+    for end in ("-wal", "-shm"):
+        (talked.home / f"store.db{end}").unlink(missing_ok=True)
+    ran = talked("fsck")
+    assert ran.code == 1
+    assert "which is not in the store" in ran.out
+    assert len(ran.out.splitlines()) > 1
+
+
+def test_ctrl_c_in_the_middle_leaves_everything_whole(tmp_path: Path) -> None:
+    """Each try is stopped at another moment; the next goes on."""
+    store = SqliteStore(tmp_path / "store.db")
+    litter(store, 0, 1500)
+    commits = store.newest(10_000)
+    command = [str(HARKEN), "gc", "--grace", "0s", "--home", str(tmp_path)]
+    begin = time.monotonic()
+    subprocess.run([*command, "--dry-run"], check=True, capture_output=True)
+    takes_s = time.monotonic() - begin
+    stopped = 0
+    for share in (0.6, 0.9, 1.2, 1.5):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        time.sleep(takes_s * share)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+        stopped += process.returncode == 130
+        assert process.returncode in (0, 130), err
+        assert b"Traceback" not in err
+        assert fsck(store) == []
+        assert store.newest(10_000) == commits
+    assert stopped, "no try was stopped in the middle"
+    subprocess.run(command, check=True, capture_output=True)
+    assert not store.collect([], now="2100-01-01T00:00:00Z", grace_s=0).things
+    store.close()
+
+
+def test_a_backing_store_is_sent_what_is_new_and_what_is_too_much_goes(
+    talked: Cli, script: str, tmp_path: Path
+) -> None:
+    (talked.home / "config.toml").write_text(
+        f'[store]\nbacking = "{tmp_path / "behind.db"}"\nmost_mb = 0.001\n'
+    )
+    before = talked.ok("ctx", "cat", talked.ok("ctx", "log", "--json").json[0]["id"]).out
+    moved = talked.ok("gc", "--json").json["moved"]
+    assert moved["commits"] > 1
+    assert moved["evicted_things"] > 1
+    tip = talked.ok("ctx", "log", "--json").json[0]["id"]
+    assert talked.ok("ctx", "cat", tip).out == before
+    talked.ok("fsck")
+    talked.ok("chat", "--model", script, "-p", "hello", "--from", tip)
+    assert "1 commit sent" in talked.ok("gc").out
+    behind = SqliteStore(tmp_path / "behind.db")
+    assert behind.commits([CommitId(tip)])
+    assert fsck(behind) == []
+    behind.close()
+
+
+@pytest.mark.parametrize(
+    ("config", "because"),
+    [
+        ('url = "http://127.0.0.1:1"\nbacking = "x.db"', "store.backing"),
+        ("most_mb = 5", "needs a backing store"),
+        ('backing = "x.db"\nmost_mb = -1', "a number of megabytes"),
+        ('backing = "store.db"', "cannot stand behind itself"),
+    ],
+)
+def test_a_wrong_backing_store_is_refused_in_a_line(talked: Cli, config: str, because: str) -> None:
+    (talked.home / "config.toml").write_text(f"[store]\n{config}\n")
+    assert because in talked.refused("gc")
+
+
+def test_a_home_without_a_store_has_nothing_to_collect(cli: Cli) -> None:
+    assert "no store yet" in cli.refused("gc")
+    assert cli.ok("fsck").out.endswith("whole\n")

@@ -1,0 +1,102 @@
+"""Children of the tests of collecting: one that writes, one that collects, each until killed.
+
+    python -m tests.crash.collector write FOLDER NAME
+    python -m tests.crash.collector collect FOLDER
+
+The writer writes content first and then a commit that only names it: as dangerous as can be. It
+prints the number of each commit that is acknowledged.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import count
+from pathlib import Path
+
+from harken.core.commits import CommitId, raw_ref
+from harken.errors import ObjectMissing
+from harken.store.base import Batch, Collected, Store
+from harken.store.checks import fsck
+from harken.store.sqlite import SqliteStore
+from harken.testing.store import batch_of, commit_in
+
+AT_ONCE = 20
+LATER = "2100-01-01T00:00:00Z"
+
+
+def write(folder: Path, name: str) -> None:
+    """Write until killed."""
+    store = SqliteStore(folder / "s.db")
+    last: CommitId | None = None
+    for number in count():
+        batch = batch_of(
+            f"{name} {number}", f"shared {number % 5}", parent=last, second=number, principal=name
+        )
+        store.write(Batch(objects=batch.objects, deltas=batch.deltas))
+        try:
+            store.write(Batch(commits=batch.commits))
+        except ObjectMissing:  # collected in between, which it says
+            store.write(batch)
+        last = commit_in(batch)
+        print(number, flush=True)
+
+
+def litter(store: Store, begin: int, size: int) -> None:
+    """Write what nobody will need, mixed with what somebody does; many batches, a few at once."""
+    for start in range(begin, begin + size, AT_ONCE):
+        batches: list[Batch] = []
+        for number in range(start, min(start + AT_ONCE, begin + size)):
+            loose = batch_of(f"loose {number}", "loose everywhere", second=number)
+            kept = batch_of(f"kept {number}", second=number, principal="kept")
+            data = f"raw {number}".encode() * 20
+            loose_raw = Batch(objects=loose.objects, deltas=loose.deltas, raw={raw_ref(data): data})
+            batches += [loose_raw, kept]
+        store.write(
+            Batch(
+                objects={name: body for one in batches for name, body in one.objects.items()},
+                deltas={name: delta for one in batches for name, delta in one.deltas.items()},
+                raw={name: data for one in batches for name, data in one.raw.items()},
+                commits=[commit for one in batches for commit in one.commits],
+            )
+        )
+
+
+def collect_all(store: Store, *, dry_run: bool = False) -> Collected:
+    """Collect everything that nobody needs, however young."""
+    return store.collect([], now=LATER, grace_s=0, dry_run=dry_run)
+
+
+def collect(folder: Path) -> None:
+    """Litter and collect until killed."""
+    store = SqliteStore(folder / "s.db")
+    for number in count(len(store.newest(10**6)) // 400):
+        litter(store, number * 400, 400)
+        print(number, flush=True)
+        collect_all(store)
+
+
+def wrong(path: Path, principals: dict[str, int]) -> str | None:
+    """Say what is lost of the commits that were acknowledged: principal -> the highest number."""
+    store = SqliteStore(path)
+    try:
+        problems = [f"{finding.place}: {finding.problem}" for finding in fsck(store)]
+        if problems:
+            return "; ".join(problems[:3])
+        for name, acknowledged in principals.items():
+            last = store.latest(name, LATER)
+            chain = store.chain(last) if last else []
+            refs = [one.commit.artifact for one in chain]
+            if len(chain) <= acknowledged:
+                return f"{name}: {acknowledged + 1} were acknowledged, {len(chain)} are there"
+            if store.deltas(refs).keys() != {*refs}:
+                return f"{name}: deltas are lost"
+        return None
+    finally:
+        store.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "write":
+        write(Path(sys.argv[2]), sys.argv[3])
+    else:
+        collect(Path(sys.argv[2]))

@@ -1,0 +1,114 @@
+"""Collecting beside writers, and killed in the middle: nothing that is needed is ever lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harken.core.commits import raw_ref
+from harken.store.base import Batch, Collected, Kind
+from harken.store.checks import fsck
+from harken.store.sqlite import SqliteStore
+from tests.crash.collector import collect_all, litter, wrong
+
+ROOT = Path(__file__).parents[2]
+
+
+def child(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.crash.collector", *arguments]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def said(process: subprocess.Popen[str]) -> int:
+    """Kill a child; return the last number that it printed."""
+    process.kill()
+    out, _ = process.communicate()
+    numbers = [int(line) for line in out.splitlines() if line.strip()]
+    return max(numbers, default=-1)
+
+
+def beside(folder: Path, seconds: float) -> None:
+    store = SqliteStore(folder / "s.db")
+    writers = {name: child("write", str(folder), name) for name in ("ann", "bo")}
+    try:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end or len(store.newest(40)) < 40:
+            collect_all(store)
+            assert all(process.poll() is None for process in writers.values()), "a writer failed"
+    finally:
+        acknowledged = {name: said(process) for name, process in writers.items()}
+    collect_all(store)
+    assert min(acknowledged.values()) > 0
+    assert wrong(store.path, acknowledged) is None
+    store.close()
+
+
+@pytest.mark.req("S2-69")
+def test_collecting_beside_two_processes_that_write_loses_nothing(tmp_path: Path) -> None:
+    beside(tmp_path, 1.5)
+
+
+@pytest.mark.full
+@pytest.mark.req("S2-69")
+def test_collecting_beside_two_processes_that_write_loses_nothing_for_a_minute(
+    tmp_path: Path,
+) -> None:
+    beside(tmp_path, 60)
+
+
+def kills(folder: Path, runs: int, seed: int) -> None:
+    dice = Random(seed)
+    for run in range(runs):
+        process = child("collect", str(folder))
+        assert process.stdout is not None
+        process.stdout.readline()  # it begins to collect
+        time.sleep(dice.uniform(0, 0.25))
+        said(process)
+        assert wrong(folder / "s.db", {}) is None, f"run {run}"
+    store = SqliteStore(folder / "s.db")
+    commits = store.newest(10**6)
+    would = collect_all(store, dry_run=True)
+    assert collect_all(store) == would
+    assert collect_all(store) == Collected()
+    assert store.newest(10**6) == commits
+    refs = {one.commit.artifact for one in store.commits(commits).values()}
+    left = {thing.name for thing in store.things() if thing.kind in (Kind.DELTA, Kind.RAW)}
+    assert left == refs
+    assert fsck(store) == []
+    store.close()
+
+
+@pytest.mark.req("S2-69")
+def test_kill_9_in_the_middle_leaves_a_whole_store_and_the_next_goes_on(tmp_path: Path) -> None:
+    kills(tmp_path, 4, seed=1)
+
+
+@pytest.mark.full
+@pytest.mark.req("S2-69")
+@pytest.mark.parametrize("seed", range(4))
+def test_kill_9_in_the_middle_leaves_a_whole_store_100_times(tmp_path: Path, seed: int) -> None:
+    kills(tmp_path, 25, seed)
+
+
+def test_it_gets_smaller(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    noise = Random(1).randbytes(2_000_000)
+    store.write(Batch(raw={raw_ref(noise): noise}))
+    litter(store, 0, 300)
+    before = store.path.stat().st_size + _wal(store.path)
+    taken = collect_all(store)
+    after = store.path.stat().st_size + _wal(store.path)
+    assert taken.things > 600
+    assert before - after > 0.5 * taken.size_bytes
+    assert fsck(store) == []
+    store.close()
+
+
+def _wal(path: Path) -> int:
+    wal = path.with_name(path.name + "-wal")
+    return wal.stat().st_size if wal.exists() else 0

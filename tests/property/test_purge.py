@@ -1,0 +1,101 @@
+"""Whatever a log holds: without the secret it is whole, and says the same but for it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core import codec
+from harken.core import events as ev
+from harken.core.ids import AgentId
+from harken.core.messages import message_from
+from harken.core.replace import Secret, in_json
+from harken.session.file import LogFile
+from harken.session.purge import Taking, purge_log
+from harken.session.reader import events
+from harken.session.repair import verify
+from harken.session.session import Session
+from harken.testing import ticking
+from harken.views.context import context
+from tests.session_kit import ask, born, folded, new_session, options
+
+ROOT = AgentId("agent_001")
+KEY = 'k€y "with"\nall\\'
+SECRET = Secret(KEY)
+AROUND = st.text(st.characters(exclude_categories=[]), max_size=12)
+
+
+def encoded(text: str, depth: int) -> str:
+    """Return a text as JSON in JSON has it, so deep."""
+    return (
+        text
+        if depth == 0
+        else encoded(codec.encode(text).decode("utf-8", "replace")[1:-1], depth - 1)
+    )
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    """Any text, often with the key in it, as it is or as JSON has it."""
+    key = encoded(KEY, draw(st.integers(0, 2))) if draw(st.booleans()) else ""
+    return draw(AROUND) + key + draw(AROUND)
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> dict[str, Any]:
+    """A message, or the state of an agent."""
+    kind = draw(st.sampled_from(["user", "assistant", "parts", "state"]))
+    if kind == "state":
+        value = st.dictionaries(
+            texts(), st.one_of(texts(), st.integers(), st.floats(0, 1)), max_size=3
+        )
+        return {"state": draw(value)}
+    if kind == "parts":
+        part = {"type": "text", "text": draw(texts()), "meta": {"note": draw(texts())}}
+        return {"role": "user", "content": [part, {"type": "thinking", "text": draw(texts())}]}
+    return {"role": kind, "content": draw(texts())}
+
+
+@given(st.lists(steps(), max_size=8))
+def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
+    logged: list[dict[str, Any]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        session = new_session(Path(folder))
+        born(session)
+        for step in logged:
+            if "state" in step:
+                session.append(ev.AgentStateSaved(agent_id=ROOT, state=step["state"]))
+            else:
+                session.log_transcript_entry(ROOT, step)
+                ask(session, ROOT)
+        before = codec.encode([message_from(_plain(m)) for m in session.context(ROOT)])
+        saved = codec.encode(session.agent(ROOT).saved)
+        session.close()
+        log = LogFile(session.path)
+        places = purge_log(log, Taking(replace=SECRET.replace, clock=ticking()))
+        log.close()
+        assert not SECRET.is_in(session.path.read_bytes())
+        assert verify(session.path) == []
+        resumed = Session.load(session.path, options=options())
+        after = codec.encode([message_from(_plain(m)) for m in resumed.context(ROOT)])
+        assert after == in_json(before, SECRET.replace)
+        assert codec.encode(resumed.agent(ROOT).saved) == in_json(saved, SECRET.replace)
+        resumed.close()
+        requests = [e for e in events(session.path) if isinstance(e, ev.LlmRequest)]
+        assert all(context(events(session.path), e.message_id).verified for e in requests)
+        assert folded(session.path).next_message == 2 + _count(logged) + bool(places)
+
+
+def _plain(message: object) -> dict[str, Any]:
+    known = ("role", "content", "tool_calls", "tool_call_id", "name", "is_error")
+    decoded: dict[str, Any] = codec.decode(codec.encode(message))
+    return {name: decoded[name] for name in known if name in decoded}
+
+
+def _count(logged: list[dict[str, Any]]) -> int:
+    return sum(1 if "state" in step else 2 for step in logged)

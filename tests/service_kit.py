@@ -1,0 +1,77 @@
+"""A service for tests: real, on loopback or at a Unix socket, over as many stores as are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from harken.service.app import make_app
+from harken.service.border import Border
+from harken.service.gate import Gate
+from harken.service.limits import Limits
+from harken.service.listener import address_of, listen_at, listen_in
+from harken.service.server import serving
+from harken.store.base import Store
+from harken.store.memory import MemoryStore
+from harken.store.remote.client import RemoteStore
+
+TOKEN = "a-token-for-tests-only-of-some-length"
+
+
+class Services:
+    """One server for many services: each has a store, and an address under `/N`."""
+
+    def __init__(self) -> None:
+        self._apps: dict[str, Border] = {}
+        self._numbers = count()
+        self.url = ""
+        self.socket: Path | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            _, number, path = scope["path"].split("/", 2)
+            await self._apps[number]({**scope, "path": f"/{path}"}, receive, send)
+
+    def serve(self, store: Store, **how: Any) -> str:
+        """Serve a store; return the address."""
+        number = str(next(self._numbers))
+        token = None if self.socket is not None else TOKEN
+        self._apps[number] = make_app(store, Gate(token), **how)
+        return f"{self.url}/{number}"
+
+    def client(self, url: str, token: str = TOKEN) -> RemoteStore:
+        """Return a store that asks the service at this address."""
+        if self.socket is not None:
+            return RemoteStore(url, socket=self.socket)
+        return RemoteStore(url, token=token)
+
+
+@contextmanager
+def services_at_a_port() -> Iterator[Services]:
+    """Serve at a port of this machine."""
+    services = Services()
+    with listen_at("127.0.0.1", 0) as listener:
+        services.url = address_of(listener)
+        with serving(services, [listener]):
+            yield services
+
+
+@contextmanager
+def services_at_a_socket(path: Path) -> Iterator[Services]:
+    """Serve at a Unix socket."""
+    services = Services()
+    services.url, services.socket = "http://localhost", path
+    with listen_in(path) as listener, serving(services, [listener]):
+        yield services
+
+
+@contextmanager
+def service(store: Store | None = None, **how: Any) -> Iterator[str]:
+    """Serve one store; its address."""
+    limits = how.get("limits", Limits())
+    app = make_app(store or MemoryStore(), Gate(TOKEN), **how)
+    with listen_at("127.0.0.1", 0) as listener, serving(app, [listener], limits=limits):
+        yield address_of(listener)

@@ -1,0 +1,282 @@
+"""The service as whoever asks it sees it: a real one, on loopback."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from harken.core.commits import ArtifactRef, raw_ref
+from harken.errors import ObjectDamaged
+from harken.service.limits import Limits
+from harken.store.base import Batch
+from harken.store.memory import MemoryStore
+from harken.store.remote.failures import STATUS
+from tests.service_kit import TOKEN, service
+
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+
+
+@contextmanager
+def asking(**how: Any) -> Iterator[httpx.Client]:
+    """A service, and who asks it."""
+    with service(**how) as url, httpx.Client(base_url=url, headers=BEARER) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    with asking() as client:
+        yield client
+
+
+def refusal(answer: httpx.Response) -> str:
+    """Check that an answer is an error as they all are; return its code."""
+    error = answer.json()["error"]
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.status_code == STATUS[error["code"]], error
+    assert error["message"].strip()
+    assert "\n" not in error["message"]
+    assert "Traceback" not in answer.text
+    assert TOKEN not in answer.text
+    code: str = error["code"]
+    return code
+
+
+@pytest.mark.req("D-07")
+def test_health_says_that_it_is_harken_and_nothing_more(client: httpx.Client) -> None:
+    answer = httpx.get(client.base_url.join("/v1/health"))
+    assert answer.status_code == 200
+    assert answer.json().keys() == {"name", "version"}
+    assert "server" not in answer.headers
+
+
+@pytest.mark.req("D-07")
+def test_every_operation_asks_for_the_token(client: httpx.Client) -> None:
+    described = client.get("/v1/openapi.json").json()
+    asked, nobody = 0, httpx.Client()
+    for path, operations in described["paths"].items():
+        for method, operation in operations.items():
+            url = client.base_url.join(re.sub(r"\{\w+\}", "x", path))
+            answers = [
+                nobody.request(method, url, headers=headers)
+                for headers in ({}, {"authorization": "Bearer " + "x" * 43})
+            ]
+            if operation.get("security") == []:
+                continue
+            assert [refusal(answer) for answer in answers] == ["unauthorized"] * 2, path
+            assert all("bearer" in one.headers["www-authenticate"].lower() for one in answers)
+            asked += 1
+    assert asked > 25
+    assert refusal(nobody.get(client.base_url.join("/nothing"))) == "unauthorized"
+    nobody.close()
+
+
+@pytest.mark.req("D-07")
+def test_pages_and_other_names_are_refused_before_anything_is_done(client: httpx.Client) -> None:
+    assert (
+        refusal(client.get("/v1/commits", headers={"origin": "https://a.example"})) == "forbidden"
+    )
+    assert refusal(client.get("/v1/commits", headers={"host": "a.example"})) == "forbidden"
+    preflight = client.options("/v1/commits", headers={"origin": "https://a.example"})
+    assert refusal(preflight) == "forbidden"
+    assert not [name for name in preflight.headers if name.startswith("access-control")]
+
+
+def test_a_path_or_method_that_there_is_not_is_said(client: httpx.Client) -> None:
+    assert refusal(client.get("/v2/commits")) == "not_found"
+    assert refusal(client.get("/docs")) == "not_found"
+    answer = client.delete("/v1/commits/ctx-12")
+    assert (refusal(answer), answer.headers["allow"]) == ("method_not_allowed", "GET, PATCH")
+
+
+def test_an_unknown_parameter_is_no_slip_that_passes(client: httpx.Client) -> None:
+    answer = client.get("/v1/commits", params={"most": 3})
+    assert (refusal(answer), "limit" in answer.text) == ("invalid", True)
+    assert refusal(client.get("/v1/commits?limit=1&limit=2")) == "invalid"
+    assert refusal(client.get("/v1/commits", params={"limit": "many"})) == "invalid"
+    assert refusal(client.get("/v1/commits", params={"limit": 10**9})) == "invalid"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"names": 1}',
+        b'{"names": [1]}',
+        b'{"name": []}',
+        b'{"names": []}' * 2,
+        b'{"names": ' + b"[" * 100_000,
+        b'{"names": [' + b'"x",' * 10_000 + b'"x"]}',
+    ],
+)
+def test_a_body_that_is_something_else_is_refused(client: httpx.Client, body: bytes) -> None:
+    assert refusal(client.post("/v1/store/objects", content=body)) == "invalid"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\x91" * 100_000, b"\xc1", b"\x80\x80", b"\x81\xa7objects\xc0", b"\x93\x01\x02\x03"],
+)
+def test_messagepack_that_is_something_else_is_refused(client: httpx.Client, body: bytes) -> None:
+    headers = {"content-type": "application/msgpack"}
+    answer = client.post("/v1/store/write", content=body, headers=headers)
+    assert refusal(answer) == "invalid"
+
+
+def test_a_delta_that_is_nested_too_deeply_is_refused(client: httpx.Client) -> None:
+    source = '{"a":' * 50_000 + "1" + "}" * 50_000
+    entry = f'{{"message":"x","occurrence":{{}},"source":{source}}}'
+    body = f'{{"deltas":{{"art-x":[{entry}]}}}}'
+    assert refusal(client.post("/v1/store/write", content=body)) == "invalid"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-encoding": "gzip"},
+        {"content-encoding": "deflate, gzip"},
+        {"content-type": "text/plain"},
+        {"content-type": "application/x-www-form-urlencoded"},
+        {"content-type": "multipart/form-data; boundary=x"},
+    ],
+)
+def test_what_is_compressed_or_of_another_kind_is_refused(
+    client: httpx.Client, headers: dict[str, str]
+) -> None:
+    """So no few bytes become many, and no form of a page is taken for a request."""
+    answer = client.post("/v1/store/objects", content=b"{}", headers=headers)
+    assert refusal(answer) == "unsupported_media"
+
+
+def test_a_body_that_is_too_large_is_refused_and_the_next_is_read() -> None:
+    with asking(limits=Limits(body_bytes=1000)) as client:
+
+        def endless() -> Iterator[bytes]:
+            for _ in range(1000):
+                yield b" " * 1000
+
+        for body in (b" " * 1001, endless()):
+            answer = client.post("/v1/store/objects", content=body)
+            assert refusal(answer) == "too_large"
+            assert client.post("/v1/store/objects", content=b'{"names": []}').status_code == 200
+
+
+def raw_request(client: httpx.Client, data: bytes) -> socket.socket:
+    address = urlsplit(str(client.base_url))
+    assert address.hostname is not None
+    connection = socket.create_connection((address.hostname, address.port or 80), timeout=5)
+    connection.sendall(data)
+    return connection
+
+
+def head(length: int) -> bytes:
+    return (
+        f"POST /v1/store/objects HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n"
+        f"content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    ).encode()
+
+
+def test_whoever_is_slow_is_not_waited_for() -> None:
+    """A body that does not come, half a head, and a connection that says nothing."""
+    with asking(limits=Limits(body_s=0.2, silence_s=0.2)) as client:
+        with raw_request(client, head(100) + b"{") as slow:
+            assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
+        for beginning in (b"", head(100)[:40]):
+            with raw_request(client, beginning) as silent:
+                assert silent.recv(1) == b"", "the connection is still open"
+        with raw_request(client, b"") as drop_by_drop, pytest.raises(OSError):
+            for byte in head(100) * 10:
+                drop_by_drop.sendall(bytes([byte]))
+                time.sleep(0.01)
+
+
+def test_a_reader_that_takes_nothing_is_cut_off() -> None:
+    store, data = MemoryStore(), bytes(20_000_000)
+    name = raw_ref(data)
+    store.write(Batch(raw={name: data}))
+    asked = head(0).replace(b"POST /v1/store/objects", f"GET /v1/store/raw/{name}".encode())
+    with asking(store=store, limits=Limits(silence_s=0.2)) as client:
+        with raw_request(client, asked) as reader:
+            time.sleep(0.8)
+            taken = 0
+            with suppress(ConnectionResetError):
+                while part := reader.recv(1 << 20):
+                    taken += len(part)
+        assert 0 < taken < len(data)
+        assert client.get(f"/v1/store/raw/{name}").content == data
+
+
+def test_what_is_too_much_at_once_is_told_to_come_again() -> None:
+    with asking(limits=Limits(requests=1, body_s=5)) as client:
+        with raw_request(client, head(10)) as waits:
+            time.sleep(0.1)
+            answer = client.get("/v1/commits")
+            assert (refusal(answer), answer.headers["retry-after"]) == ("busy", "1")
+            waits.sendall(b'{"names":[')
+        time.sleep(0.05)
+        assert client.get("/v1/commits").status_code == 200
+
+
+class Broken(MemoryStore):
+    def newest(self, limit: int = 20) -> Any:
+        raise ZeroDivisionError("with a secret")
+
+
+def test_a_bug_is_one_line_without_what_was_asked_and_the_next_is_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with asking(store=Broken()) as client:
+        answer = client.get("/v1/commits")
+        assert refusal(answer) == "internal"
+        assert client.get("/v1/labels").json() == {"labels": {}}
+    [said] = [one.getMessage() for one in caplog.records if one.name == "harken.service"]
+    assert "ZeroDivisionError in test_service.py, line " in said
+    assert "secret" not in said + answer.text
+
+
+class Harmed(MemoryStore):
+    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
+        yield bytes(100_000)
+        raise ObjectDamaged("s.db", name, reason="its pieces are others")
+
+
+def test_an_answer_that_cannot_be_ended_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    with asking(store=Harmed()) as client:
+        with pytest.raises(httpx.RemoteProtocolError):
+            client.get("/v1/store/raw/" + "art-" + "0" * 64)
+        assert client.get("/v1/labels").status_code == 200
+    said = [one.getMessage() for one in caplog.records if one.name == "harken.service"]
+    assert said == ["an answer was cut off: ObjectDamaged"]
+
+
+def test_a_long_answer_that_nobody_reads_any_more_ends(tmp_path: Path) -> None:
+    """Its thread is free again: eight such readers would hold all that there are."""
+    store, data = MemoryStore(), bytes(300_000)
+    raw = {raw_ref(data + bytes([n])): data + bytes([n]) for n in range(50)}
+    whole = raw_ref(b"".join(raw.values()))
+    store.write(Batch(raw=raw, files={whole: [*raw]}))
+    with asking(store=store, limits=Limits(streams=2)) as client:
+        for _ in range(6):
+            with client.stream("GET", f"/v1/store/raw/{whole}") as left:
+                next(left.iter_raw())
+        assert client.get(f"/v1/store/raw/{whole}").content == b"".join(raw.values())
+
+
+def test_many_at_once_are_all_answered(client: httpx.Client) -> None:
+    with ThreadPoolExecutor(32) as threads:
+        answers = list(threads.map(lambda _: client.get("/v1/labels").status_code, range(200)))
+    assert answers == [200] * 200

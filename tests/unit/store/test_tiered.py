@@ -1,0 +1,312 @@
+"""Two tiers: what is evicted comes back, and what never goes can be read with nobody there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from harken.context.checkpoint import Draft, checkpoint
+from harken.context.history import history, show
+from harken.context.materialize import materialize
+from harken.context.purge import find_secret, purge_text
+from harken.core.commits import ArtifactRef, CommitId, Hash, Notes, raw_ref
+from harken.core.messages import Message
+from harken.errors import ObjectDamaged, ObjectMissing, StoreError
+from harken.store.base import Batch, Keeping, Kind, Store
+from harken.store.checks import fsck
+from harken.store.files import put_file
+from harken.store.memory import MemoryStore
+from harken.store.sqlite import SqliteStore
+from harken.store.tiered import TieredStore
+from harken.testing.store import batch_of, commit_in
+from tests.unit.context.test_purge import PURGE, SECRET, written
+
+NOON = "2026-01-31T12:00:00.000000Z"
+LATER = "2100-01-01T00:00:00Z"
+
+
+class Behind(MemoryStore):
+    """A backing store that counts what it is asked, and that may be away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        self.is_away = False
+
+    def _note(self, what: str) -> None:
+        self.asked.append(what)
+        if self.is_away:
+            raise StoreError("far away", "does not answer")
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name.startswith("_") or not callable(found):
+            return found
+
+        def asked(*given: object, **named: object) -> object:
+            self._note(name)
+            return found(*given, **named)
+
+        return asked
+
+
+@pytest.fixture
+def behind() -> Behind:
+    return Behind()
+
+
+@pytest.fixture
+def tiered(tmp_path: Path, behind: Behind) -> Iterator[TieredStore]:
+    store = TieredStore(SqliteStore(tmp_path / "s.db"), behind)
+    yield store
+    store.local.close()
+
+
+def conversation(store: Store, steps: int = 30) -> CommitId:
+    dice, last = Random(1), None
+    for step in range(steps):
+        text = f"step {step} " + dice.randbytes(300).hex()
+        messages = [Message("user", text), Message("assistant", f"yes, {text}")]
+        last = checkpoint(store, Draft(parent=last, messages=messages, created_at=NOON))
+    assert last is not None
+    return last
+
+
+def bodies(store: Store, *kinds: Kind) -> set[str]:
+    return {thing.name for thing in store.things() if thing.kind in kinds}
+
+
+def evicted_whole(store: TieredStore) -> None:
+    store.push()
+    store.evict(0)
+    assert bodies(store.local, Kind.PART) == set()
+
+
+@pytest.mark.req("S2-68")
+def test_what_is_evicted_comes_back_when_it_is_read_and_stays(
+    tiered: TieredStore, behind: Behind
+) -> None:
+    tip = conversation(tiered)
+    before = materialize(tiered, tip).messages
+    size = tiered.stats().stored_bytes
+    evicted_whole(tiered)
+    assert fsck(tiered.local) == []
+    assert tiered.stats().raw_bytes < size
+    behind.asked.clear()
+    assert materialize(tiered, tip).messages == before
+    assert behind.asked == ["objects"], "one round trip, however many they are"
+    behind.is_away = True
+    assert materialize(tiered, tip).messages == before
+    assert fsck(tiered.local) == []
+
+
+@pytest.mark.req("S2-19", "S2-68")
+def test_commits_can_be_read_with_everything_evicted_and_nobody_there(
+    tiered: TieredStore, behind: Behind
+) -> None:
+    tip = conversation(tiered)
+    tiered.annotate(tip, Notes(summary="the end", labels=("x",)))
+    before = history(tiered, tip)
+    evicted_whole(tiered)
+    behind.is_away = True
+    assert history(tiered, tip) == before
+    assert show(tiered, tip).notes.summary == "the end"
+    assert tiered.newest(3)[0] == tip
+    assert tiered.labelled() == {"x": [tip]}
+    assert tiered.named(tip[:16]) == [tip]
+    assert tiered.children(before[1].id) == [tip]
+    artifact = show(tiered, tip).commit.artifact
+    [entry, _] = tiered.deltas([artifact])[artifact]
+    with pytest.raises(StoreError, match=r"[0-9a-f]{64} is not here.*does not answer"):
+        _ = materialize(tiered, tip).messages
+    later = Draft(parent=tip, messages=[Message("user", "offline")], created_at=NOON)
+    assert history(tiered, checkpoint(tiered, later))[1:] == before
+    assert tiered.local.objects([entry.message]), "messages stay; their parts may go"
+
+
+@pytest.mark.req("S2-68")
+def test_what_the_backing_store_lost_is_named(tiered: TieredStore, behind: Behind) -> None:
+    tip = conversation(tiered, 2)
+    evicted_whole(tiered)
+    lost = next(iter(bodies(behind, Kind.PART)))
+    del behind._things[lost]
+    with pytest.raises(ObjectMissing, match=lost):
+        _ = materialize(tiered, tip).messages
+
+
+@pytest.mark.req("S2-67")
+def test_only_what_the_backing_store_has_is_evicted(tiered: TieredStore) -> None:
+    conversation(tiered, 3)
+    before = bodies(tiered.local, *Kind)
+    assert tiered.evict(0).things == 0
+    tiered.push()
+    newer = batch_of("not there yet")
+    tiered.write(newer)
+    tiered.evict(0)
+    left = bodies(tiered.local, Kind.PART)
+    assert left == {name for name in newer.objects if name not in before} & left
+    assert len(left) == 1
+    assert fsck(tiered.local) == []
+
+
+def test_what_is_damaged_there_stays_here(tiered: TieredStore, behind: Behind) -> None:
+    conversation(tiered, 2)
+    tiered.push()
+    name = next(iter(bodies(behind, Kind.PART)))
+    behind._things[name] = behind._things[next(iter(bodies(behind, Kind.PART) - {name}))]
+    tiered.evict(0)
+    assert bodies(tiered.local, Kind.PART) == {name}
+
+
+@pytest.mark.req("S2-67")
+def test_what_is_pinned_stays_and_what_is_pinned_later_comes_back(tiered: TieredStore) -> None:
+    pinned, other = conversation(tiered, 3), commit_in(batch_of("other"))
+    tiered.write(batch_of("other"))
+    tiered.push()
+    tiered.keep({pinned: Keeping("pin")})
+    needed = bodies(tiered.local, Kind.PART)
+    assert tiered.evict(0).things == 1
+    assert len(bodies(tiered.local, Kind.PART)) == len(needed) - 1
+    tiered.keep({other: Keeping("pin")})
+    assert bodies(tiered.local, Kind.PART) == needed
+
+
+def test_what_was_used_least_lately_goes_first(tmp_path: Path) -> None:
+    times = iter(range(10**9, 10**15, 20 * 60 * 10**6))  # each later than one marks
+    local = SqliteStore(tmp_path / "s.db", clock=lambda: next(times))
+    tiered = TieredStore(local, MemoryStore())
+    dice = Random(2)
+    raw = [dice.randbytes(20_000) for _ in range(8)]
+    for data in raw:
+        tiered.write(Batch(raw={raw_ref(data): data}))
+        tiered._send([raw_ref(data)])
+    taken = tiered.evict(4 * 20_000 + 5_000)
+    assert taken.things == 4
+    names = [raw_ref(data) for data in raw]
+    assert bodies(local, Kind.RAW) == {*names[4:]}
+    assert [tiered.raw(name) for name in names] == raw
+    assert bodies(local, Kind.RAW) == {*names}
+    local.close()
+
+
+@pytest.mark.req("S2-67")
+def test_what_is_replicated_is_there_at_once(tiered: TieredStore, behind: Behind) -> None:
+    tip = conversation(tiered, 3)
+    data = b"a large file\n" * 400_000
+    file = put_file(tiered, [data])
+    tiered.write(Batch(raw={raw_ref(b"small"): b"small"}))
+    assert behind.newest() == []
+    tiered.keep({name: Keeping("replicate") for name in (tip, file, raw_ref(b"small"))})
+    assert materialize(behind, tip).messages == materialize(tiered, tip).messages
+    assert behind.raw(file) == data
+    assert behind.raw(raw_ref(b"small")) == b"small"
+    assert fsck(behind) == []
+
+
+def test_files_are_evicted_piece_by_piece_and_read_again(
+    tiered: TieredStore, behind: Behind
+) -> None:
+    data = Random(3).randbytes(2_000_000)
+    file = put_file(tiered, [data])
+    tiered.keep({file: Keeping("replicate")})
+    tiered.keep({file: None})
+    assert tiered.evict(0).things > 2
+    assert b"".join(tiered.pieces(file)) == data
+    behind.is_away = True
+    assert tiered.raw(file) == data
+
+
+def test_what_only_the_backing_store_has_is_read_and_built_on(
+    tiered: TieredStore, behind: Behind
+) -> None:
+    """As after a move to another machine."""
+    tip = conversation(behind, 40)
+    file = put_file(behind, [b"line\n" * 600_000])
+    behind.annotate(tip, Notes(labels=("x",)))
+    before = materialize(behind, tip)
+    behind.asked.clear()
+    assert materialize(tiered, tip).messages == before.messages
+    assert len(behind.asked) < 12, behind.asked
+    assert tiered.newest(1) == behind.newest(1)
+    assert tiered.labelled() == {"x": [tip]}
+    assert tiered.raw(file) == behind.raw(file)
+    newer = batch_of("go on", parent=tip)
+    tiered.write(newer)
+    behind.is_away = True
+    assert len(tiered.local.chain(commit_in(newer))) == 41
+    assert materialize(tiered, commit_in(newer)).messages[:-1] == before.messages
+    assert tiered.raw(file) == b"line\n" * 600_000
+    assert fsck(tiered.local) == []
+
+
+def test_what_comes_with_another_content_than_its_name_says_is_refused(
+    tiered: TieredStore, behind: Behind
+) -> None:
+    batch = batch_of("honest", "other")
+    behind.write(batch)
+    one, other = bodies(behind, Kind.PART)
+    behind._things[one] = behind._things[other]
+    with pytest.raises(ObjectDamaged, match=one):
+        tiered.objects([Hash(one)])
+    assert tiered.local.objects([Hash(one)]) == {}
+
+
+def test_what_was_purged_there_arrives_as_what_stands_for_it(
+    tiered: TieredStore, behind: Behind
+) -> None:
+    tip = written(behind)
+    purge_text(behind, [], PURGE)
+    told = materialize(tiered, tip).messages
+    assert told == materialize(behind, tip).messages
+    tiered.write(batch_of("go on", parent=tip))
+    assert find_secret(tiered, [], SECRET) == []
+    assert fsck(tiered.local) == []
+
+
+def test_a_purge_reaches_both_and_what_is_evicted(tiered: TieredStore, behind: Behind) -> None:
+    tip = written(tiered)
+    evicted_whole(tiered)
+    assert find_secret(tiered, [], SECRET)
+    purge_text(tiered, [], PURGE)
+    for store in (tiered.local, behind, tiered):
+        assert find_secret(store, [], SECRET) == []
+        assert fsck(store) == []
+    assert "[purged]" in str(materialize(tiered, tip).messages)
+
+
+def test_collecting_here_leaves_what_is_needed_elsewhere(tiered: TieredStore) -> None:
+    tip = conversation(tiered)
+    before = materialize(tiered, tip).messages
+    evicted_whole(tiered)
+    loose = batch_of("loose")
+    tiered.write(Batch(objects=loose.objects))
+    tiered.collect([], now=LATER, grace_s=0)
+    assert fsck(tiered.local) == []
+    assert materialize(tiered, tip).messages == before
+
+
+def test_pushing_sends_what_is_new_and_what_changed(tiered: TieredStore, behind: Behind) -> None:
+    tip = conversation(tiered, 5)
+    assert tiered.push().commits == 5
+    assert tiered.push().commits == 0
+    behind.is_away = True
+    tiered.annotate(tip, Notes(summary="said offline", labels=("y",)))
+    behind.is_away = False
+    tiered.push()
+    assert behind.commits([tip])[tip].notes.summary == "said offline"
+
+
+def test_a_name_that_nobody_has_is_missing(tiered: TieredStore) -> None:
+    nothing = ArtifactRef("art-" + "f" * 64)
+    asks: list[Callable[[], object]] = [
+        lambda: tiered.raw(nothing),
+        lambda: tiered.write(Batch(sequences={nothing: []})),
+    ]
+    for ask in asks:
+        with pytest.raises((ObjectMissing, ObjectDamaged)):
+            ask()
+    assert tiered.deltas([nothing]) == {}
