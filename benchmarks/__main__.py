@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import append, chat, load, loop, search, service, startup, world
+from benchmarks import append, chat, load, loop, search, service, startup, store, world
 from benchmarks.measure import RUNS, Row
 
 PARTS = {
@@ -19,6 +19,7 @@ PARTS = {
     "chat": chat.rows,
     "world": world.rows,
     "search": search.rows,
+    "store": store.rows,
     "service": service.rows,
 }
 RESULTS = Path(__file__).with_name("results.md")

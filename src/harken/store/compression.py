@@ -13,7 +13,7 @@ from harken.store.words import WORDS
 
 LARGEST = 512 * 1024 * 1024
 """Nothing is opened that says that it is larger: it would only be a way to fill the memory."""
-SMALL = 16 * 1024
+SMALL = 12 * 1024
 """What is smaller is compressed quickly: it will be put together with others."""
 _QUICK, _THOROUGH = 1, 6
 

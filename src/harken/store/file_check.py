@@ -8,8 +8,10 @@ found: what is left leads nowhere.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+
+import msgspec
 
 from harken.core import codec
 from harken.core.clock import microseconds
@@ -33,6 +35,7 @@ _READ: Mapping[Kind, Callable[[bytes], object]] = {
     Kind.SEQUENCE: sequence_from,
     Kind.FILE: file_from,
 }
+_ARTIFACTS = (Kind.DELTA, Kind.SEQUENCE, Kind.RAW, Kind.FILE)
 _TYPES = {
     "object": {"key": "blob", "pack": "integer"},
     "artifact": {"key": "blob", "pack": "integer"},
@@ -52,8 +55,7 @@ class Finding:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(msgspec.Struct, frozen=True):
     id: int
     pack: int
     parent: bytes | None
@@ -75,16 +77,23 @@ class _Index:
             self._one.pop(key, None)
             self._several.setdefault(key, []).append(number)
 
-    def take(self, key: bytes, row: packs.Row) -> bool:
-        """Take out what leads from a beginning of a name to a pack; return whether it did."""
-        number = self._one.get(key)
-        if number is not None and row.first <= number < row.end:
-            del self._one[key]
-            return True
-        numbers = self._several.get(key, [])
+    def take(self, names: Collection[str], row: packs.Row) -> list[str]:
+        """Take out what leads from names to a pack; return those from which nothing does."""
+        keys = {key_of(name): name for name in names}
+        numbers = [self._one.pop(key, -1) for key in keys]
+        if not numbers or (min(numbers) >= row.first and max(numbers) < row.end):
+            return []
+        return [
+            name
+            for (key, name), number in zip(keys.items(), numbers, strict=True)
+            if not row.first <= number < row.end and not self._take(key, number, row)
+        ]
+
+    def _take(self, key: bytes, number: int, row: packs.Row) -> bool:
+        """Take out what leads to a pack, where there may be several ways."""
+        numbers = [*self._several.get(key, ()), *([] if number < 0 else [number])]
         left = [number for number in numbers if not row.first <= number < row.end]
-        if len(left) < len(numbers):
-            self._several[key] = left
+        self._several[key] = left
         return len(left) < len(numbers)
 
     def left(self) -> Iterator[tuple[bytes, int]]:
@@ -98,8 +107,8 @@ class _Index:
 class _Tables:
     """What the tables lead to; what is found in a pack is taken out."""
 
-    index: Mapping[bool, _Index]
-    """Of artifacts; of others."""
+    objects: _Index
+    artifacts: _Index
     history: dict[bytes, list[_Row]] = field(default_factory=dict)
     """By the names of commits."""
     needed: dict[str, str] = field(default_factory=dict)
@@ -147,7 +156,7 @@ def _check_types(connection: sqlite3.Connection) -> None:
 
 
 def _tables(connection: sqlite3.Connection) -> _Tables:
-    tables = _Tables({True: _Index(connection, "artifact"), False: _Index(connection, "object")})
+    tables = _Tables(_Index(connection, "object"), _Index(connection, "artifact"))
     labels: dict[int, list[bytes]] = {}
     for name, id_ in connection.execute("SELECT name, history FROM label ORDER BY name"):
         labels.setdefault(id_, []).append(name)
@@ -186,37 +195,29 @@ def _of_pack(row: packs.Row, tables: _Tables) -> Iterator[Finding]:
         return
     tables.there.update(things)
     tables.outside |= dict.fromkeys(pack.outside(), row.first)
-    seen: set[bytes] = set()
+    by_kind: dict[Kind, list[str]] = {kind: [] for kind in Kind}
     for name, (kind, body) in things.items():
-        problem = _problem(name, kind, body, row, tables)
-        if kind is not Kind.COMMIT:
-            key = key_of(name)
-            if not tables.index[kind > Kind.MESSAGE].take(key, row) and key not in seen:
-                problem = f"the index does not lead to pack {row.first}, where it is"
-            seen.add(key)
-        if problem:
+        by_kind[kind].append(name)
+        if kind in _READ:
+            try:
+                _READ[kind](body)
+            except ValueError as error:
+                yield Finding(name, f"it cannot be read: {error}")
+    tables.files += map(ArtifactRef, by_kind[Kind.FILE])
+    for name in by_kind[Kind.COMMIT]:
+        if problem := _row_problem(CommitId(name), things[name][1], row, tables):
             yield Finding(name, problem)
-
-
-def _problem(name: str, kind: Kind, body: bytes, row: packs.Row, tables: _Tables) -> str:
-    """Say what is wrong with a thing by itself, and with its row if it is a commit."""
-    if kind is Kind.COMMIT:
-        return _row_problem(CommitId(name), body, row, tables)
-    if kind is Kind.FILE:
-        tables.files.append(ArtifactRef(name))
-    try:
-        if kind is not Kind.RAW:
-            _READ[kind](body)
-    except ValueError as error:
-        return f"it cannot be read: {error}"
-    return ""
+    objects = by_kind[Kind.PART] + by_kind[Kind.MESSAGE]
+    artifacts = [name for kind in _ARTIFACTS for name in by_kind[kind]]
+    for index, names in ((tables.objects, objects), (tables.artifacts, artifacts)):
+        for name in index.take(names, row):
+            yield Finding(name, f"the index does not lead to pack {row.first}, where it is")
 
 
 def _of_outside(connection: sqlite3.Connection, tables: _Tables) -> Iterator[Finding]:
     """Yield what is needed and nowhere; digits that only look like a name need nothing."""
-    digits = {name[-64:] for name in tables.there}
     for lacking, first in tables.outside.items():
-        if lacking not in digits:
+        if tables.there.isdisjoint((lacking, f"art-{lacking}", f"ctx-{lacking}")):
             row = packs.row_of(connection, first)
             things: dict[str, Body] = {} if row is None else unpacked(row.data)
             for name, (kind, body) in things.items():
@@ -261,9 +262,9 @@ def _notes_problem(name: CommitId, row: _Row) -> str:
 
 
 def _left(tables: _Tables) -> Iterator[Finding]:
-    for is_artifact, index in tables.index.items():
+    for what, index in (("object", tables.objects), ("artifact", tables.artifacts)):
         for key, number in index.left():
-            place = f"{'artifact' if is_artifact else 'object'} {key.hex()}"
+            place = f"{what} {key.hex()}"
             yield Finding(place, f"the index leads to pack {number}, which has no such thing")
     for name, rows in tables.history.items():
         for row in rows:

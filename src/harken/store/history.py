@@ -7,6 +7,7 @@ was written.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from harken.store.contents import NewCommit
 from harken.store.index import key_of, keys_between
 from harken.store.seal import sealed, unsealed
 
+_FULL = re.compile(r"ctx-[0-9a-f]{64}")
 _KEY = "substr(name, 1, 6)"
 _ANCESTORS = """
 WITH RECURSIVE up (id, name, parent, pack, notes, depth) AS (
@@ -66,7 +68,9 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def row_of(connection: sqlite3.Connection, name: CommitId) -> Row | None:
-    """Return the row of a commit by its full name; None: there is none."""
+    """Return the row of a commit by its full name; None: there is none, or it is no such name."""
+    if not _FULL.fullmatch(name):
+        return None
     query = f"SELECT id, name, pack, notes FROM history WHERE {_KEY} = ?"  # noqa: S608 - ours
     rows = (Row(*row) for row in connection.execute(query, [key_of(name)]).fetchall())
     return next((row for row in rows if row.is_of(name)), None)

@@ -161,12 +161,12 @@ class MemoryStore:
     def newest(self, limit: int = 20) -> list[CommitId]:
         with self._lock:
             names = [CommitId(name) for name in self._notes]
-        return names[::-1][:limit]
+        return names[::-1][: max(limit, 0)]
 
     def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         with self._lock:
             start = bisect_left(self._names, beginning)
-            near = self._names[start : start + limit]
+            near = self._names[start : start + max(limit, 0)]
         return [ArtifactRef(name) for name in near if name.startswith(beginning)]
 
     def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:

@@ -18,7 +18,7 @@ from harken.store.pack import Body, Damaged, Packed, packed, packs_of, unpacked
 
 BLOCK = 64
 """The small packs among so many numbers are put together when the next number is given."""
-_SMALL_BYTES = 8 * 1024
+_SMALL_BYTES = 5 * 1024
 _FULL_BYTES = 64 * 1024
 """Of packs that are compressed each alone: together they are half as long."""
 

@@ -11,7 +11,7 @@ from harken.store import packs
 from harken.store.database import Database, speaking
 from harken.store.graph import opened
 
-SMALL_BYTES = 8 * 1024
+SMALL_BYTES = 5 * 1024
 _TOGETHER_BYTES = 64 * 1024
 _LEAST_RUN = 4
 """So few small packs side by side are not worth writing them again."""

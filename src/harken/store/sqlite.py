@@ -164,7 +164,7 @@ class SqliteStore:
 
     def children(self, name: CommitId) -> list[CommitId]:
         with self._reading() as connection:
-            row = self._row(connection, name)
+            row = history.row_of(connection, name)
             if row is None:
                 return []
             where = "WHERE parent = ? ORDER BY time_us, id"
@@ -382,12 +382,8 @@ class SqliteStore:
 
     def _row(self, connection: Connection, name: CommitId) -> Row | None:
         """Return the row of a commit that is there."""
-        if not name.startswith("ctx-"):
-            return None
-        for row in (history.row_of(connection, name),) if places(connection, [name]) else ():
-            if row and self._body(connection, name, row):
-                return row
-        return None
+        row = history.row_of(connection, name)
+        return row if row and self._body(connection, name, row) else None
 
     def _known(self, connection: Connection, name: CommitId) -> Row:
         row = self._row(connection, name)

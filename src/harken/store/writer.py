@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from harken.core.clock import Clock
-from harken.core.commits import ArtifactRef
+from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import ObjectDamaged, ObjectMissing, StoreError, StoreLocked
 from harken.store import derived, history, packs, tombs
 from harken.store.base import Kind, Thing
-from harken.store.contents import Contents, fits
+from harken.store.contents import Contents, NewCommit, fits
 from harken.store.database import Connection, Database
 from harken.store.index import enter, places, slices
 from harken.store.opened import Opened
@@ -51,8 +51,6 @@ class _Known:
     """What a backing store has: one can name it, and who has it may write it again."""
     damaged: set[str] = field(default_factory=set)
     """What should be there."""
-    entered: set[str] = field(default_factory=set)
-    """Commits that have their rows since, from this batch or one before it."""
 
 
 class Writer:
@@ -173,34 +171,22 @@ class Writer:
         read = list(packs.add(connection, new.values()))
         numbers = {name: number for number, pack in read for name in pack.things}
         enter(connection, numbers)
-        for turn in group:
-            if turn.error is None:
-                self._enter(connection, turn.contents, numbers, known)
+        accepted = [turn.contents for turn in group if turn.error is None]
+        for contents in accepted:
+            for name, stone in contents.tombstones.items():
+                if stone.stand_in in numbers:
+                    numbers[name] = numbers[stone.stand_in]
+        _enter_commits(connection, accepted, numbers, known.damaged)
+        for contents in accepted:
+            self._enter(connection, contents, numbers)
         if numbers:
             self._mark(connection, max(numbers.values()))
         return read
 
     def _enter(
-        self,
-        connection: Connection,
-        contents: Contents,
-        numbers: Mapping[str, int],
-        known: _Known,
+        self, connection: Connection, contents: Contents, numbers: Mapping[str, int]
     ) -> None:
-        """Write the rows of a batch, beside its things."""
-        for name, stone in contents.tombstones.items():
-            if stone.stand_in in numbers:
-                numbers = {**numbers, name: numbers[stone.stand_in]}
-        new = [one for one in contents.commits if one.id in numbers and one.id not in known.entered]
-        known.entered.update([one.id for one in new])
-        if known.damaged:
-            mend = history.mend
-            new = [
-                one
-                for one in new
-                if one.id not in known.damaged or not mend(connection, one.id, numbers[one.id])
-            ]
-        history.add(connection, [(one, numbers[one.id]) for one in new])
+        """Write what else there is to a batch, beside its things and its commits."""
         if contents.derived:
             derived.enter(connection, contents.derived)
         loose = contents.things.keys() - numbers.keys()
@@ -298,6 +284,24 @@ class Writer:
             query = "INSERT OR REPLACE INTO used (pack, time_us) VALUES (?, ?)"
             connection.executemany(query, rows)
             self._marked_us = now_us
+
+
+def _enter_commits(
+    connection: Connection,
+    several: Sequence[Contents],
+    numbers: Mapping[str, int],
+    damaged: Collection[str],
+) -> None:
+    """Write the rows of commits that are new; of one that was damaged, say where it is now."""
+    new: dict[CommitId, NewCommit] = {}
+    for contents in several:
+        for one in contents.commits:
+            if one.id in numbers:
+                new.setdefault(one.id, one)
+    for name in new.keys() & damaged:
+        if history.mend(connection, name, numbers[name]):
+            del new[name]
+    history.add(connection, [(one, numbers[name]) for name, one in new.items()])
 
 
 def mark(connection: sqlite3.Connection, now_us: int, number: int) -> None:

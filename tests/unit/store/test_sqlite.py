@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -15,6 +18,7 @@ import pytest
 from harken.core.commits import CommitId, Hash, Notes
 from harken.core.messages import Message
 from harken.errors import (
+    HarkenError,
     NotAStore,
     ObjectDamaged,
     StoreError,
@@ -247,4 +251,162 @@ def test_a_batch_with_nothing_is_written(path: Path) -> None:
     store = SqliteStore(path)
     store.write(Batch())
     assert store.named("") == []
+    store.close()
+
+
+def without_rights(program: str, *arguments: Path) -> str:
+    """Run a program as somebody who owns nothing; skip where one cannot become that."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout
+
+
+READ = (
+    "import os, sys\n"
+    "from harken.context.materialize import materialize\n"
+    "from harken.errors import HarkenError\n"
+    "from harken.store.sqlite import SqliteStore\n"
+    "from harken.testing.store import batch_of\n"
+    "os.setgid(65534); os.setuid(65534)\n"
+    "store = SqliteStore(sys.argv[1])\n"
+    "[tip] = store.newest()\n"
+    "print([m.content for m in materialize(store, tip).messages])\n"
+    "try: store.write(batch_of('more'))\n"
+    "except HarkenError as error: print(type(error).__name__)\n"
+    "store.close()\n"
+)
+
+
+def test_a_store_that_may_not_be_written_can_be_read(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    store = SqliteStore(folder / "s.db")
+    store.write(batch_of("Hi"))
+    store.close()
+    for path in (folder / "s.db", folder, *folder.parents):
+        if path.is_relative_to("/tmp") and path != Path("/tmp"):
+            path.chmod(path.stat().st_mode | 0o555)
+    folder.chmod(0o555)
+    (folder / "s.db").chmod(0o444)
+    assert without_rights(READ, folder / "s.db").split("\n")[:2] == ["['Hi']", "StoreWriteError"]
+    assert [file.name for file in folder.iterdir()] == ["s.db"]
+
+
+def test_a_database_of_something_else_keeps_its_log(path: Path) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE theirs (x)")
+    files = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    copy = path.parent / "copy"
+    copy.mkdir()
+    for name in ("s.db", "s.db-wal"):
+        (copy / name).write_bytes(files[name])
+    with pytest.raises(NotAStore):
+        SqliteStore(copy / "s.db")
+    for name in ("s.db", "s.db-wal"):
+        assert (copy / name).read_bytes() == files[name]
+    connection.close()
+
+
+def test_a_store_that_was_removed_or_replaced_acknowledges_nothing(path: Path) -> None:
+    store, batch = SqliteStore(path), batch_of("Hi")
+    store.write(batch)
+    path.rename(path.with_name("elsewhere.db"))
+    with pytest.raises(StoreError, match="removed or replaced"):
+        store.write(batch_of("Ho"))
+    SqliteStore(path).close()
+    with pytest.raises(StoreError, match="removed or replaced"):
+        store.annotate(commit_in(batch), Notes())
+    store.close()
+
+
+def test_a_name_that_is_no_path_is_an_error() -> None:
+    with pytest.raises(StoreError, match="no path"):
+        SqliteStore("a\0b")
+
+
+def test_opening_it_twice_in_a_process_ends_no_lock_of_the_first(path: Path) -> None:
+    """Closing a file that SQLite has open ends its locks: another process would take the log."""
+    first = SqliteStore(path)
+    first.write(batch_of("one"))
+    SqliteStore(path).close()
+    program = (
+        "import sys; from harken.store.sqlite import SqliteStore; SqliteStore(sys.argv[1]).close()"
+    )
+    subprocess.run([sys.executable, "-c", program, path], check=True, cwd=ROOT)
+    first.write(batch_of("two"))
+    other = SqliteStore(path)
+    assert len(other.newest()) == 2
+    other.close()
+    first.close()
+
+
+@pytest.mark.req("S2-18")
+def test_listing_opens_no_packs(path: Path) -> None:
+    store = SqliteStore(path)
+    names = steps(store, 70)
+    store.annotate(names[3], Notes(labels=("x",)))
+    with store.snapshot() as connection:
+        pass
+    connection.execute("UPDATE pack SET data = zeroblob(10)")
+    store.close()
+    store = SqliteStore(path)
+    assert store.newest(100) == names[::-1]
+    assert store.labelled() == {"x": [names[3]]}
+    assert store.latest("iree/reviewer", "2100-01-01T00:00:00Z") == names[-1]
+    assert store.children(names[0]) == [names[1]]
+    assert store.named("ctx-", 100) == sorted(names)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE history SET name = NULL",
+        "UPDATE history SET notes = 3",
+        "UPDATE history SET pack = 'x'",
+        "UPDATE label SET name = x'ff'",
+        "UPDATE label SET name = 'x'",
+        "UPDATE pack SET data = NULL",
+        "UPDATE pack SET data = 'x'",
+        "UPDATE object SET pack = x'00'",
+        "UPDATE artifact SET key = 'abcdef'",
+    ],
+)
+def test_values_of_wrong_types_are_damage_not_a_crash(path: Path, damage: str) -> None:
+    """STRICT is for writing: a flipped bit may make anything of a value."""
+    store = SqliteStore(path)
+    names = steps(store, 3)
+    store.annotate(names[0], Notes(labels=("x",)))
+    objects = [thing.name for thing in store.things() if len(thing.name) == 64]
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA writable_schema=ON")
+    for word in ("STRICT, ", "STRICT", "NOT NULL"):
+        connection.execute(
+            f"UPDATE sqlite_schema SET sql = replace(sql, '{word}', '') WHERE type = 'table'"
+        )
+    connection.commit()
+    connection.close()
+    connection = sqlite3.connect(path)
+    assert connection.execute(damage).rowcount > 0
+    connection.commit()
+    connection.close()
+    store = SqliteStore(path)
+    questions: list[Callable[[], object]] = [
+        store.newest,
+        store.labelled,
+        lambda: store.named("", 100),
+        lambda: store.chain(names[-1]),
+        lambda: store.commits(names),
+        lambda: store.children(names[0]),
+        lambda: store.objects(map(Hash, objects)),
+        lambda: [*store.things()],
+        lambda: store.write(batch_of("more")),
+    ]
+    for question in questions:
+        with suppress(HarkenError):
+            question()
+    assert fsck(store)
     store.close()

@@ -127,14 +127,14 @@ class RemoteStore:
         return self._asked("latest", wire.MaybeCommit, principal=principal, at=at).id
 
     def newest(self, limit: int = 20) -> list[CommitId]:
-        most = min(limit, wire.MOST_LISTED)
+        most = max(0, min(limit, wire.MOST_LISTED))
         found = self._asked("newest", wire.CommitList, limit=most).commits
         if len(found) == most < limit:
             raise StoreError(self.address, f"has more than {most} commits: ask for fewer")
         return found
 
     def named(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
-        most = min(limit, wire.MOST_NAMES)
+        most = max(0, min(limit, wire.MOST_NAMES))
         found = self._asked("named", wire.NameList, beginning=beginning, limit=most).names
         if not all(name.startswith(beginning) for name in found):
             raise self._odd("names that were not asked for")

@@ -1,0 +1,58 @@
+"""What the suites for stores share: short ways to make batches, and to see what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from harken.core import commits
+from harken.core.clock import rfc3339
+from harken.core.commits import Commit, CommitId, Entry, Hash, Notes
+from harken.core.messages import ChatMessage, Message
+from harken.store.base import Batch
+
+BEGINNING_US = 1_767_225_600_000_000
+"""The beginning of 2026."""
+OTHER = "f" * 64
+SURROGATE = "\ud800 alone"
+
+
+def batch_of(
+    *messages: ChatMessage | str,
+    parent: CommitId | None = None,
+    second: int = 0,
+    notes: Notes | None = None,
+    **members: Any,
+) -> Batch:
+    """Return a batch with one commit, `second` seconds after the beginning of 2026.
+
+    A text is a user's message; `members` are the commit's.
+    """
+    entries: list[Entry] = []
+    objects: dict[Hash, bytes] = {}
+    for message in messages:
+        given = Message("user", message) if isinstance(message, str) else message
+        entry, needed = commits.entry_of(given)
+        entries.append(entry)
+        objects |= needed
+    ref, _ = commits.delta_of(entries)
+    members.setdefault("created_at", rfc3339(BEGINNING_US + second * 1_000_000))
+    members.setdefault("message_count", len(entries))
+    commit = Commit(parent=parent, artifact=ref, **members)
+    return Batch(objects=objects, deltas={ref: entries}, commits=[(commit, notes or Notes())])
+
+
+def commit_in(batch: Batch) -> CommitId:
+    """Return the name of a batch's last commit."""
+    return batch.commits[-1][0].id
+
+
+def refused(error: type[Exception], act: Callable[..., object], *given: object) -> None:
+    """Assert that something raises this error, and says why."""
+    try:
+        found = act(*given)
+    except error as refusal:
+        if str(refusal).strip():
+            return
+        raise AssertionError(f"a {error.__name__} that does not say what is wrong") from refusal
+    raise AssertionError(f"no {error.__name__}, but {found!r}")

@@ -1,0 +1,184 @@
+"""What every store must refuse, alike: as tests, a part of `harken.testing.store.StoreSuite`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harken.core import codec, commits
+from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
+from harken.core.messages import Message
+from harken.errors import ObjectDamaged, ObjectMissing
+from harken.store.base import Batch, Store
+from harken.testing.store_kit import OTHER, batch_of, commit_in, refused
+
+
+class RefusalSuite:
+    """The tests."""
+
+    def store(self) -> Store:
+        """Return a new, empty store."""
+        raise NotImplementedError(f"{type(self).__name__} must say how its store is made")
+
+    def again(self, store: Store) -> Store | None:
+        """Return another store over the same data, as another process has it; None: there is none.
+
+        It must not know what the first one has in memory.
+        """
+        return None
+
+    def test_a_batch_that_names_what_is_missing_leaves_nothing(self) -> None:
+        whole = batch_of("Hi", "Ho")
+        [(ref, entries)] = whole.deltas.items()
+        commit = whole.commits[0][0]
+        part, message = list(whole.objects)[:2]
+        sequence, _ = commits.sequence_of([ref, ArtifactRef("art-" + OTHER)])
+        lost = Commit(parent=CommitId("ctx-" + OTHER), artifact=ref, created_at=commit.created_at)
+        others = {name: body for name, body in whole.objects.items() if name != message}
+        partless = {name: body for name, body in whole.objects.items() if name != part}
+        for batch in (
+            Batch(objects=others, deltas={ref: entries}),
+            Batch(objects=partless),
+            Batch(objects=whole.objects, commits=whole.commits),
+            Batch(
+                objects=whole.objects,
+                deltas=whole.deltas,
+                sequences={sequence: [ref, ArtifactRef("art-" + OTHER)]},
+            ),
+            Batch(
+                objects=whole.objects,
+                deltas=whole.deltas,
+                commits=[*whole.commits, (lost, Notes(labels=("x",)))],
+            ),
+        ):
+            store = self.store()
+            refused(ObjectMissing, store.write, batch)
+            self._is_empty(store, whole)
+
+    def test_a_parent_stands_before_its_children(self) -> None:
+        store, root = self.store(), batch_of("a")
+        child = batch_of("b", parent=commit_in(root))
+        objects, deltas = {**root.objects, **child.objects}, {**root.deltas, **child.deltas}
+        wrong = Batch(objects=objects, deltas=deltas, commits=[*child.commits, *root.commits])
+        refused(ObjectMissing, store.write, wrong)
+        right = Batch(objects=objects, deltas=deltas, commits=[*root.commits, *child.commits])
+        store.write(right)
+        assert [s.id for s in store.chain(commit_in(child))] == [commit_in(child), commit_in(root)]
+
+    def test_a_wrong_name_isrefused(self) -> None:
+        whole = batch_of("Hi")
+        [(ref, entries)] = whole.deltas.items()
+        other = ArtifactRef("art-" + OTHER)
+        for batch in (
+            Batch(objects={**whole.objects, Hash(OTHER): b'{"text":"Hi","type":"text"}'}),
+            Batch(objects=whole.objects, deltas={other: entries}),
+            Batch(objects=whole.objects, deltas=whole.deltas, sequences={other: [ref]}),
+            Batch(objects=whole.objects, raw={other: b"x"}),
+        ):
+            store = self.store()
+            refused(ObjectDamaged, store.write, batch)
+            self._is_empty(store, whole)
+
+    def test_a_commit_with_an_odd_member_isrefused(self) -> None:
+        for odd in (
+            {"type": "merge"},
+            {"checkpoint": "midnight"},
+            {"message_count": 1.0},
+            {"message_count": True},
+            {"principal": None},
+            {"created_at": "2026-01-01"},
+            {"created_at": "2026-01-01T00:00:00Z"},
+            {"created_at": "2026-01-01T00:00:00.000000+00:00"},
+        ):
+            store, batch = self.store(), batch_of("Hi", **odd)
+            refused(ValueError, store.write, batch)
+            self._is_empty(store, batch)
+
+    def test_a_file_that_is_something_else_isrefused(self) -> None:
+        pieces = {commits.raw_ref(data): data for data in (b"a", b"b")}
+        [a, b] = pieces
+        whole, other = commits.raw_ref(b"ab"), ArtifactRef("art-" + OTHER)
+        wrong: list[tuple[type[Exception], Batch]] = [
+            (ObjectDamaged, Batch(raw=pieces, files={whole: [b, a]})),
+            (ObjectDamaged, Batch(raw=pieces, files={other: [a, b]})),
+            (ObjectMissing, Batch(raw=pieces, files={whole: [a, other]})),
+            (ObjectMissing, Batch(files={whole: [a, b]})),
+        ]
+        for error, batch in wrong:
+            store = self.store()
+            refused(error, store.write, batch)
+            self._is_empty(store, Batch())
+
+    def test_what_is_needed_must_be_of_the_right_kind(self) -> None:
+        """A delta of parts, or a commit of a commit, could never be read."""
+        whole = batch_of("Hi")
+        [(ref, [entry])] = whole.deltas.items()
+        part, message = list(whole.objects)
+        commit, at = commit_in(whole), whole.commits[0][0].created_at
+        of_part = [Entry(part, entry.occurrence)]
+        nested = codec.canonical({"parts": [message], "role": "user"})
+        wrong = [
+            Batch(deltas={commits.delta_of(of_part)[0]: of_part}),
+            Batch(objects={Hash(codec.digest(codec.MESSAGE, nested).hex()): nested}),
+            Batch(sequences={commits.sequence_of([_art(commit)])[0]: [_art(commit)]}),
+            *(
+                Batch(commits=[(Commit(created_at=at, **members), Notes())])
+                for members in (
+                    {"artifact": _art(commit)},
+                    {"artifact": _art(part)},
+                    {"artifact": ref, "parent": _art(ref)},
+                    {"artifact": ref, "parent": _art(message)},
+                )
+            ),
+        ]
+        store = self.store()
+        store.write(whole)
+        for batch in wrong:
+            together = Batch(
+                objects={**whole.objects, **batch.objects},
+                deltas={**whole.deltas, **batch.deltas},
+                sequences=batch.sequences,
+                commits=[*whole.commits, *batch.commits],
+            )
+            for odd in (batch, together):
+                refused(ObjectMissing, store.write, odd)
+        for reader in self._both(store):
+            assert reader.named("", 10) == sorted([commit, ref])
+            assert reader.newest() == [commit]
+
+    def test_batches_that_name_each_other_may_be_deep(self) -> None:
+        store, batch = self.store(), batch_of("Hi")
+        last, sequences = next(iter(batch.deltas)), dict[ArtifactRef, list[ArtifactRef]]()
+        for _ in range(3000):
+            ref, _ = commits.sequence_of([last])
+            sequences[ref], last = [last], ref
+        backwards = dict(reversed(sequences.items()))
+        store.write(Batch(objects=batch.objects, deltas=batch.deltas, sequences=backwards))
+        assert store.sequences([last]) == {last: sequences[last]}
+
+    def test_what_is_no_number_isrefused(self) -> None:
+        entry, objects = commits.entry_of(Message("user", "Hi"))
+        for odd in (float("nan"), float("inf")):
+            entries = [Entry(entry.message, entry.occurrence, source={"x": odd})]
+            batch = Batch(objects=objects, deltas={commits.delta_of(entries)[0]: entries})
+            refused(ObjectDamaged, self.store().write, batch)
+
+    def test_an_object_that_is_no_json_isrefused(self) -> None:
+        for body in (b"[" * 100_000, b"x", b"", b'{"b":1,"a":2}', b'{"text": "Hi","type":"text"}'):
+            name = Hash(codec.digest(codec.PART, body).hex())
+            refused(ObjectDamaged, self.store().write, Batch(objects={name: body}))
+
+    def _both(self, store: Store) -> Sequence[Store]:
+        other = self.again(store)
+        return [store] if other is None else [store, other]
+
+    def _is_empty(self, store: Store, batch: Batch) -> None:
+        for reader in self._both(store):
+            assert reader.objects(batch.objects) == {}, "objects of a refused batch are there"
+            assert reader.named("") == [], "names of a refused batch are there"
+            assert reader.labelled() == {}, "labels of a refused batch are there"
+
+
+def _art(name: str) -> Any:
+    """Return a name as one of an artifact, whatever it is."""
+    return name

@@ -1,0 +1,92 @@
+"""What comes out of packs is what went in, by names and by places."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harken.context.messages import entries_in, messages_of
+from harken.core import commits
+from harken.core.messages import Message
+from harken.store.base import Batch, Kind
+from harken.store.contents import contents_of
+from harken.store.pack import Damaged, packed, unpacked
+from harken.store.sqlite import SqliteStore
+from tests.property.test_messages import messages
+
+OFTEN = st.sampled_from(
+    [Message("user", "a"), Message("assistant", "f" * 64), Message("tool", "a")]
+)
+
+
+def batch_of(conversation: list[Message]) -> Batch:
+    entries: list[commits.Entry] = []
+    objects: dict[commits.Hash, bytes] = {}
+    for message in conversation:
+        entry, needed = commits.entry_of(message, source={"like a name": "e" * 64})
+        entries.append(entry)
+        objects |= needed
+    return Batch(objects=objects, deltas={commits.delta_of(entries)[0]: entries})
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(messages() | OFTEN, max_size=4), max_size=5))
+def test_messages_by_places_are_those_by_names(conversations: list[list[Message]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteStore(Path(folder) / "s.db")
+        for conversation in conversations:
+            batch = batch_of(conversation)
+            store.write(batch)
+            [name] = batch.deltas
+            fresh = SqliteStore(store.path)
+            assert fresh.messages([name]).get(name, conversation) == conversation
+            assert messages_of(fresh, entries_in(fresh, [name])) == conversation
+            assert fresh.messages([name]).get(name, conversation) == conversation
+            fresh.close()
+        store.close()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(messages() | OFTEN, max_size=6), st.binary())
+def test_what_is_packed_is_unpacked(conversation: list[Message], raw: bytes) -> None:
+    batch = batch_of(conversation)
+    whole = Batch(objects=batch.objects, deltas=batch.deltas, raw={commits.raw_ref(raw): raw})
+    things = list(contents_of(whole).things.values())
+    found = packed(things)
+    assert found.things == unpacked(found.data) == {t.name: (t.kind, t.body) for t in things}
+    assert [*unpacked(found.data)] == [thing.name for thing in things]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_whatever_is_no_pack_is_damage(data: st.DataObject) -> None:
+    """Also what was sealed as a pack by somebody who means harm."""
+    import msgspec
+    from blake3 import blake3
+
+    numbers = st.integers(-3, 3) | st.just(2**40)
+    inside = data.draw(
+        st.tuples(
+            st.binary(max_size=70) | st.just(os.urandom(32)),
+            st.lists(st.sampled_from([kind.value for kind in Kind]) | st.just(9)).map(bytes),
+            st.just(os.urandom(32)) | st.binary(max_size=40),
+            st.lists(numbers),
+            st.lists(st.binary() | st.just(b'{"parts":["\x01"],"role":"user"}')),
+        )
+        | st.lists(st.none() | st.binary())
+    )
+    body = b"\0" + msgspec.msgpack.encode(inside)
+    with suppress(Damaged):
+        unpacked(blake3(body).digest(8) + body)
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"12345678", b"12345678\2", None, 3, "x"])
+def test_what_is_too_short_or_of_another_type_is_damage(data: bytes) -> None:
+    with pytest.raises(Damaged):
+        unpacked(data)

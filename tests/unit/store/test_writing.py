@@ -1,0 +1,230 @@
+"""Batches that are written at the same time, that fail, and that are written again."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from harken.core.commits import CommitId, Notes, raw_ref, sequence_of
+from harken.errors import NotesChanged, ObjectMissing, StoreError, UnknownName
+from harken.store import packs
+from harken.store.base import Batch, Kind
+from harken.store.checks import fsck
+from harken.store.sqlite import SqliteStore
+from harken.testing.store import batch_of, commit_in
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.db"
+
+
+def rows_of(store: SqliteStore) -> list[int]:
+    with store.snapshot() as connection:
+        return [row.first for row in packs.rows(connection)]
+
+
+def chain(store: SqliteStore, length: int, parent: CommitId | None = None) -> list[CommitId]:
+    names = [] if parent is None else [parent]
+    for at in range(length):
+        batch = batch_of(f"step {at}", parent=names[-1] if names else None, second=at)
+        store.write(batch)
+        names.append(commit_in(batch))
+    return names
+
+
+def test_a_batch_that_failed_is_written_when_it_is_written_again(path: Path) -> None:
+    """Things of a transaction that was taken back once counted as there: the retry wrote nothing."""
+    store, root = SqliteStore(path), batch_of("a")
+    child = batch_of("b", parent=commit_in(root))
+    both = Batch(
+        objects={**root.objects, **child.objects},
+        deltas={**root.deltas, **child.deltas},
+        commits=[*root.commits, *child.commits],
+    )
+    with store.snapshot() as connection:
+        pass
+    connection.execute(
+        "CREATE TRIGGER no BEFORE INSERT ON history BEGIN SELECT RAISE(FAIL, 'no'); END"
+    )
+    with pytest.raises(StoreError):
+        store.write(both)
+    connection.execute("DROP TRIGGER no")
+    store.write(both)
+    other = SqliteStore(path)
+    assert [one.id for one in other.chain(commit_in(child))] == [commit_in(child), commit_in(root)]
+    assert other.objects(both.objects) == both.objects
+    assert fsck(other) == []
+    for one in (store, other):
+        one.close()
+
+
+def test_small_packs_are_put_together_and_everything_is_still_found(path: Path) -> None:
+    store = SqliteStore(path)
+    names = chain(store, 3 * packs.BLOCK + 5)
+    assert len(rows_of(store)) < packs.BLOCK
+    fresh = SqliteStore(path)
+    for reader in (store, fresh):
+        assert [one.id for one in reader.chain(names[-1])] == names[::-1]
+        deltas = reader.deltas([one.commit.artifact for one in reader.chain(names[-1])])
+        messages = [entry.message for entries in deltas.values() for entry in entries]
+        assert len(reader.objects(messages)) == len(names)
+        assert set(reader.named("", 10_000)) == {*names, *deltas}
+        assert fsck(reader) == []
+    fresh.close()
+    chain(store, 2, names[-1])
+    assert fsck(store) == []
+    store.close()
+
+
+def test_large_packs_are_left_alone_and_no_number_is_given_twice(path: Path) -> None:
+    store = SqliteStore(path)
+    for at in range(2 * packs.BLOCK + 3):
+        data = f"{at} ".encode() * (1 if at % 10 else 20_000)
+        store.write(Batch(raw={raw_ref(data): data}))
+        assert store.raw(raw_ref(data)) == data
+    with store.snapshot() as connection:
+        found = list(packs.rows(connection))
+        assert packs.last_number(connection) == 2 * packs.BLOCK + 3
+    assert all(one.end == two.first for one, two in itertools.pairwise(found))
+    assert fsck(store) == []
+    store.close()
+
+
+def test_a_damaged_pack_is_not_put_together_with_others(path: Path) -> None:
+    store = SqliteStore(path)
+    chain(store, packs.BLOCK - 2)
+    with store.snapshot() as connection:
+        pass
+    connection.execute("UPDATE pack SET data = zeroblob(length(data)) WHERE id = 7")
+    store.write(batch_of("more"))
+    store.write(batch_of("and more"))
+    store.write(batch_of("and more still"))
+    assert {1, 7, 8} <= set(rows_of(store))
+    assert [f.place for f in fsck(store) if "sum" in f.problem] == ["pack 7"]
+    store.close()
+
+
+def test_threads_that_wait_share_a_transaction_and_a_refused_batch_fails_alone(path: Path) -> None:
+    store, root = SqliteStore(path, patience_s=10), batch_of("root")
+    store.write(root)
+    lost = CommitId("ctx-" + "1" * 64)
+    blocker = sqlite3.connect(path, isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    refused: list[str] = []
+
+    def write(number: int) -> None:
+        parent = lost if number == 3 else commit_in(root)
+        try:
+            store.write(batch_of(f"{number}", "the same for all", parent=parent))
+        except ObjectMissing as error:
+            refused.append(error.name)
+
+    threads = [threading.Thread(target=write, args=[number]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    before = rows_of(store)
+    while len(store._writer._waiting) < 7:
+        pass  # the first leads, and waits for the other connection
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    for thread in threads:
+        thread.join()
+    assert refused == [lost]
+    assert len(store.children(commit_in(root))) == 7
+    assert len(rows_of(store)) - len(before) == 2
+    assert fsck(store) == []
+    store.close()
+
+
+def test_what_is_interrupted_leaves_nobody_waiting(path: Path) -> None:
+    program = (
+        "import signal, sqlite3, sys, threading, time\n"
+        "from harken.store.sqlite import SqliteStore\n"
+        "from harken.testing.store import batch_of\n"
+        "store = SqliteStore(sys.argv[1], patience_s=20)\n"
+        "other = sqlite3.connect(sys.argv[1], isolation_level=None, check_same_thread=False)\n"
+        "other.execute('BEGIN IMMEDIATE')\n"
+        "threads = [threading.Thread(target=store.write, args=[batch_of(str(n))]) for n in range(4)]\n"
+        "for thread in threads: thread.start()\n"
+        "threading.Timer(0.3, lambda: signal.raise_signal(signal.SIGINT)).start()\n"
+        "threading.Timer(0.6, lambda: other.execute('ROLLBACK')).start()\n"
+        "try: store.write(batch_of('interrupted'))\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+        "for thread in threads: thread.join()\n"
+        "store.write(batch_of('after'))\n"
+        "print(len(store.newest(10)))\n"
+    )
+    command = [sys.executable, "-c", program, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=ROOT, check=True)
+    assert done.stdout.splitlines()[0] == "interrupted"
+    assert int(done.stdout.splitlines()[1]) >= 5
+
+
+def test_what_is_derived_is_found_as_long_as_it_is_there(path: Path) -> None:
+    store, batch = SqliteStore(path), batch_of("a")
+    [ref] = batch.deltas
+    sequence, _ = sequence_of([ref, ref])
+    with pytest.raises(ObjectMissing):
+        store.write(Batch(derived={"k": sequence}))
+    store.write(batch)
+    store.write(Batch(sequences={sequence: [ref, ref]}, derived={"k": sequence, "\ud800": ref}))
+    store.write(Batch(derived={"k": ref}))
+    other = SqliteStore(path)
+    assert other.derived(["k", "\ud800", "nothing"]) == {"k": ref, "\ud800": ref}
+    with store.snapshot() as connection:
+        pass
+    connection.execute("UPDATE derived SET artifact = zeroblob(40) WHERE key = x'6b'")
+    assert other.derived(["k"]) == {}
+    assert [finding.place for finding in fsck(store)] == ["derived k"]
+    for one in (store, other):
+        one.close()
+
+
+def test_notes_are_not_replaced_where_they_are_not_what_one_knew(path: Path) -> None:
+    store, batch = SqliteStore(path), batch_of("a", notes=Notes(summary="one"))
+    store.write(batch)
+    name = commit_in(batch)
+    store.annotate(name, Notes(summary="two"), was=Notes(summary="one"))
+    with pytest.raises(NotesChanged):
+        store.annotate(name, Notes(summary="three"), was=Notes(summary="one"))
+    assert store.commits([name])[name].notes.summary == "two"
+    with pytest.raises(UnknownName):
+        store.annotate(CommitId("ctx-" + "1" * 64), Notes(), was=Notes())
+    store.close()
+
+
+def test_things_are_everything_with_what_they_need_first(path: Path) -> None:
+    store = SqliteStore(path)
+    names = chain(store, packs.BLOCK + 3)
+    seen: set[str] = set()
+    for thing in store.things():
+        assert seen.issuperset(thing.needs)
+        seen.add(thing.name)
+    assert {*names} <= seen
+    found = store.stats()
+    assert found.things == {
+        "part": len(names),
+        "message": len(names),
+        "delta": len(names),
+        "commit": len(names),
+        "sequence": 0,
+        "raw": 0,
+    } | ({"file": 0} if "file" in found.things else {})
+    assert found.logical_bytes == found.raw_bytes > 0
+    assert found.stored_bytes >= path.stat().st_size
+    assert {thing.kind for thing in store.things()} == {
+        Kind.PART,
+        Kind.MESSAGE,
+        Kind.DELTA,
+        Kind.COMMIT,
+    }
+    store.close()
