@@ -73,11 +73,19 @@ class Arrival:
         return found
 
     def sequences(self, names: Sequence[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
-        """Fetch sequences; their members come when they are asked for."""
+        """Fetch sequences with their deltas."""
         if not names:
             return {}
         found = self.ask(names[0], lambda: self._there.sequences(names))
-        self._stones({name: commits.sequence_of(refs)[0] for name, refs in found.items()})
+        members = list(dict.fromkeys(ref for refs in found.values() for ref in refs))
+        known = {*self._here.deltas(members), *self._here.sequences(members)}
+        missing = [ref for ref in members if ref not in known]
+        brought = self.deltas(missing)
+        self.sequences([ref for ref in missing if ref not in brought])
+        own: dict[Name, Name] = {n: commits.sequence_of(refs)[0] for n, refs in found.items()}
+        stones = self._stones(own)
+        sequences = {ArtifactRef(own[name]): refs for name, refs in found.items()}
+        self._keep(Batch(sequences=sequences, tombstones=stones))
         return found
 
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
