@@ -9,10 +9,12 @@ Source: docs/design/005-other-runtimes.md. Each format has a document in docs/fo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from harken.core.clock import microseconds, rfc3339
 from harken.core.commits import Checkpoint, CommitType
 from harken.formats.base import WholeEntry
 
@@ -71,9 +73,21 @@ class Reading:
     version: str = ""
     """Of the runtime, as the file says last."""
     lines: int = 0
+    used: int = 0
+    """How many of them are in the entries of a step."""
+    kept: Counter[str] = field(default_factory=Counter)
+    """Those that are in none, by what they are: only the raw artifact has them. `lines` is the sum
+    of `used`, `kept` and `bad`."""
     bad: list[BadLine] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What else a person should know: a line each."""
     tips: dict[str, str] = field(default_factory=dict)
     """Agent -> its last step, the main conversation first."""
+    branches: list[tuple[str, str]] = field(default_factory=list)
+    """Agents and steps where something else was once gone on with: the ends that are no tips."""
+    spawned: dict[str, str] = field(default_factory=dict)
+    """Agents whose conversations are in files of their own -> the step that spawned them. Such a
+    file says the same `session_id`, and its first step has no parent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +130,18 @@ class Native:
     """Whether a file is of this kind: its path, and its first 64 KB."""
     steps: Steps
     sent: Sent | None = None
+
+
+def time_of(value: object) -> str | None:
+    """Return a time of a file as entries have it; None: it is no time with a zone.
+
+    >>> time_of("2026-11-21T19:02:55.005+01:00"), time_of("yesterday")
+    ('2026-11-21T18:02:55.005000Z', None)
+    """
+    try:
+        return rfc3339(microseconds(value)) if isinstance(value, str) else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes | None, int]]:
