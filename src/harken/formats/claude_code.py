@@ -18,6 +18,7 @@ from harken.formats.base import Format, WholeEntry
 from harken.formats.claude_code_entries import entries_of
 from harken.formats.claude_code_outline import Node, Outline, Plan, Unit
 from harken.formats.claude_code_records import Kind, blocks_in, outlined, record_of
+from harken.formats.claude_code_sent import sent
 from harken.formats.native import BadLine, Native, Reading, Source, Step, time_of
 
 NAME = "claude-code-v1"
@@ -226,5 +227,5 @@ def _joins(deltas: Iterable[bytes]) -> bytes:
     return bytes(whole)
 
 
-NATIVE = Native(name=NAME, runtime="claude", looks=looks, steps=steps)
+NATIVE = Native(name=NAME, runtime="claude", looks=looks, steps=steps, sent=sent)
 FORMAT = Format(name=NAME, media_type="application/jsonl", reads=_reads, joins=_joins)

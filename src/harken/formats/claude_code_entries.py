@@ -25,7 +25,7 @@ from harken.core.messages import (
 from harken.formats.anthropic import THINKER, read_block
 from harken.formats.base import WholeEntry
 from harken.formats.calls import spoken
-from harken.formats.claude_code_records import Kind, blocks_in, said_by
+from harken.formats.claude_code_records import Kind, blocks_in, said_by, said_in
 from harken.formats.native import time_of
 
 Record = Mapping[str, Any]
@@ -38,7 +38,8 @@ def entries_of(kind: Kind, records: Sequence[Record]) -> list[WholeEntry]:
     """Return what records that belong together say, oldest first."""
     if kind is Kind.ANSWER:
         return [_answer(records)]
-    return [entry for record in records for entry in _heard(record)]
+    said = (record for record in records if record.get("subtype") != "compact_boundary")
+    return [entry for record in said for entry in _heard(record)]
 
 
 def _answer(records: Sequence[Record]) -> WholeEntry:
@@ -51,6 +52,9 @@ def _answer(records: Sequence[Record]) -> WholeEntry:
     for name, value in (("id", body.get("id")), ("request", last.get("requestId"))):
         if isinstance(value, str):
             source[name] = value
+    counts = [sum(1 for _ in blocks_in(one.get("content"))) for one in bodies]
+    if any(count != 1 for count in counts):
+        source["blocks"] = counts
     source |= {name: body[name] for name in _FACTS if body.get(name) is not None}
     if model == SYNTHETIC or last.get("isApiErrorMessage") is True:
         source["kind"] = "error" if last.get("isApiErrorMessage") is True else "client"
@@ -86,26 +90,21 @@ def _is_hidden(item: object) -> bool:
 def _heard(record: Record) -> Iterator[WholeEntry]:
     """Yield the results of a record, each a message of its own, and what else it says."""
     time, uuid = _time(record), _text(record.get("uuid"))
-    content = _said(record)
+    content = said_in(record)
     if isinstance(content, str):
         yield WholeEntry(Message("user", content), time, _source(record, said_by(record), uuid))
         return
     parts: list[ContentPart] = []
     for block in blocks_in(content):
         if block.get("type") == "tool_result":
+            if parts:
+                yield WholeEntry(Message("user", parts), time, _source(record, said_by(record), uuid))
+                parts = []
             yield WholeEntry(_result(block), time, _source(record, "tool_result", uuid))
         else:
             parts += _parts([block])
     if parts:
         yield WholeEntry(Message("user", parts), time, _source(record, said_by(record), uuid))
-
-
-def _said(record: Record) -> object:
-    """Return the content of what stands in a user's place."""
-    attachment = record.get("attachment")
-    if isinstance(attachment, dict):
-        return attachment.get("prompt")
-    return _body(record).get("content")
 
 
 def _source(record: Record, kind: str, uuid: str) -> dict[str, Any]:
@@ -114,13 +113,19 @@ def _source(record: Record, kind: str, uuid: str) -> dict[str, Any]:
         source["meta"] = True
     if record.get("isCompactSummary") is True:
         source["summary"] = True
+    if record.get("type") == "attachment":
+        source["queued"] = True
+    if record.get("type") == "system":
+        source["local"] = True
     return source
 
 
 def _result(block: Record) -> Message:
     """Return the result of a tool: its text, or its parts where it is a list of them."""
     given = block.get("content")
-    content: Content = given if isinstance(given, str) else _parts(blocks_in(given)) or None
+    content: Content = None
+    if given is not None:
+        content = given if isinstance(given, str) else _parts(blocks_in(given))
     return Message(
         "tool",
         content,

@@ -96,6 +96,10 @@ QUEUED = "queued_command"
 """An attachment that holds what a user wrote while the model was at work."""
 
 
+LOCAL_COMMAND = "local_command"
+"""A record of the system that says to the model what a user did beside it."""
+
+
 def outlined(data: bytes) -> Outlined:
     """Take the first look at a line. Raises ValueError where it is no JSON object."""
     try:
@@ -172,6 +176,8 @@ def _kind_of(head: _Head) -> tuple[Kind, tuple[str, ...]]:
         return (Kind.PROMPT, ()) if calls is None else (Kind.RESULT, calls)
     if head.type == "system" and head.subtype == "compact_boundary":
         return Kind.BOUNDARY, ()
+    if head.type == "system" and head.subtype == LOCAL_COMMAND:
+        return Kind.PROMPT, ()
     if head.attachment is not None and head.attachment.type == QUEUED:
         return Kind.PROMPT, ()
     return (Kind.LINK if head.uuid else Kind.ASIDE), ()
@@ -222,6 +228,8 @@ def said_by(record: Mapping[str, Any]) -> str:
     """
     if record.get("isMeta") is True or record.get("isCompactSummary") is True:
         return "system"
+    if record.get("type") == "system":
+        return "system"
     origin = record.get("origin")
     if isinstance(origin, dict) and origin.get("kind") not in (None, "user", "human"):
         return "system"
@@ -231,12 +239,17 @@ def said_by(record: Mapping[str, Any]) -> str:
 
 def _texts_in(record: Mapping[str, Any]) -> list[str]:
     """Return the beginnings of the texts of a record; what is shown beside them counts as none."""
-    body = record.get("message")
-    content = body.get("content") if isinstance(body, dict) else None
-    if isinstance(content, str):
-        return [content[:MOST_TEXT].lstrip()]
-    found = [str(block["text"])[:MOST_TEXT].lstrip() for block in blocks_in(content) if "text" in block]
+    texts = (block.get("text") for block in blocks_in(said_in(record)))
+    found = [text[:MOST_TEXT].lstrip() for text in texts if isinstance(text, str)]
     return [text for text in found if text]
+
+
+def said_in(record: Mapping[str, Any]) -> object:
+    """Return what a record says, wherever its kind has it: a text, a list of blocks, or nonsense."""
+    body, attachment = record.get("message"), record.get("attachment")
+    if isinstance(body, dict):
+        return body.get("content")
+    return attachment.get("prompt") if isinstance(attachment, dict) else record.get("content")
 
 
 def blocks_in(content: object) -> Iterator[dict[str, Any]]:
