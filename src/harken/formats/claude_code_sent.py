@@ -82,9 +82,9 @@ def _is_settled(entries: Sequence[WholeEntry]) -> bool:
     """Whether all after the last answer is what a user did beside it: nobody was to answer that."""
     last = max((at for at, e in enumerate(entries) if e.message.role != "user"), default=-1)
     after = entries[last + 1 :]
-    if not all((entry.source or {}).get("kind") == "system" for entry in after):
+    if not after or any((entry.source or {}).get("kind") != "system" for entry in after):
         return False
-    content = after[0].message.content if after else None
+    content = after[0].message.content
     is_told = isinstance(content, str) and content.startswith("<local-command-caveat>")
     return is_told or all((entry.source or {}).get("local") for entry in after)
 
