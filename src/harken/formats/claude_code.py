@@ -19,7 +19,7 @@ from harken.formats.claude_code_entries import entries_of
 from harken.formats.claude_code_outline import Node, Outline, Plan, Unit
 from harken.formats.claude_code_records import Kind, blocks_in, outlined, record_of
 from harken.formats.claude_code_sent import sent
-from harken.formats.native import BadLine, Native, Reading, Source, Step, time_of
+from harken.formats.native import Native, Reading, Source, Step, time_of
 
 NAME = "claude-code-v1"
 _KNOWN = frozenset(
@@ -52,20 +52,20 @@ def _outline(source: Source, reading: Reading) -> Outline:
     is_one = False
     for line in source.lines(reading):
         if not line.data.strip():
-            reading.kept["empty"] += 1
+            reading.keep("empty")
             continue
         try:
             found = outlined(line.data)
             if found.label in _TITLES:
                 _name(reading, found.label, record_of(line.data))
         except ValueError as error:
-            reading.bad.append(BadLine(line.number, line.start, str(error)))
+            reading.refuse(line, str(error))
             continue
         is_one = is_one or found.label.partition("/")[0] in _KNOWN
         if outline.add(line.number, found):
             reading.used += 1
         else:
-            reading.kept[found.label] += 1
+            reading.keep(found.label)
     if not is_one:
         raise FormatError(NAME, "it has no record of a transcript")
     return outline
