@@ -124,7 +124,9 @@ def files_in(path: Path) -> Iterator[File]:
 
 def in_order(files: Iterable[File]) -> list[File]:
     """Return files in the order in which they are read: what others go on from comes first."""
-    return sorted(files, key=lambda file: (file.path.name.startswith(_LATER), file.mtime_ns, file.name))
+    return sorted(
+        files, key=lambda file: (file.path.name.startswith(_LATER), file.mtime_ns, file.name)
+    )
 
 
 def _file(path: Path) -> File | None:

@@ -115,13 +115,17 @@ def _tell(done: Sequence[Imported], *, are_given: bool) -> None:
             say(line)
     same = sum(one.is_unchanged for one in read)
     commits = count(sum(one.new for one in new), "new commit")
-    say(f"{commits} from {count(len(new), 'source')}; {same} of {count(len(read), 'source')} "
-        f"unchanged since the last time")
+    say(
+        f"{commits} from {count(len(new), 'source')}; {same} of {count(len(read), 'source')} "
+        f"unchanged since the last time"
+    )
     tips = [one.report.tips[0].ctx for one in new or read if one.report.tips]
     if tips:
         name = tips[-1][:16]
-        say(f"Look at it with `{command_line('ctx', 'log', name)}`, "
-            f"go on with `{command_line('chat', '--from', name)}`")
+        say(
+            f"Look at it with `{command_line('ctx', 'log', name)}`, "
+            f"go on with `{command_line('chat', '--from', name)}`"
+        )
 
 
 def _source_line(one: Imported) -> str:
@@ -139,7 +143,6 @@ def _trouble(report: Report, *, is_told: bool) -> list[str]:
     if not report.bad_lines:
         return []
     first = report.bad[0]
-    return [
-        f"{where}: {count(report.bad_lines, 'line')} could not be read, the first is line "
-        f"{first.line} ({one_line(first.reason)}); all bytes: `harken cat {report.raw}`"
-    ]
+    bad = f"{count(report.bad_lines, 'line')} could not be read"
+    first_bad = f"the first is line {first.line} ({one_line(first.reason)})"
+    return [f"{where}: {bad}, {first_bad}; all bytes: `harken cat {report.raw}`"]

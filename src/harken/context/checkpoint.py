@@ -117,7 +117,7 @@ def prepare(draft: Draft) -> Prepared:
 
 
 def batch_of(made: Sequence[Prepared]) -> Batch:
-    """Return what has to be written for commits. A parent stands before its children, or is there."""
+    """Return what has to be written for commits; parents stand before children, or are there."""
     contents = [one.content for one in made]
     return Batch(
         objects={name: body for content in contents for name, body in content.objects.items()},

@@ -9,6 +9,7 @@ Source: docs/formats/claude-code.md, "Entries".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -16,9 +17,9 @@ import msgspec
 from harken.core import codec
 from harken.core.messages import (
     Content,
-    ContentPart,
     Message,
     OtherPart,
+    Part,
     ThinkingPart,
     ToolCall,
 )
@@ -49,9 +50,8 @@ def _answer(records: Sequence[Record]) -> WholeEntry:
     model = _text(body.get("model"))
     items = [_by(model, block) for one in bodies for block in blocks_in(one.get("content"))]
     source: dict[str, Any] = {"kind": "response", "uuids": _uuids(records)}
-    for name, value in (("id", body.get("id")), ("request", last.get("requestId"))):
-        if isinstance(value, str):
-            source[name] = value
+    ids = {"id": body.get("id"), "request": last.get("requestId")}
+    source |= {name: value for name, value in ids.items() if isinstance(value, str)}
     counts = [sum(1 for _ in blocks_in(one.get("content"))) for one in bodies]
     if any(count != 1 for count in counts):
         source["blocks"] = counts
@@ -61,7 +61,7 @@ def _answer(records: Sequence[Record]) -> WholeEntry:
     return WholeEntry(spoken(items), _time(last), source)
 
 
-def _by(model: str, block: dict[str, Any]) -> ContentPart | ToolCall:
+def _by(model: str, block: dict[str, Any]) -> Part | ToolCall:
     """Return a block of an answer; of thoughts it is kept whose they are."""
     item = read_block(block)
     if isinstance(item, ToolCall):
@@ -94,17 +94,16 @@ def _heard(record: Record) -> Iterator[WholeEntry]:
     if isinstance(content, str):
         yield WholeEntry(Message("user", content), time, _source(record, said_by(record), uuid))
         return
-    parts: list[ContentPart] = []
-    for block in blocks_in(content):
-        if block.get("type") == "tool_result":
-            if parts:
-                yield WholeEntry(Message("user", parts), time, _source(record, said_by(record), uuid))
-                parts = []
-            yield WholeEntry(_result(block), time, _source(record, "tool_result", uuid))
+    for is_result, blocks in groupby(blocks_in(content), _is_result):
+        source = _source(record, "tool_result" if is_result else said_by(record), uuid)
+        if is_result:
+            yield from (WholeEntry(_result(block), time, source) for block in blocks)
         else:
-            parts += _parts([block])
-    if parts:
-        yield WholeEntry(Message("user", parts), time, _source(record, said_by(record), uuid))
+            yield WholeEntry(Message("user", [*_parts(blocks)]), time, source)
+
+
+def _is_result(block: Record) -> bool:
+    return block.get("type") == "tool_result"
 
 
 def _source(record: Record, kind: str, uuid: str) -> dict[str, Any]:
@@ -125,7 +124,7 @@ def _result(block: Record) -> Message:
     given = block.get("content")
     content: Content = None
     if given is not None:
-        content = given if isinstance(given, str) else _parts(blocks_in(given))
+        content = given if isinstance(given, str) else [*_parts(blocks_in(given))]
     return Message(
         "tool",
         content,
@@ -134,11 +133,11 @@ def _result(block: Record) -> Message:
     )
 
 
-def _parts(blocks: Iterable[dict[str, Any]]) -> list[ContentPart]:
+def _parts(blocks: Iterable[dict[str, Any]]) -> list[Part]:
     return [item for item in map(_part, blocks) if not isinstance(item, ToolCall)]
 
 
-def _part(block: dict[str, Any]) -> ContentPart | ToolCall:
+def _part(block: dict[str, Any]) -> Part | ToolCall:
     """Return a block of what is heard; there a call is a block like any other."""
     item = read_block(block)
     if isinstance(item, ToolCall):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from harken.formats.claude_code_records import Kind, Outlined
 
-
 WHOLE = (Kind.BOUNDARY, Kind.SUMMARY)
 """What takes the place of all before it."""
 
@@ -37,7 +36,17 @@ class Node:
 class Unit:
     """What is said at once: an input, all records of a response, all results of one, a summary."""
 
-    __slots__ = ("followers", "heard", "kind", "lines", "nodes", "parent", "results", "side", "step")
+    __slots__ = (
+        "followers",
+        "heard",
+        "kind",
+        "lines",
+        "nodes",
+        "parent",
+        "results",
+        "side",
+        "step",
+    )
 
     def __init__(self, node: Node, parent: Unit | None) -> None:
         """Begin with one record."""
@@ -247,7 +256,7 @@ class Outline:
 
 
 def _heard(node: Node, above: Unit | None) -> Unit:
-    """Return the results that a record belongs to. Second results of a call are a way of their own."""
+    """Return the results that a record belongs to; a second result of a call begins anew."""
     if above is None or above.side != node.side or above.kind not in (Kind.ANSWER, Kind.RESULT):
         return Unit(node, above)
     known = above.results if above.kind is Kind.ANSWER else above

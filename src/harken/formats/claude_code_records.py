@@ -48,7 +48,7 @@ class _Block(msgspec.Struct):
 class _Body(msgspec.Struct):
     id: str | None = None
     role: str | None = None
-    content: msgspec.Raw = msgspec.Raw(b"")  # noqa: RUF009 - immutable
+    content: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Attachment(msgspec.Struct):
@@ -59,7 +59,7 @@ class _Head(msgspec.Struct):
     type: str = ""
     subtype: str | None = None
     uuid: str | None = None
-    parentUuid: str | None | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
+    parentUuid: str | msgspec.UnsetType | None = msgspec.UNSET  # noqa: N815
     logicalParentUuid: str | None = None  # noqa: N815
     isSidechain: bool | None = False  # noqa: N815
     agentId: str | None = None  # noqa: N815
@@ -110,7 +110,7 @@ def outlined(data: bytes) -> Outlined:
     agent = head.agentId or ""
     return Outlined(
         kind=kind,
-        label=f"{head.type or 'no type'}/{head.subtype}" if head.subtype else head.type or "no type",
+        label=_label(head),
         uuid=head.uuid or None,
         parent=head.parentUuid or None,
         has_parent=head.parentUuid is not msgspec.UNSET,
@@ -121,6 +121,10 @@ def outlined(data: bytes) -> Outlined:
         calls=calls,
         preserved=_preserved(head.compactMetadata) if kind is Kind.BOUNDARY else (),
     )
+
+
+def _label(head: _Head) -> str:
+    return "/".join(filter(None, (head.type or "no type", head.subtype)))
 
 
 def record_of(data: bytes) -> dict[str, Any]:
@@ -245,7 +249,7 @@ def _texts_in(record: Mapping[str, Any]) -> list[str]:
 
 
 def said_in(record: Mapping[str, Any]) -> object:
-    """Return what a record says, wherever its kind has it: a text, a list of blocks, or nonsense."""
+    """Return what a record says, wherever its kind has it: a text, blocks, or anything else."""
     body, attachment = record.get("message"), record.get("attachment")
     if isinstance(body, dict):
         return body.get("content")

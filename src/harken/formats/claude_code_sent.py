@@ -10,16 +10,17 @@ Source: docs/formats/claude-code.md, "What is sent": observed with 2.1.329.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harken.core.messages import (
     CallPlace,
-    ContentPart,
     ImagePart,
     Message,
+    Meta,
     OtherPart,
+    Part,
     TextPart,
     ThinkingPart,
     ToolCall,
@@ -130,9 +131,9 @@ def _spoken(entry: WholeEntry, model: str, answered: Collection[str | None] | No
     """
     kept: list[Block] = []
     blocks = [_block(item) for item in _items(entry.message)]
-    thinker = (entry.source or {}).get("model")
+    own = str((entry.source or {}).get("model") or "")
     for record in _records(entry, blocks):
-        said = [b for b in record if b["type"] not in _THOUGHTS or _undated(b.pop(THINKER, None) or thinker or "") == model]
+        said = [block for block in record if _thinker(block, own) in (None, model)]
         calls = [block["id"] for block in said if block["type"] == "tool_use"]
         is_blank = all(block["type"] == "text" and not block["text"].strip() for block in said)
         is_open = answered is not None and calls and not any(id_ in answered for id_ in calls)
@@ -141,6 +142,12 @@ def _spoken(entry: WholeEntry, model: str, answered: Collection[str | None] | No
     if not blocks:
         return [_text(NOTHING)]
     return kept if any(block["type"] not in _THOUGHTS for block in kept) else []
+
+
+def _thinker(block: Block, own: str) -> str | None:
+    """Return whose thought a block is, and take the mark of that away; None: it is no thought."""
+    marked = block.pop(THINKER, None)
+    return _undated(str(marked or own)) if block["type"] in _THOUGHTS else None
 
 
 def _records(entry: WholeEntry, blocks: list[Block]) -> Iterator[list[Block]]:
@@ -155,7 +162,7 @@ def _records(entry: WholeEntry, blocks: list[Block]) -> Iterator[list[Block]]:
         yield [block]
 
 
-def _items(message: Message) -> Iterator[ContentPart | ToolCall]:
+def _items(message: Message) -> Iterator[Part | ToolCall]:
     """Yield parts and calls in their order; calls without a place stand after the parts."""
     calls = {call.id: call for call in message.tool_calls or ()}
     content = message.content
@@ -243,9 +250,9 @@ def _result(message: Message) -> list[Block]:
     return [block, _text(LOADED)] if is_tool else [block]
 
 
-def _block(item: ContentPart | ToolCall) -> Block:
+def _block(item: Part | ToolCall) -> Block:
     """Return a part as a block. Thoughts say whose they are, for as long as that matters."""
-    meta: Mapping[str, Any] = item.meta if isinstance(getattr(item, "meta", None), dict) else {}
+    meta: Meta = item.meta if isinstance(item.meta, dict) else {}
     match item:
         case ToolCall():
             name, given = item.function.name, as_object(item.function.arguments)
@@ -262,4 +269,3 @@ def _block(item: ContentPart | ToolCall) -> Block:
             return {"type": "image", "source": source}
         case OtherPart():
             return {**(as_object(item.data) or {}), "type": item.kind, **meta}
-    raise AssertionError(item)  # a place of a call is none of `_items`

@@ -8,11 +8,13 @@ Source: docs/how-to/import.md, "Again".
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harken.core.commits import CommitId
 from harken.errors import ConfigError
@@ -59,7 +61,7 @@ class Catalogue:
         self.path = path
         try:
             self._database = _opened(path)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise ConfigError(f"{path}: the catalogue cannot be used ({error})") from None
 
     def known(self, paths: Iterable[str]) -> dict[str, Known]:
@@ -101,17 +103,22 @@ class Catalogue:
         """Let go of it; what was noted since the last `commit` is forgotten."""
         self._database.close()
 
-    def _select(self, query: str, column: str, values: Iterable[object]) -> list[tuple]:
-        found, listed = [], list(values)
+    def _select(self, query: str, column: str, values: Iterable[object]) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = []
+        listed = list(values)
         for at in range(0, len(listed), _AT_ONCE):
             some = listed[at : at + _AT_ONCE]
             marks = ",".join("?" * len(some))
-            found += self._database.execute(f"{query} WHERE {column} IN ({marks})", some).fetchall()  # noqa: S608 - only marks
+            where = f"{query} WHERE {column} IN ({marks})"
+            found += self._database.execute(where, some).fetchall()
         return found
 
 
 def _opened(path: Path | None) -> sqlite3.Connection:
-    """Open a catalogue; one that cannot be read is begun anew. Raises ConfigError, sqlite3.Error."""
+    """Open a catalogue; one that cannot be read is begun anew.
+
+    Raises ConfigError, OSError, sqlite3.Error.
+    """
     database = _connected(path)
     if path is not None:
         try:
@@ -130,13 +137,16 @@ def _opened(path: Path | None) -> sqlite3.Connection:
             database = _connected(path)
     if not _number(database, "user_version"):
         database.executescript(
-            f"BEGIN;{_TABLES}PRAGMA application_id={APPLICATION};PRAGMA user_version={VERSION};COMMIT"
+            f"BEGIN;{_TABLES}PRAGMA application_id={APPLICATION};"
+            f"PRAGMA user_version={VERSION};COMMIT"
         )
     database.execute("BEGIN")
     return database
 
 
 def _connected(path: Path | None) -> sqlite3.Connection:
+    if path is not None:  # readable by its owner only, from the beginning
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     database = sqlite3.connect(path or ":memory:", isolation_level=None, timeout=30)
     # Not more: what a power cut takes from here is found out again.
     database.execute("PRAGMA synchronous=NORMAL")
