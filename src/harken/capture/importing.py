@@ -321,15 +321,19 @@ class _History:
         )
 
     def key(self, step: Step, made: Prepared) -> bytes:
-        """Return what is the same wherever the same was said at the same times, from the beginning.
+        """Return what is the same wherever the same was said since the beginning.
 
-        Neither names of files and sessions are in it, nor the ids that a runtime gives anew.
+        Not in it: names of files and sessions, and ids that a runtime gives anew where it copies.
+        A response has an id from its provider, which says more than a time, so times count only
+        where there is none.
         """
         before = made.commit.parent or self.native.runtime
         if step.parent is not None:
             before = self._keys[step.parent].hex()
-        said = [(entry.message, entry.time) for entry in made.content.entries]
-        what = [before, step.agent, step.type, step.trigger, made.commit.created_at, said]
+        ids = [(entry.source or {}).get("id") for entry in step.entries]
+        has_id = any(isinstance(id_, str) for id_ in ids)
+        said = [(entry.message, None if has_id else entry.time) for entry in made.content.entries]
+        what = [before, step.agent, step.type, step.trigger, said, ids]
         key = self._keys[step.id] = blake3(codec.canonical(what)).digest(16)
         return key
 

@@ -18,6 +18,7 @@ from harken.formats.base import Format, WholeEntry
 from harken.formats.claude_code_entries import entries_of
 from harken.formats.claude_code_outline import Node, Outline, Plan, Unit
 from harken.formats.claude_code_records import Kind, blocks_in, outlined, record_of
+from harken.formats.claude_code_requests import MESSAGE, REQUEST, Requests
 from harken.formats.claude_code_sent import sent
 from harken.formats.native import Native, Reading, Source, Step, time_of
 
@@ -40,13 +41,18 @@ _LOOKS = re.compile(rb'"(?:sessionId|parentUuid|leafUuid|messageId)"\s*:')
 
 def steps(source: Source, reading: Reading) -> Iterator[Step]:
     """Yield the steps of a transcript. See `harken.formats.native.Steps`."""
-    outline = _outline(source, reading)
+    requests = Requests()
+    outline = _outline(source, reading, requests)
     plans = outline.plans()
     _say_ends(outline.nodes, plans, reading)
-    yield from _Content(outline.nodes, reading).steps(source)
+    for step in _Content(outline.nodes, reading).steps(source):
+        requests.read(step.entries)
+        yield step
+    if difference := requests.difference():
+        reading.notes.append(difference)
 
 
-def _outline(source: Source, reading: Reading) -> Outline:
+def _outline(source: Source, reading: Reading, requests: Requests) -> Outline:
     """Read a file for the first time. Raises FormatError where it is no transcript."""
     outline = Outline()
     is_one = False
@@ -58,6 +64,8 @@ def _outline(source: Source, reading: Reading) -> Outline:
             found = outlined(line.data)
             if found.label in _TITLES:
                 _name(reading, found.label, record_of(line.data))
+            elif found.label in (REQUEST, MESSAGE):
+                requests.learn(record_of(line.data))
         except ValueError as error:
             reading.refuse(line, str(error))
             continue

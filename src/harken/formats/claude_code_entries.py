@@ -97,7 +97,9 @@ def _heard(record: Record) -> Iterator[WholeEntry]:
     for is_result, blocks in groupby(blocks_in(content), _is_result):
         source = _source(record, "tool_result" if is_result else said_by(record), uuid)
         if is_result:
-            yield from (WholeEntry(_result(block), time, source) for block in blocks)
+            for block in blocks:
+                is_said = {"is_error": False} if block.get("is_error") is False else {}
+                yield WholeEntry(_result(block), time, {**source, **is_said})
         else:
             yield WholeEntry(Message("user", [*_parts(blocks)]), time, source)
 

@@ -191,8 +191,11 @@ class Outline:
         while at is not None and at.unit is None and at not in path:
             path[at] = None
             at = self._above(at)
-        if at is not None and at in path:
-            at.parent = None  # a circle
+        if at is not None and at in path:  # a circle
+            circle = [*path][[*path].index(at) :]
+            min(circle, key=lambda one: one.line).parent = None
+            self._place_all(node)
+            return
         for one in reversed(path):
             self._place(one)
 

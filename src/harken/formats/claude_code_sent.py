@@ -69,6 +69,11 @@ class _Turn:
     role: str
     blocks: list[Block]
 
+    @property
+    def message(self) -> dict[str, Any]:
+        """As it is sent."""
+        return {"role": self.role, "content": self.blocks}
+
 
 def sent(entries: Sequence[WholeEntry]) -> list[dict[str, Any]]:
     """Return the messages that are sent, oldest first."""
@@ -76,7 +81,12 @@ def sent(entries: Sequence[WholeEntry]) -> list[dict[str, Any]]:
     _pair(turns)
     if turns and turns[-1].role == "user" and not _is_settled(entries):
         turns.append(_Turn("assistant", [_text(UNANSWERED)]))
-    return [{"role": turn.role, "content": turn.blocks} for turn in turns]
+    return [turn.message for turn in turns]
+
+
+def messages_in(entries: Sequence[WholeEntry]) -> list[dict[str, Any]]:
+    """Return what is sent of a part of a conversation, whose calls may be in the part before."""
+    return [turn.message for turn in _joined(_turns(entries))]
 
 
 def _is_settled(entries: Sequence[WholeEntry]) -> bool:
@@ -103,7 +113,7 @@ def _turns(entries: Sequence[WholeEntry]) -> Iterator[_Turn]:
                 if blocks:
                     yield _Turn("assistant", blocks)
             case "tool":
-                yield _Turn("user", _result(entry.message))
+                yield _Turn("user", _result(entry))
             case "user" if source.get("queued") is True:
                 yield _Turn("user", [_text(QUEUED.replace("{}", text_of(entry.message.content)))])
             case "user":
@@ -235,7 +245,8 @@ def _text(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
-def _result(message: Message) -> list[Block]:
+def _result(entry: WholeEntry) -> list[Block]:
+    message = entry.message
     block: Block = {"type": "tool_result", "tool_use_id": message.tool_call_id or ""}
     if isinstance(message.content, str):
         block["content"] = message.content
@@ -243,8 +254,8 @@ def _result(message: Message) -> list[Block]:
         blocks = [_block(part) for part in _items(message)]
         # An error holds nothing but texts: the API refuses all else.
         block["content"] = [b for b in blocks if not message.is_error or b["type"] == "text"]
-    if message.is_error:
-        block["is_error"] = True
+    if message.is_error or "is_error" in (entry.source or {}):
+        block["is_error"] = message.is_error
     inner = block.get("content")
     is_tool = isinstance(inner, list) and any(b["type"] == "tool_reference" for b in inner)
     return [block, _text(LOADED)] if is_tool else [block]
