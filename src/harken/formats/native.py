@@ -1,0 +1,180 @@
+"""Files of other runtimes: what reading one gives, whoever wrote it.
+
+One idea: a file is read into steps, and a step is what becomes one commit. Steps come while the
+file is read, a parent before its children, so memory does not grow with the file. What cannot be
+read is said, with its place, and everything else is read as if it were not there.
+
+Source: docs/design/005-other-runtimes.md. Each format has a document in docs/formats/.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from harken.core.clock import microseconds, rfc3339
+from harken.core.commits import Checkpoint, CommitType
+from harken.formats.base import WholeEntry
+
+LONGEST_LINE_BYTES = 64 * 1024 * 1024
+"""A longer line is a bad one: it is not held in memory."""
+_MOST_KINDS, _KIND_CHARACTERS = 500, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a file, without its end."""
+
+    number: int
+    """From 1."""
+    start: int
+    """Its first byte in the file."""
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that could not be read, and why. Its bytes are in the raw artifact."""
+
+    number: int
+    start: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What becomes one commit."""
+
+    id: str
+    """Its name inside the file; hostile until proven otherwise, and never a file name."""
+    parent: str | None
+    """The step before it, which came already; None: a conversation begins here."""
+    agent: str = ""
+    """Whose it is; empty: that of the main conversation."""
+    type: CommitType = "delta"
+    """`delta`: `entries` are what is new. Else they are all that is read from here on."""
+    trigger: Checkpoint = "import"
+    """`spawn` where a subagent begins, `compaction` at one."""
+    entries: Sequence[WholeEntry] = ()
+    time: str | None = None
+    """UTC, RFC 3339; None: that of the last entry that has one."""
+    summary: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """What reading a file told beside its steps; it grows while they come."""
+
+    session_id: str = ""
+    title: str = ""
+    folder: str = ""
+    """Where the runtime worked."""
+    version: str = ""
+    """Of the runtime, as the file says last."""
+    parent: str = ""
+    """The session that spawned it, or that it was forked from, as the runtime names it."""
+    lines: int = 0
+    used: int = 0
+    """How many of them are in the entries of a step."""
+    kept: Counter[str] = field(default_factory=Counter)
+    """Those that are in none, by what they are: only the raw artifact has them. `lines` is the sum
+    of `used`, `kept` and `bad`."""
+    bad: list[BadLine] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What else a person should know: a line each."""
+    tips: dict[str, str] = field(default_factory=dict)
+    """Agent -> its last step, the main conversation first."""
+    branches: list[tuple[str, str]] = field(default_factory=list)
+    """Agents and steps where something else was once gone on with: the ends that are no tips."""
+    spawned: dict[str, str] = field(default_factory=dict)
+    """Agents whose conversations are in files of their own -> the step that spawned them. Such a
+    file says the same `session_id`, and its first step has no parent."""
+
+    def keep(self, kind: str) -> None:
+        """Count a good line that is in no step. Kinds are named by the file: so many are told."""
+        kind = kind[:_KIND_CHARACTERS]
+        self.kept[kind if kind in self.kept or len(self.kept) < _MOST_KINDS else "other"] += 1
+
+    def refuse(self, line: Line, reason: str) -> None:
+        """Say that a line cannot be read."""
+        self.bad.append(BadLine(line.number, line.start, reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The bytes of a file, wherever they are: on disk, or in a store."""
+
+    name: str
+    """What people call it: a path, or `art-...`."""
+    chunks: Callable[[], Iterable[bytes]]
+    """Opens it anew each time."""
+
+    def lines(self, reading: Reading) -> Iterator[Line]:
+        """Yield the lines; count them, and say which are too long. A last one may lack its end."""
+        start = 0
+        for number, (data, size) in enumerate(_lines(self.chunks()), start=1):
+            reading.lines = number
+            if data is None:
+                reading.bad.append(BadLine(number, start, f"it has {size} bytes"))
+            else:
+                yield Line(number, start, data)
+            start += size
+
+
+Steps: TypeAlias = Callable[[Source, Reading], Iterator[Step]]
+"""Reads a file. Raises FormatError where nothing of it is of the format, and nothing else."""
+Sent: TypeAlias = Callable[[Sequence[WholeEntry]], list[dict[str, Any]]]
+"""Returns the messages that the client would send to its provider when it resumes there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Native:
+    """How some runtime keeps its conversations."""
+
+    name: str
+    """With the version: `claude-code-v1`. Also the name of the `Format` with the same bytes."""
+    runtime: str
+    """As users call it: `claude`."""
+    looks: Callable[[str, bytes], bool]
+    """Whether a file is of this kind: its path, and its first 64 KB."""
+    steps: Steps
+    sent: Sent | None = None
+
+
+def time_of(value: object) -> str | None:
+    """Return a time of a file as entries have it; None: it is no time with a zone.
+
+    >>> time_of("2026-11-21T19:02:55.005+01:00"), time_of("yesterday")
+    ('2026-11-21T18:02:55.005000Z', None)
+    """
+    try:
+        return rfc3339(microseconds(value)) if isinstance(value, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes | None, int]]:
+    """Yield each line without its end (None: too long), and its size with it."""
+    waiting: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        *whole, rest = chunk.split(b"\n")
+        for piece in whole:
+            size += len(piece) + 1
+            yield _joined(waiting, piece, size)
+            waiting, size = [], 0
+        size += len(rest)
+        if rest and size <= LONGEST_LINE_BYTES:
+            waiting.append(rest)
+        elif size > LONGEST_LINE_BYTES:
+            waiting.clear()
+    if size:
+        yield _joined(waiting, b"", size)
+
+
+def _joined(waiting: list[bytes], last: bytes, size: int) -> tuple[bytes | None, int]:
+    if size > LONGEST_LINE_BYTES:
+        return None, size
+    return b"".join([*waiting, last]).removesuffix(b"\r"), size
