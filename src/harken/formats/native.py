@@ -9,6 +9,7 @@ Source: docs/design/005-other-runtimes.md. Each format has a document in docs/fo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ from harken.formats.base import WholeEntry
 
 LONGEST_LINE_BYTES = 64 * 1024 * 1024
 """A longer line is a bad one: it is not held in memory."""
+_MOST_KINDS, _KIND_CHARACTERS = 500, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,33 @@ class Reading:
     """Where the runtime worked."""
     version: str = ""
     """Of the runtime, as the file says last."""
+    parent: str = ""
+    """The session that spawned it, or that it was forked from, as the runtime names it."""
     lines: int = 0
+    used: int = 0
+    """How many of them are in the entries of a step."""
+    kept: Counter[str] = field(default_factory=Counter)
+    """Those that are in none, by what they are: only the raw artifact has them. `lines` is the sum
+    of `used`, `kept` and `bad`."""
     bad: list[BadLine] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What else a person should know: a line each."""
     tips: dict[str, str] = field(default_factory=dict)
     """Agent -> its last step, the main conversation first."""
+    branches: list[tuple[str, str]] = field(default_factory=list)
+    """Agents and steps where something else was once gone on with: the ends that are no tips."""
+    spawned: dict[str, str] = field(default_factory=dict)
+    """Agents whose conversations are in files of their own -> the step that spawned them. Such a
+    file says the same `session_id`, and its first step has no parent."""
+
+    def keep(self, kind: str) -> None:
+        """Count a good line that is in no step. Kinds are named by the file: so many are told."""
+        kind = kind[:_KIND_CHARACTERS]
+        self.kept[kind if kind in self.kept or len(self.kept) < _MOST_KINDS else "other"] += 1
+
+    def refuse(self, line: Line, reason: str) -> None:
+        """Say that a line cannot be read."""
+        self.bad.append(BadLine(line.number, line.start, reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +112,8 @@ class Source:
 
     def lines(self, reading: Reading) -> Iterator[Line]:
         """Yield the lines; count them, and say which are too long. A last one may lack its end."""
-        number = start = 0
-        for data, size in _lines(self.chunks()):
-            number += 1
+        start = 0
+        for number, (data, size) in enumerate(_lines(self.chunks()), start=1):
             reading.lines = number
             if data is None:
                 reading.bad.append(BadLine(number, start, f"it has {size} bytes"))
