@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from harken.formats import codex
+from harken.formats import codex, pi
 from harken.formats.native import Native
 from tests.unit.formats.natives import context, read, stored
 
@@ -33,6 +33,7 @@ def codex_present(request: Request) -> Request:
 
 CLIENTS: dict[str, tuple[Native, Callable[[Request], Request]]] = {
     "cx": (codex.NATIVE, codex_present),
+    "pi": (pi.NATIVE, lambda request: request),
 }
 RECORDINGS = [path for path in sorted(DATA.glob("sent/*.json")) if path.name[:2] in CLIENTS]
 

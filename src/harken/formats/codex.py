@@ -19,7 +19,7 @@ from harken.errors import FormatError
 from harken.formats.base import WholeEntry
 from harken.formats.codex_sent import NO_SUMMARY, Prompts, sent
 from harken.formats.native import Native, Reading, Source, Step
-from harken.formats.records import Record, count, inner, items, records, text, time_of
+from harken.formats.records import Record, count, inner, items, records, text, time_of, title_of
 from harken.formats.responses import ITEMS, call_id, heard, instructions, is_answer, said
 
 NAME = "codex-v1"
@@ -44,7 +44,6 @@ _COUNTS = {
     "cached_input_tokens": "cache_read_tokens",
 }
 """What Codex counts, and how Harken calls it: both count the cached part in the input, too."""
-_TITLE_CHARACTERS = 80
 
 
 def looks(path: str, head: bytes) -> bool:
@@ -236,7 +235,7 @@ class _Rollout:
 
     def _ask(self, prompt: str) -> None:
         self.prompts.add(prompt)
-        self.reading.title = self.reading.title or " ".join(prompt.split())[:_TITLE_CHARACTERS]
+        self.reading.title = self.reading.title or title_of(prompt)
 
     def _replace(self, history: list[Record], time: str | None) -> None:
         self.prompts = Prompts()

@@ -21,7 +21,7 @@ _BOM = b"\xef\xbb\xbf"
 _DEPTH = 32
 """What is nested deeper is kept as text: those who write it have limits, too."""
 _INTEGERS = range(-(2**63), 2**64)
-_REASON_CHARACTERS = 120
+_REASON_CHARACTERS, _TITLE_CHARACTERS = 120, 80
 
 
 def records(source: Source, reading: Reading) -> Iterator[tuple[Line, Record]]:
@@ -103,6 +103,11 @@ def time_of(value: object) -> str | None:
     except (ValueError, OverflowError):
         pass
     return None
+
+
+def title_of(prompt: str) -> str:
+    """Return the beginning of a prompt, on one line."""
+    return " ".join(prompt[: 8 * _TITLE_CHARACTERS].split())[:_TITLE_CHARACTERS]
 
 
 def plain(value: Any, levels: int = _DEPTH) -> Any:
