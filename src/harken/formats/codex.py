@@ -21,6 +21,7 @@ from harken.formats.codex_sent import NO_SUMMARY, Prompts, sent
 from harken.formats.native import Native, Reading, Source, Step
 from harken.formats.records import Record, count, inner, items, records, text, time_of, title_of
 from harken.formats.responses import ITEMS, call_id, heard, instructions, is_answer, said
+from harken.formats.rounds import PROMPT, SYSTEM
 
 NAME = "codex-v1"
 _HEADS = (b'"session_meta"', b'"record_type"', b'"response_item"', b'"turn_context"')
@@ -147,8 +148,7 @@ class _Rollout:
             self._open(line)
             self._say(item, time or self.answer_time)
             return
-        entry = heard(item, time)
-        is_prompt = _is_prompt(entry.message)
+        entry, is_prompt = _heard(item, time)
         if is_prompt or (entry.message.role != "tool" and (self.is_answered or self.answer)):
             yield from self.seal()
         self._open(line)
@@ -156,8 +156,6 @@ class _Rollout:
         if is_prompt:
             self.turns.append(self.parent)
             self._ask(text_of(entry.message.content))
-        elif entry.message.role == "user":
-            entry = replace(entry, source={**(entry.source or {}), "injected": True})
         self.is_answered = self.is_answered or entry.message.role == "tool"
         self.entries.append(entry)
 
@@ -172,8 +170,9 @@ class _Rollout:
         if isinstance(payload.get("replacement_history"), list):
             self._replace(items(payload, "replacement_history"), time)
         else:
-            kept = [*self.prompts.latest(), self.compaction or NO_SUMMARY]
-            self.entries += [WholeEntry(Message("user", one), time) for one in kept]
+            said_again = [(one, PROMPT) for one in self.prompts.latest()]
+            for one, kind in [*said_again, (self.compaction or NO_SUMMARY, SYSTEM)]:
+                self.entries.append(WholeEntry(Message("user", one), time, {"kind": kind}))
         yield from self.seal()
 
     def happen(self, event: Record) -> Iterator[Step]:
@@ -244,8 +243,8 @@ class _Rollout:
                 self._say(item, time)
                 continue
             self._close_answer()
-            entry = heard(item, time)
-            if _is_prompt(entry.message):
+            entry, is_prompt = _heard(item, time)
+            if is_prompt:
                 self.prompts.add(text_of(entry.message.content))
             self.entries.append(entry)
 
@@ -274,10 +273,17 @@ class _Rollout:
         self.usage.clear()
 
 
+def _heard(item: Record, time: str | None) -> tuple[WholeEntry, bool]:
+    """Return the entry of what no model said, and whether it is a prompt."""
+    entry = heard(item, time)
+    if entry.message.role != "user":
+        return entry, False
+    kind = PROMPT if _is_prompt(entry.message) else SYSTEM
+    return replace(entry, source={"kind": kind, **(entry.source or {})}), kind == PROMPT
+
+
 def _is_prompt(message: Message) -> bool:
     """Whether a person (or who spawned the agent) said it, and not Codex in the user's name."""
-    if message.role != "user":
-        return False
     content = message.content
     parts = [TextPart(content)] if isinstance(content, str) else content or []
     texts = [part.text for part in parts if isinstance(part, TextPart)]

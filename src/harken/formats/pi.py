@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from harken.core.messages import text_of
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
-from harken.formats.native import Line, Native, Reading, Source, Step
+from harken.formats.native import Native, Reading, Source, Step
 from harken.formats.pi_messages import branch_summary, entry_of, injected, sent, summary
 from harken.formats.records import Record, count, inner, records, text, time_of, title_of
+from harken.formats.rounds import Rounds
 
 NAME = "pi-v3"
 
@@ -32,17 +32,19 @@ def looks(path: str, head: bytes) -> bool:
 def steps(source: Source, reading: Reading) -> Iterator[Step]:
     """Read a session. Raises FormatError where it has no header."""
     tree = _outline(source)
-    session = _Session(reading, tree)
-    for at, (line, record) in enumerate(records(source, reading)):
+    session = _Session(reading, tree, {id_ for kept in tree.kept.values() for id_ in kept})
+    rounds = Rounds(reading, tree.branching)
+    for at, (_, record) in enumerate(records(source, reading)):
         if text(record, "type") == "session":
             session.begin(record)
             continue
         node = tree.nodes.name(record, at)
-        yield from session.take(node, record, line)
-    yield from session.seal()
-    if session.head is not None and (tip := session.places.get(session.head)) is not None:
-        reading.tips[""] = tip
-    reading.branches += [("", step) for step in session.ends if step != reading.tips.get("")]
+        if text(record, "type") == "compaction":
+            kept = session.compaction(node, record)
+            yield from rounds.compact(node.id, node.parent, text(record, "summary"), kept)
+        else:
+            yield from rounds.add(node.id, node.parent, session.entries(node, record))
+    yield from rounds.end()
 
 
 @dataclass(slots=True)
@@ -121,30 +123,13 @@ def _outline(source: Source) -> _Tree:
 
 @dataclass(slots=True)
 class _Session:
-    """What a session said so far, and the step that its entries are in."""
+    """Reads the entries of a session."""
 
     reading: Reading
     tree: _Tree
-    held: dict[str, WholeEntry] = field(default_factory=dict)
+    wanted: set[str]
     """What compactions will say again."""
-    places: dict[str, str | None] = field(default_factory=dict)
-    """Entry -> the step that it is in, or that is before it."""
-    head: str | None = None
-    """The last entry."""
-    id: str = ""
-    """Of the open step."""
-    parent: str | None = None
-    entries: list[WholeEntry] = field(default_factory=list)
-    compaction: str | None = None
-    names: set[str] = field(default_factory=set)
-    """Of all steps."""
-    ends: dict[str, None] = field(default_factory=dict)
-    """Steps that nothing goes on from, in their order."""
-    wanted: set[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Know which entries to hold."""
-        self.wanted = {id_ for kept in self.tree.kept.values() for id_ in kept}
+    held: dict[str, WholeEntry] = field(default_factory=dict)
 
     def begin(self, header: Record) -> None:
         """Read the header."""
@@ -156,92 +141,43 @@ class _Session:
         origin = text(header, "parentSession") or text(header, "branchedFrom")
         reading.parent = reading.parent or origin
 
-    def take(self, node: _Node, record: Record, line: Line) -> Iterator[Step]:
-        """Take the next entry of the file."""
-        if node.parent != self.head:
-            yield from self.seal()
-            self.parent = self.places.get(node.parent or "")
-        kind, time = text(record, "type"), time_of(record.get("timestamp"))
-        if kind == "compaction":
-            yield from self.seal()
-            self._compact(node, record, time, line)
-        else:
-            entry = self._entry(kind, record, time)
-            if entry is not None:
-                if self._is_next_round(entry):
-                    yield from self.seal()
-                self._add(node, entry, line)
-        self.places[node.id] = self.id if self.entries else self.parent
-        self.head = node.id
-        if kind == "compaction" or node.id in self.tree.branching:
-            yield from self.seal()
+    def compaction(self, node: _Node, record: Record) -> list[WholeEntry]:
+        """Return a summary, then what is kept of what was said before."""
+        self.reading.used += 1
+        told = summary(text(record, "summary"), time_of(record.get("timestamp")))
+        kept = self.tree.kept.get(node.id, ())
+        return [_named(told, node), *(self.held[id_] for id_ in kept if id_ in self.held)]
 
-    def seal(self) -> Iterator[Step]:
-        """End the step, if there is anything in it."""
-        if not self.entries:
-            return
-        is_delta = self.compaction is None
-        yield Step(
-            id=self.id,
-            parent=self.parent,
-            type="delta" if is_delta else "compaction",
-            trigger="import" if is_delta else "compaction",
-            entries=self.entries,
-            summary=self.compaction or "",
-        )
-        self.ends.pop(self.parent or "", None)
-        self.ends[self.id] = None
-        self.parent, self.entries, self.compaction = self.id, [], None
+    def entries(self, node: _Node, record: Record) -> list[WholeEntry]:
+        """Return what the model reads of an entry, if anything."""
+        kind = text(record, "type")
+        entry = self._entry(kind, record, time_of(record.get("timestamp")))
+        if entry is None:
+            role = text(inner(record, "message"), "role")
+            self.reading.keep(f"{kind}/{role}" if role else kind or "unknown")
+            return []
+        self.reading.used += 1
+        entry = _named(entry, node)
+        if node.id in self.wanted:
+            self.held[node.id] = entry
+        return [entry]
 
     def _entry(self, kind: str, record: Record, time: str | None) -> WholeEntry | None:
-        """Return what the model reads of an entry; None: it reads nothing."""
-        entry = None
         match kind:
             case "message":
                 message = inner(record, "message")
-                entry = entry_of(message, time or time_of(message.get("timestamp")))
-                kind = f"message/{text(message, 'role')}"
+                return entry_of(message, time or time_of(message.get("timestamp")))
             case "custom_message":
-                entry = injected(text(record, "customType"), record.get("content"), time)
+                return injected(text(record, "customType"), record.get("content"), time)
             case "branch_summary" if text(record, "summary"):
-                entry = branch_summary(text(record, "summary"), time)
-            case "session_info":
+                return branch_summary(text(record, "summary"), time)
+            case "session_info" if text(record, "name"):
                 self.reading.title = title_of(text(record, "name"))
-        if entry is None:
-            self.reading.keep(kind or "unknown")
-        return entry
+        return None
 
-    def _is_next_round(self, entry: WholeEntry) -> bool:
-        """Whether an entry begins a step: an answer after another one, whoever asks after one."""
-        if self.compaction is not None:
-            return True
-        answered = any(one.message.role == "assistant" for one in self.entries)
-        return answered and entry.message.role != "tool"
 
-    def _add(self, node: _Node, entry: WholeEntry, line: Line) -> None:
-        self.reading.used += 1
-        self._open(node, line)
-        source = {**(entry.source or {}), "id": node.id}
-        entry = replace(entry, source=source)
-        if node.id in self.wanted:
-            self.held[node.id] = entry
-        self.entries.append(entry)
-        if entry.message.role == "user" and "injected" not in source:
-            self.reading.title = self.reading.title or title_of(text_of(entry.message.content))
-
-    def _compact(self, node: _Node, record: Record, time: str | None, line: Line) -> None:
-        """Take a compaction: a summary, then what it keeps, as it was said before."""
-        self.reading.used += 1
-        self._open(node, line)
-        self.compaction = text(record, "summary")
-        kept = self.tree.kept.get(node.id, ())
-        self.entries = [summary(self.compaction, time)]
-        self.entries += [self.held[id_] for id_ in kept if id_ in self.held]
-
-    def _open(self, node: _Node, line: Line) -> None:
-        if not self.entries:
-            self.id = node.id if node.id not in self.names else f"{node.id} in line {line.number}"
-            self.names.add(self.id)
+def _named(entry: WholeEntry, node: _Node) -> WholeEntry:
+    return replace(entry, source={**(entry.source or {}), "id": node.id})
 
 
 NATIVE = Native(name=NAME, runtime="pi", looks=looks, steps=steps, sent=sent)

@@ -30,6 +30,7 @@ from harken.core.messages import (
 from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, content_of, spoken
 from harken.formats.records import Record, count, inner, items, text, unsaid
+from harken.formats.rounds import PROMPT, SYSTEM
 
 OWN = "pi"
 NO_RESULT = "No result provided"
@@ -70,7 +71,7 @@ def entry_of(message: Record, time: str | None) -> WholeEntry | None:
 
 def injected(kind: str, content: object, time: str | None) -> WholeEntry:
     """Return the entry of what Pi, or an extension, says in the user's name."""
-    return WholeEntry(Message("user", _content(content)), time, {"injected": True, "kind": kind})
+    return WholeEntry(Message("user", _content(content)), time, {"kind": SYSTEM, "subkind": kind})
 
 
 def summary(told: str, time: str | None) -> WholeEntry:
@@ -104,8 +105,11 @@ def sent(entries: Sequence[WholeEntry]) -> list[Record]:
 
 
 def _heard(message: Record, ours: Message, time: str | None) -> WholeEntry:
+    source: Record = {"kind": PROMPT} if ours.role == "user" else {}
     rest = unsaid(message, _native(ours))
-    return WholeEntry(ours, time, {OWN: rest} if rest else None)
+    if rest:
+        source[OWN] = rest
+    return WholeEntry(ours, time, source or None)
 
 
 def _answer(message: Record, time: str | None) -> WholeEntry:

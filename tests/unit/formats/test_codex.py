@@ -251,7 +251,7 @@ def test_what_codex_says_in_the_name_of_the_user_is_marked() -> None:
         "hi <skill>",
     ]
     entries = tip(rollout(*(text_item("user", name) for name in names)))
-    assert [(e.source or {}).get("injected", False) for e in entries] == [True, True, True, False]
+    assert [e.source and e.source["kind"] for e in entries] == ["system"] * 3 + ["prompt"]
 
 
 def test_the_second_header_of_a_fork_is_that_of_its_origin() -> None:

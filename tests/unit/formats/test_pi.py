@@ -198,7 +198,7 @@ def test_what_pi_says_in_the_name_of_the_user_is_what_the_model_reads() -> None:
     assert texts[2] == "hi"
     assert "<summary>\nS</summary>" in str(texts[3])
     assert texts[4:] == [None]
-    assert all(entry.source and entry.source["injected"] for entry in entries)
+    assert all(entry.source and entry.source["kind"] == "system" for entry in entries)
 
 
 def test_what_is_sent_is_closed_and_says_no_answer_that_broke_off() -> None:
