@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 from harken.errors import FormatError
-from harken.formats import codex, pi
+from harken.formats import codex, gemini_cli, pi
 from harken.formats.native import Native, Reading
 from harken.formats.responses import items_of
 from tests.unit.formats.natives import context, read, source_of, stored
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "transcripts"
-NATIVES: dict[str, Native] = {"codex": codex.NATIVE, "pi": pi.NATIVE}
+NATIVES: dict[str, Native] = {
+    "codex": codex.NATIVE,
+    "gemini-cli": gemini_cli.NATIVE,
+    "pi": pi.NATIVE,
+}
 HEAD_BYTES = 1 << 16
 
 

@@ -17,7 +17,6 @@ import msgspec
 
 from harken.core import codec
 from harken.core.messages import (
-    CallPlace,
     FunctionCall,
     ImagePart,
     Message,
@@ -28,7 +27,7 @@ from harken.core.messages import (
     ToolCall,
 )
 from harken.formats.base import WholeEntry
-from harken.formats.calls import as_object, content_of, spoken
+from harken.formats.calls import as_object, content_of, in_order, spoken
 from harken.formats.records import Record, count, inner, items, text, unsaid
 from harken.formats.rounds import PROMPT, SYSTEM
 
@@ -203,7 +202,7 @@ def _block(part: Part | ToolCall) -> Record:
 
 def _native(message: Message) -> Record:
     """Return a message as Pi would have it, but for what only its entry knows."""
-    blocks = [block for block in map(_block, _in_order(message)) if block]
+    blocks = [block for block in map(_block, in_order(message)) if block]
     if message.role == "assistant":
         return {"role": "assistant", "content": blocks}
     if message.role == "tool":
@@ -214,19 +213,6 @@ def _native(message: Message) -> Record:
             "isError": message.is_error,
         }
     return {"role": "user", "content": blocks}
-
-
-def _in_order(message: Message) -> Iterator[Part | ToolCall]:
-    content, made = message.content, message.tool_calls or ()
-    calls = {call.id: call for call in made}
-    placed: set[str] = set()
-    for part in [TextPart(content)] if isinstance(content, str) else content or ():
-        if not isinstance(part, CallPlace):
-            yield part
-        elif part.id in calls:
-            placed.add(part.id)
-            yield calls[part.id]
-    yield from (call for call in made if call.id not in placed)
 
 
 def _is_replayed(message: Record) -> bool:

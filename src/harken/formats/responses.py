@@ -30,7 +30,7 @@ from harken.core.messages import (
     ToolCall,
 )
 from harken.formats.base import WholeEntry
-from harken.formats.calls import content_of, spoken
+from harken.formats.calls import content_of, in_order, spoken
 from harken.formats.records import Record, items, text, unsaid
 
 OWN = "codex"
@@ -283,7 +283,7 @@ def _call_item(call: ToolCall, kind: str) -> Record:
 def _answer(message: Message) -> Iterator[Record]:
     """Yield the items of an answer; parts that were one message are one again."""
     open_: Record | None = None
-    for part in _in_order(message):
+    for part in in_order(message):
         own = _own(part.meta)
         if not _is_in_message(part, own):
             if open_ is not None:
@@ -324,17 +324,3 @@ def _alone(part: Part | ToolCall, own: Record) -> Iterator[Record]:
             value = _value(data)
             if isinstance(value, dict):
                 yield {**value, **rest}
-
-
-def _in_order(message: Message) -> Iterator[Part | ToolCall]:
-    """Yield parts and calls; a call without a place stands at the end."""
-    content, made = message.content, message.tool_calls or ()
-    calls = {call.id: call for call in made}
-    placed: set[str] = set()
-    for part in [TextPart(content)] if isinstance(content, str) else content or ():
-        if not isinstance(part, CallPlace):
-            yield part
-        elif part.id in calls:
-            placed.add(part.id)
-            yield calls[part.id]
-    yield from (call for call in made if call.id not in placed)
