@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harken.errors import FormatError
-from harken.formats import codex, gemini_cli, pi
+from harken.formats import codex, copilot_cli, gemini_cli, pi
 from harken.formats.native import Native, Reading
 from harken.formats.responses import items_of
 from tests.unit.formats.natives import context, read, source_of, stored
@@ -16,6 +16,7 @@ from tests.unit.formats.natives import context, read, source_of, stored
 DATA = Path(__file__).parents[3] / "shared" / "data" / "transcripts"
 NATIVES: dict[str, Native] = {
     "codex": codex.NATIVE,
+    "copilot-cli": copilot_cli.NATIVE,
     "gemini-cli": gemini_cli.NATIVE,
     "pi": pi.NATIVE,
 }

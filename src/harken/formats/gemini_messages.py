@@ -155,7 +155,8 @@ def _thought(thought: Record) -> ThinkingPart:
 def _part(block: Record) -> Part | ToolCall:
     part: Part | ToolCall
     match block:
-        case {"functionCall": {"name": str(name), **call}}:
+        case {"functionCall": {"name": str(name)}}:
+            call = inner(block, "functionCall")
             given = codec.encode(call.get("args") or {}).decode()
             part = ToolCall(text(call, "id"), FunctionCall(name, given))
         case {"text": str(said), "thought": thought} if thought:

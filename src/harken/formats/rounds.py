@@ -7,9 +7,10 @@ what a file says later never changes a step that has ended.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harken.core.commits import Checkpoint, CommitType
 from harken.core.messages import text_of
 from harken.formats.base import WholeEntry
 from harken.formats.native import Reading, Step
@@ -17,6 +18,12 @@ from harken.formats.records import title_of
 
 PROMPT, SYSTEM = "prompt", "system"
 """The `kind` in the source of a user message: a person said it, or the runtime in their name."""
+
+_KINDS: Mapping[str, tuple[CommitType, Checkpoint]] = {
+    "delta": ("delta", "import"),
+    "compaction": ("compaction", "compaction"),
+    "spawn": ("snapshot", "spawn"),
+}
 
 
 @dataclass(slots=True)
@@ -27,6 +34,10 @@ class Rounds:
     branching: Collection[str] = ()
     """Nodes that go on elsewhere than in the next one."""
     agent: str = ""
+    origin: str | None = None
+    """The step that spawned the agent: what it then reads, it reads from its first step on."""
+    names: set[str] = field(default_factory=set)
+    """Of all steps of a file, whoever's they are."""
     head: str | None = None
     """The last node."""
     _places: dict[str, str | None] = field(default_factory=dict)
@@ -34,7 +45,6 @@ class Rounds:
     _id: str = ""
     _parent: str | None = None
     _entries: list[WholeEntry] = field(default_factory=list)
-    _names: set[str] = field(default_factory=set)
     _ends: dict[str, None] = field(default_factory=dict)
     """Steps that nothing goes on from, in their order."""
 
@@ -61,6 +71,15 @@ class Rounds:
         self._entries = list(entries)
         yield from self._seal(summary)
         yield from self._leave(node)
+
+    def pause(self) -> Iterator[Step]:
+        """End the step here: another conversation goes on from it."""
+        yield from self._seal()
+
+    @property
+    def step(self) -> str | None:
+        """The last step that has ended, where nothing came since."""
+        return self._parent
 
     def end(self) -> Iterator[Step]:
         """End the last step; say where the conversation is, and where it once was."""
@@ -89,22 +108,24 @@ class Rounds:
         if self._entries:
             return
         self._id, count = node, 1
-        while self._id in self._names:
+        while self._id in self.names:
             count += 1
             self._id = f"{node} ({count})"
-        self._names.add(self._id)
+        self.names.add(self._id)
 
     def _seal(self, summary: str | None = None) -> Iterator[Step]:
         """End the step, if there is anything in it; with a summary, it is a compaction."""
         if not self._entries:
             return
-        is_delta = summary is None
+        kind, trigger = _KINDS["delta" if summary is None else "compaction"]
+        if summary is None and self._parent is None and self.origin is not None:
+            kind, trigger = _KINDS["spawn"]
         yield Step(
             id=self._id,
-            parent=self._parent,
+            parent=self.origin if self._parent is None else self._parent,
             agent=self.agent,
-            type="delta" if is_delta else "compaction",
-            trigger="import" if is_delta else "compaction",
+            type=kind,
+            trigger=trigger,
             entries=self._entries,
             summary=summary or "",
         )
