@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from harken.core import codec
 from harken.core.chunks import PartDelta
 from harken.core.messages import (
     CallPlace,
+    ChatMessage,
     Content,
     ContentPart,
     Message,
@@ -210,6 +211,25 @@ def spoken(items: Sequence[Part | ToolCall]) -> Message:
         placed = [CallPlace(item.id) if isinstance(item, ToolCall) else item for item in items]
         return Message("assistant", placed, calls)
     return Message("assistant", content_of(parts), calls or None)
+
+
+def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
+    """Yield the parts and calls of a message; a call without a place stands after all parts.
+
+    >>> from harken.core.messages import FunctionCall
+    >>> [type(item).__name__ for item in in_order(spoken([ToolCall("c", FunctionCall("f", "{}"))]))]
+    ['ToolCall']
+    """
+    content, made = message.content, message.tool_calls or ()
+    calls = {call.id: call for call in made}
+    placed: set[str] = set()
+    for part in [TextPart(content)] if isinstance(content, str) else content or ():
+        if not isinstance(part, CallPlace):
+            yield part
+        elif part.id in calls:
+            placed.add(part.id)
+            yield calls[part.id]
+    yield from (call for call in made if call.id not in placed)
 
 
 def content_of(parts: Sequence[Part]) -> Content:

@@ -1,0 +1,293 @@
+"""Codex: the rollouts of its sessions, of all versions since 0.2.
+
+One idea: `response_item` lines are what the model sees, and nothing else is. So a step is a round:
+what was put to the model, its answer, and the results of the calls in it. All other lines repeat
+these for display, or are facts about them: they are counted, and told where they belong.
+
+Source: docs/formats/codex.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from harken.core.messages import Message, TextPart, text_of
+from harken.errors import FormatError
+from harken.formats.base import WholeEntry
+from harken.formats.codex_sent import NO_SUMMARY, Prompts, sent
+from harken.formats.native import Native, Reading, Source, Step
+from harken.formats.records import Record, count, inner, items, records, text, time_of, title_of
+from harken.formats.responses import ITEMS, call_id, heard, instructions, is_answer, said
+from harken.formats.rounds import PROMPT, SYSTEM
+
+NAME = "codex-v1"
+_HEADS = (b'"session_meta"', b'"record_type"', b'"response_item"', b'"turn_context"')
+_OLD_HEAD = (b'"instructions"', b'"git"')
+_FILE = re.compile(r"rollout-[^/\\]*\.jsonl")
+_FROM_CODEX = (
+    "# agents.md instructions",
+    "<environment_context>",
+    "<hook_prompt",
+    "<skill>",
+    "<subagent_notification>",
+    "<subagents>",
+    "<turn_aborted>",
+    "<user_instructions>",
+    "<user_shell_command>",
+)
+"""How texts in the user's name begin that Codex itself wrote."""
+_COUNTS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cached_input_tokens": "cache_read_tokens",
+}
+"""What Codex counts, and how Harken calls it: both count the cached part in the input, too."""
+
+
+def looks(path: str, head: bytes) -> bool:
+    """Whether a file is a rollout, by its first line; an empty one, by its name."""
+    first = head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", 1)[0]
+    if not first:
+        return _FILE.search(path) is not None
+    is_old = b'"id"' in first and all(name in first for name in _OLD_HEAD)
+    return first.startswith(b"{") and (is_old or any(name in first for name in _HEADS))
+
+
+def steps(source: Source, reading: Reading) -> Iterator[Step]:
+    """Read a rollout. Raises FormatError where no line of it is of one."""
+    rollout = _Rollout(reading)
+    for line, record in records(source, reading):
+        kind, payload = _opened(record)
+        if kind in ("response_item", "compacted"):
+            reading.used += 1
+        else:
+            reading.keep(f"{kind}/{text(payload, 'type')}" if kind == "event_msg" else kind)
+        rollout.is_one = rollout.is_one or kind in _KINDS
+        time = time_of(record.get("timestamp"))
+        match kind:
+            case "session_meta":
+                rollout.begin(payload, time)
+            case "response_item":
+                yield from rollout.take(payload, time, line.number)
+            case "compacted":
+                yield from rollout.compact(payload, time, line.number)
+            case "turn_context":
+                rollout.model = text(payload, "model") or rollout.model
+            case "event_msg":
+                yield from rollout.happen(payload)
+    if not rollout.is_one:
+        raise FormatError(NAME, "no line of it is one of a rollout")
+    yield from rollout.seal()
+
+
+_KINDS = frozenset({"session_meta", "response_item", "compacted", "turn_context", "event_msg"})
+
+
+def _opened(record: Record) -> tuple[str, Record]:
+    """Return the kind of a line and what is in it; old versions wrote items without a wrapper."""
+    payload = record.get("payload")
+    if isinstance(payload, dict):
+        return text(record, "type"), payload
+    if "record_type" in record:
+        return "state", record
+    kind = text(record, "type")
+    if kind:
+        return ("response_item" if kind in ITEMS else kind), record
+    return ("session_meta" if "id" in record and "timestamp" in record else "unknown"), record
+
+
+@dataclass(slots=True)
+class _Rollout:
+    """What a rollout said so far, and the step that its lines are in."""
+
+    reading: Reading
+    is_one: bool = False
+    model: str = ""
+    instructions: WholeEntry | None = None
+    """What the client instructs the model with: the header says it, and no item."""
+    parent: str | None = None
+    turns: list[str | None] = field(default_factory=list)
+    """The step before each prompt: where a rollback goes to."""
+    prompts: Prompts = field(default_factory=Prompts)
+    total: Record = field(default_factory=dict)
+    """The tokens of all answers so far, which Codex says again and again."""
+    line: int = 0
+    entries: list[WholeEntry] = field(default_factory=list)
+    answer: list[Record] = field(default_factory=list)
+    answer_time: str | None = None
+    calls: set[str] = field(default_factory=set)
+    """The ids of the calls in the answer."""
+    usage: Counter[str] = field(default_factory=Counter)
+    is_answered: bool = False
+    """Whether the answer of this step has ended: what is said next is of another one."""
+    compaction: str | None = None
+    """The summary, where the step is a compaction."""
+
+    def begin(self, meta: Record, time: str | None) -> None:
+        """Read a header. The first is that of this session; a fork has that of its origin, too."""
+        reading = self.reading
+        if reading.session_id:
+            return
+        reading.session_id = text(meta, "id")
+        reading.folder = text(meta, "cwd")
+        reading.version = text(meta, "cli_version")
+        spawned = inner(inner(inner(meta, "source"), "subagent"), "thread_spawn")
+        reading.parent = text(meta, "forked_from_id") or text(spawned, "parent_thread_id")
+        told = text(inner(meta, "base_instructions"), "text")
+        if told:
+            self.instructions = instructions(told, time)
+
+    def take(self, item: Record, time: str | None, line: int) -> Iterator[Step]:
+        """Take an item that the model sees."""
+        if is_answer(item):
+            if self.is_answered:
+                yield from self.seal()
+            self._open(line)
+            self._say(item, time or self.answer_time)
+            return
+        entry, is_prompt = _heard(item, time)
+        if is_prompt or (entry.message.role != "tool" and (self.is_answered or self.answer)):
+            yield from self.seal()
+        self._open(line)
+        self._close_answer()
+        if is_prompt:
+            self.turns.append(self.parent)
+            self._ask(text_of(entry.message.content))
+        self.is_answered = self.is_answered or entry.message.role == "tool"
+        self.entries.append(entry)
+
+    def compact(self, payload: Record, time: str | None, line: int) -> Iterator[Step]:
+        """Take a compaction: what it says replaces all that was before.
+
+        The first versions did not say it: Codex itself then takes the last prompts and the summary.
+        """
+        yield from self.seal()
+        self.compaction = text(payload, "message")
+        self._open(line)
+        if isinstance(payload.get("replacement_history"), list):
+            self._replace(items(payload, "replacement_history"), time)
+        else:
+            said_again = [(one, PROMPT) for one in self.prompts.latest()]
+            for one, kind in [*said_again, (self.compaction or NO_SUMMARY, SYSTEM)]:
+                self.entries.append(WholeEntry(Message("user", one), time, {"kind": kind}))
+        yield from self.seal()
+
+    def happen(self, event: Record) -> Iterator[Step]:
+        """Take an event: most of them say for display what an item says, too."""
+        match text(event, "type"):
+            case "token_count":
+                self._spend(inner(event, "info"))
+            case "thread_rolled_back":
+                turns = min(count(event, "num_turns") or 0, len(self.turns))
+                if turns:
+                    yield from self.seal()
+                    if self.parent is not None:
+                        self.reading.branches.append(("", self.parent))
+                    self.parent = self.turns[-turns]
+                    del self.turns[-turns:]
+                    self.prompts.forget(turns)
+
+    def seal(self) -> Iterator[Step]:
+        """End the step, if there is anything in it."""
+        self._close_answer()
+        if self.entries:
+            self._tell_usage()
+            id_ = str(self.line)
+            is_delta = self.compaction is None
+            yield Step(
+                id=id_,
+                parent=self.parent,
+                type="delta" if is_delta else "compaction",
+                trigger="import" if is_delta else "compaction",
+                entries=self.entries,
+                summary=self.compaction or "",
+            )
+            self.parent = self.reading.tips[""] = id_
+        self.entries, self.is_answered, self.compaction = [], False, None
+
+    def _open(self, line: int) -> None:
+        """Begin a step at a line, unless one is open."""
+        if self.entries or self.answer:
+            return
+        self.line = line
+        if self.instructions and (self.parent is None or self.compaction is not None):
+            self.entries.append(self.instructions)
+
+    def _say(self, item: Record, time: str | None) -> None:
+        """Add to the answer. Calls of one message have ids of their own: so each has its place."""
+        id_ = call_id(item)
+        if id_ in self.calls:
+            self._close_answer()
+        if id_ is not None:
+            self.calls.add(id_)
+        self.answer.append(item)
+        self.answer_time = time
+
+    def _close_answer(self) -> None:
+        if self.answer:
+            source = {"model": self.model} if self.model else None
+            self.entries.append(WholeEntry(said(self.answer), self.answer_time, source))
+            self.answer, self.answer_time, self.calls = [], None, set()
+
+    def _ask(self, prompt: str) -> None:
+        self.prompts.add(prompt)
+        self.reading.title = self.reading.title or title_of(prompt)
+
+    def _replace(self, history: list[Record], time: str | None) -> None:
+        self.prompts = Prompts()
+        for item in history:
+            if is_answer(item):
+                self._say(item, time)
+                continue
+            self._close_answer()
+            entry, is_prompt = _heard(item, time)
+            if is_prompt:
+                self.prompts.add(text_of(entry.message.content))
+            self.entries.append(entry)
+
+    def _spend(self, info: Record) -> None:
+        """Count what an answer took: by how much the total, which is often repeated, has grown."""
+        total, last = inner(info, "total_token_usage"), inner(info, "last_token_usage")
+        if not total:
+            return
+        known, self.total = self.total, total
+        grown = {name: (count(total, name) or 0) - (count(known, name) or 0) for name in _COUNTS}
+        if not known or min(grown.values()) < 0:  # of a fork, or begun anew
+            grown = {name: count(last, name) or 0 for name in _COUNTS}
+        self.usage.update({_COUNTS[name]: tokens for name, tokens in grown.items() if tokens})
+        self.is_answered = self.is_answered or bool(self.answer)
+
+    def _tell_usage(self) -> None:
+        """Say of the last answer what it took; of a step without one, what came before it."""
+        if not self.usage:
+            return
+        roles = [entry.message.role for entry in self.entries]
+        at = len(roles) - 1
+        if "assistant" in roles:
+            at -= roles[::-1].index("assistant")
+        entry = self.entries[at]
+        self.entries[at] = replace(entry, source={**(entry.source or {}), "usage": {**self.usage}})
+        self.usage.clear()
+
+
+def _heard(item: Record, time: str | None) -> tuple[WholeEntry, bool]:
+    """Return the entry of what no model said, and whether it is a prompt."""
+    entry = heard(item, time)
+    if entry.message.role != "user":
+        return entry, False
+    kind = PROMPT if _is_prompt(entry.message) else SYSTEM
+    return replace(entry, source={"kind": kind, **(entry.source or {})}), kind == PROMPT
+
+
+def _is_prompt(message: Message) -> bool:
+    """Whether a person (or who spawned the agent) said it, and not Codex in the user's name."""
+    content = message.content
+    parts = [TextPart(content)] if isinstance(content, str) else content or []
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    return not any(one.lstrip()[:40].lower().startswith(_FROM_CODEX) for one in texts)
+
+
+NATIVE = Native(name=NAME, runtime="codex", looks=looks, steps=steps, sent=sent)

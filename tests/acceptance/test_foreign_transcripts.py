@@ -1,0 +1,80 @@
+"""Transcripts that real agents wrote are read without a crash, and no line of them is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harken.errors import FormatError
+from harken.formats import codex, copilot_cli, gemini_cli, pi
+from harken.formats.native import Native, Reading
+from harken.formats.responses import items_of
+from tests.unit.formats.natives import context, read, source_of, stored
+
+DATA = Path(__file__).parents[3] / "shared" / "data" / "transcripts"
+NATIVES: dict[str, Native] = {
+    "codex": codex.NATIVE,
+    "copilot-cli": copilot_cli.NATIVE,
+    "gemini-cli": gemini_cli.NATIVE,
+    "pi": pi.NATIVE,
+}
+HEAD_BYTES = 1 << 16
+
+
+def files(folder: str) -> list[Path]:
+    return [path for path in sorted((DATA / folder).rglob("*.json*")) if path.is_file()]
+
+
+CASES = [(name, path) for name in NATIVES for path in files(name)]
+
+pytestmark = pytest.mark.skipif(not CASES, reason="the shared data is not here")
+
+
+def short(value: object) -> str:
+    return str(value.relative_to(DATA)) if isinstance(value, Path) else str(value)
+
+
+@pytest.mark.parametrize(("name", "path"), CASES, ids=short)
+def test_every_line_of_a_transcript_is_accounted_for(name: str, path: Path) -> None:
+    native = NATIVES[name]
+    assert native.looks(str(path), path.read_bytes()[:HEAD_BYTES])
+    steps, reading = read(native, path)
+    assert reading.session_id
+    entries = [entry for step in steps for entry in step.entries]
+    assert stored(entries) == entries
+    print(f"{name}: {reading.lines} lines, {len(steps)} steps, {len(reading.bad)} bad")
+
+
+@pytest.mark.parametrize(("name", "path"), CASES, ids=short)
+def test_a_transcript_cut_anywhere_is_read(name: str, path: Path) -> None:
+    data = path.read_bytes()
+    for tenth in range(1, 10):
+        reading = Reading()
+        try:
+            list(NATIVES[name].steps(source_of(data[: len(data) * tenth // 10]), reading))
+        except FormatError:
+            assert name == "gemini-cli"  # a document is whole, or nothing
+
+
+@pytest.mark.parametrize("name", NATIVES)
+def test_files_of_others_are_refused_or_read(name: str) -> None:
+    for path in files("multi"):
+        reading = Reading()
+        try:
+            list(NATIVES[name].steps(source_of(path), reading))
+        except FormatError:
+            continue
+
+
+@pytest.mark.parametrize("path", files("codex"), ids=short)
+def test_the_items_of_a_rollout_come_back_as_they_were(path: Path) -> None:
+    steps, reading = read(codex.NATIVE, path)
+    expected: list[object] = []
+    for record in map(json.loads, path.read_bytes().splitlines()):
+        if record["type"] == "response_item":
+            expected.append(record["payload"])
+        if record["type"] == "compacted":
+            expected = [*record["payload"]["replacement_history"]]
+    assert items_of(stored(context(steps, reading.tips[""]))) == expected
