@@ -160,6 +160,8 @@ def found_in_store(store: Store, secret: Secret) -> Found:
 
 def _without(thing: Thing, secret: Secret) -> bytes | None:
     """Return canonical bytes of a thing without the text; None where it does not hold it."""
+    if not secret.is_in_json(thing.body):
+        return None
     new = in_json(thing.body, secret.replace)
     if new == thing.body:
         return None

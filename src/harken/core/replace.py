@@ -46,6 +46,8 @@ class Secret:
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
         as_bytes = [form.encode("utf-8", "surrogatepass") for form in longest_first]
         self._in_bytes = re.compile(b"|".join(map(re.escape, as_bytes)))
+        in_json = {codec.encode(form)[1:-1] for form in self._forms}
+        self._in_json = re.compile(b"|".join(map(re.escape, in_json)))
         self._longest = len(max(as_bytes, key=len))
 
     def replace(self, text: str) -> str:
@@ -64,6 +66,10 @@ class Secret:
     def is_in(self, data: bytes) -> bool:
         """Whether it stands in bytes, in any of its forms."""
         return self._in_bytes.search(data) is not None
+
+    def is_in_json(self, data: bytes) -> bool:
+        """Whether it may stand in a string of JSON that `codec` wrote: `in_json` says for sure."""
+        return self._in_json.search(data) is not None
 
     def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
         """Yield where it begins and ends in bytes that come piece by piece, also across borders.

@@ -150,7 +150,7 @@ def _pieces(path: Path, rewriting: Rewriting, taking: Taking) -> Iterator[bytes]
                 lines, size = [], 0
         if rewriting.places and rewriting.is_sealed:
             lines.append(rewriting.mark(taking.by, taking.why, taking.clock()))
-        elif rewriting.torn:
+        elif not rewriting.is_sealed:
             lines.append(rewriting.torn)
         yield b"".join(lines)
 

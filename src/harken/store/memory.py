@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from harken.core import commits as values
@@ -26,6 +25,7 @@ from harken.store.contents import Contents, contents_of, file_from, fits
 from harken.store.files import checked
 from harken.store.keeping import check_keeping, held, reached
 from harken.store.stand_in import bring, inherit, replaced
+from harken.store.stats import stats
 
 NAME = "the store in memory"
 
@@ -294,14 +294,7 @@ class MemoryStore:
             return iter(list(self._things.values()))
 
     def stats(self) -> Stats:
-        with self._lock:
-            things = list(self._things.values())
-            commits = [stored.commit for stored in self._all()]
-            counts = Counter("raw" if t.kind is Kind.FILE else t.kind.name.lower() for t in things)
-            sizes: dict[Name, int] = {}
-            logical = sum(self._logical(commit.id, sizes) for commit in commits)
-        raw_bytes = sum(len(thing.body) for thing in things)
-        return Stats(counts, raw_bytes, raw_bytes, logical)
+        return stats(self.things())
 
     def close(self) -> None:
         """Do nothing: the store lives as long as it is held."""
@@ -326,17 +319,6 @@ class MemoryStore:
         if thing is None:
             raise ObjectMissing(NAME, name)
         return self._stored(name, thing)
-
-    def _logical(self, name: Name, known: dict[Name, int]) -> int:
-        """Return how many bytes a thing has with all that it names, a parent left out."""
-        if name not in known:
-            thing = self._thing(name)
-            needs = () if thing is None else thing.needs
-            if thing is not None and thing.kind is Kind.COMMIT:
-                needs = needs[:1]
-            own = 0 if thing is None else len(thing.body)
-            known[name] = own + sum(self._logical(needed, known) for needed in needs)
-        return known[name]
 
     def _stored(self, name: CommitId, thing: Thing) -> Stored:
         return Stored(name, values.commit_from(thing.body), self._notes[name])

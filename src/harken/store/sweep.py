@@ -32,9 +32,9 @@ from harken.store.removal import forget, remove
 from harken.store.shrink import is_worth_it, put_together, runs
 from harken.store.writer import MARK_US, mark
 
-_AT_ONCE = 512
+_AT_ONCE = 2048
 """How many things go in one transaction,"""
-_PACKS_AT_ONCE = 48
+_PACKS_AT_ONCE = 24
 """and from how many packs."""
 _RUNS_AT_ONCE = 8
 _MOST_REST_S = 0.05

@@ -14,7 +14,7 @@ from typing import Any
 from harken.core import commits
 from harken.core.commits import ArtifactRef, CommitId, Notes
 from harken.errors import ObjectMissing, UnknownName
-from harken.store.base import Batch, Collected, Keeping, Store
+from harken.store.base import Batch, Collected, Keeping, Store, Tombstone
 from harken.testing.store import batch_of, commit_in
 from harken.testing.store_purge import PurgeSuite, later, refused
 
@@ -192,6 +192,25 @@ class LifecycleSuite(PurgeSuite):
             assert reader.named("") == []
             assert reader.objects([*self._things(reader)]) == {}
         self._is_whole(store)
+
+    def test_a_purged_commit_expires_like_any_other(self) -> None:
+        store = self.store()
+        root, batch = batch_of("root"), batch_of("x", template="secret")
+        store.write(root)
+        store.write(batch)
+        name = commit_in(batch)
+        body = commits.commit_bytes(batch.commits[0][0])
+        stone = Tombstone(when="2026-01-31T12:00:00Z", by="ann", why="test")
+        store.purge({name: body.replace(b"secret", b"purged")}, stone)
+        store.keep({name: Keeping("ephemeral", later(1))})
+        assert self._collect(store).commits == (name,)
+        for reader in self._both(store):
+            assert reader.commits([name]) == {}
+            assert reader.tombstones()[name].why == "test"
+            refused(ObjectMissing, reader.write, batch)  # it would bring back what was purged
+            refused(ObjectMissing, reader.write, batch_of("child", parent=name))
+        self._is_whole(store)
+        assert self._collect(store) == Collected()
 
     def test_a_dry_run_says_the_same_and_changes_nothing(self) -> None:
         store = self.store()

@@ -323,6 +323,41 @@ def test_a_copy_leaves_the_log_alone(session: Session, tmp_path: Path) -> None:
         purged_copy(session.path, out, taking())
 
 
+@pytest.mark.parametrize("text", ["hello", KEY])
+def test_a_copy_has_no_half_line(session: Session, tmp_path: Path, text: str) -> None:
+    hear(session, ROOT, text)
+    session.close()
+    with session.path.open("ab") as file:
+        file.write(b'{"event_type":"transcript_entry","half')
+    out = tmp_path / "copy.jsonl"
+    purged_copy(session.path, out, taking())
+    assert verify(out) == []
+    assert_gone(out)
+
+
+def test_a_copy_that_cannot_be_is_not_left(session: Session, tmp_path: Path) -> None:
+    turn(session, ROOT, 1)
+    out = tmp_path / "copy.jsonl"
+    with pytest.raises(PartOfStructure):
+        purged_copy(session.path, out, Taking(replace=Secret("transcript_entry").replace))
+    assert not out.exists()
+
+
+def test_hashes_alone_may_change_beside_half_a_line(tmp_path: Path) -> None:
+    messages = [Message("user", KEY)]
+    session = new_session(tmp_path, resolver=lambda event: messages)
+    born(session)
+    event = ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", count=1, context_hash=hash_of(messages))
+    session.append(event)
+    session.close()
+    with session.path.open("ab") as file:
+        file.write(b'{"half')
+    assert purge(session.path, resolver=lambda event: [Message("user", "[purged]")]) == 0
+    assert verify(session.path) == []
+    [aside] = session.path.parent.glob("s.jsonl.torn-*")
+    assert aside.read_bytes() == b'{"half'
+
+
 @pytest.mark.parametrize("text", ["", "  key  ", "[purged]", "purged"])
 def test_a_text_that_is_everywhere_is_no_secret(text: str) -> None:
     with pytest.raises(ValueError):

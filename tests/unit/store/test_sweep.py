@@ -11,9 +11,9 @@ from random import Random
 import pytest
 
 from harken.core.clock import rfc3339
-from harken.core.commits import ArtifactRef, CommitId, Notes, commit_bytes, raw_ref
-from harken.errors import ObjectDamaged, ObjectMissing
-from harken.store.base import Batch, Collected, Keeping, Tombstone
+from harken.core.commits import ArtifactRef, Notes, raw_ref
+from harken.errors import ObjectDamaged
+from harken.store.base import Batch, Collected, Keeping
 from harken.store.checks import fsck
 from harken.store.evict import evict
 from harken.store.sqlite import SqliteStore
@@ -23,7 +23,6 @@ from tests.crash.collector import collect_all, litter
 START_US = 1_800_000_000_000_000
 MINUTE_US = 60_000_000
 LATER = "2100-01-01T00:00:00Z"
-STONE = Tombstone(when="2026-01-31T12:00:00Z", by="ann", why="test")
 
 
 class Clock:
@@ -193,27 +192,6 @@ def test_a_damaged_store_is_not_collected(store: SqliteStore) -> None:
         with pytest.raises(ObjectDamaged, match="harken fsck"):
             collect_all(store, dry_run=dry_run)
     assert store.newest(100) == names
-
-
-def test_a_purged_commit_expires_like_any_other(store: SqliteStore, other: SqliteStore) -> None:
-    root, batch = batch_of("root"), batch_of("x", template="secret")
-    store.write(root)
-    store.write(batch)
-    name, commit = commit_in(batch), batch.commits[0][0]
-    new = commit_bytes(commit).replace(b"secret", b"purged")
-    store.purge({name: new}, STONE)
-    store.keep({name: Keeping("ephemeral", "2026-01-01T00:00:00Z")})
-    taken = collect_all(store)
-    assert taken.commits == (name,)
-    assert store.commits([name]) == {}
-    assert fsck(store) == []
-    assert store.tombstones()[name].why == "test"
-    for writer in (store, other):
-        with pytest.raises(ObjectMissing):
-            writer.write(batch)  # it would bring back what was purged
-        with pytest.raises(ObjectMissing):
-            writer.write(batch_of("child", parent=CommitId(name)))
-    assert collect_all(store) == Collected()
 
 
 def test_what_is_evicted_and_not_needed_is_forgotten(store: SqliteStore) -> None:

@@ -12,9 +12,10 @@ import pytest
 from harken.context.checkpoint import Draft, checkpoint
 from harken.context.history import history, show
 from harken.context.materialize import materialize
-from harken.context.purge import find_secret, purge_text
+from harken.context.purge import Purge, find_secret, purge_text
 from harken.core.commits import ArtifactRef, CommitId, Hash, Notes, raw_ref
 from harken.core.messages import Message
+from harken.core.replace import Secret
 from harken.errors import ObjectDamaged, ObjectMissing, StoreError
 from harken.store.base import Batch, Keeping, Kind, Store
 from harken.store.checks import fsck
@@ -310,3 +311,44 @@ def test_a_name_that_nobody_has_is_missing(tiered: TieredStore) -> None:
         with pytest.raises((ObjectMissing, ObjectDamaged)):
             ask()
     assert tiered.deltas([nothing]) == {}
+
+
+def test_a_file_that_was_purged_there_arrives_as_its_stand_in(
+    tiered: TieredStore, behind: Behind
+) -> None:
+    key = b"sk-live-0123456789"
+    pieces = {raw_ref(data): data for data in (b"a" * 10 + key, b"b" * 10)}
+    file = raw_ref(b"".join(pieces.values()))
+    single = raw_ref(key)
+    behind.write(Batch(raw={**pieces, single: key}, files={file: [*pieces]}))
+    purge_text(behind, [], Purge(secret=Secret(key.decode()), by="ann", why="leaked"))
+    assert tiered.raw(file) == b"a" * 10 + b"[purged]" + b"b" * 10
+    assert tiered.raw(single) == b"[purged]"
+    behind.is_away = True
+    assert tiered.raw(file) == b"a" * 10 + b"[purged]" + b"b" * 10
+    assert tiered.local.raw(single) == b"[purged]"
+    assert fsck(tiered.local) == []
+
+
+def test_sequences_are_sent_with_what_they_are_made_of(tiered: TieredStore, behind: Behind) -> None:
+    tip = conversation(tiered, 3)
+    ref = materialize(tiered, tip).ref
+    tiered.keep({ref: Keeping("replicate")})
+    members = tiered.sequences([ref])[ref]
+    assert behind.sequences([ref]) == {ref: members}
+    assert behind.deltas(members).keys() == {*members}
+    other = TieredStore(SqliteStore(tiered.local.path.with_name("other.db")), behind)
+    assert other.sequences([ref]) == {ref: members}
+    other.keep({ref: Keeping("pin")})
+    other.local.close()
+
+
+def test_what_only_the_backing_store_has_is_annotated_there(
+    tiered: TieredStore, behind: Behind
+) -> None:
+    tip = conversation(behind, 1)
+    tiered.annotate(tip, Notes(summary="from afar"))
+    assert behind.commits([tip])[tip].notes.summary == "from afar"
+    behind.is_away = True
+    with pytest.raises(StoreError, match="cannot be asked"):
+        tiered.annotate(tip, Notes(summary="nobody there"))
