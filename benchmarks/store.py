@@ -213,7 +213,7 @@ def reading(folder: Path) -> Iterator[Row]:
     cached = [timed(lambda: materialize(store, tip, cache=cache)) for _ in range(RUNS)]
     yield Row("materialize, from a cache: ms", spread(cached, MS, 3), "< 2")
     before = store.stats()
-    moments = [rfc3339(NOON_US + 10**11 + number) for number in range(RUNS)]
+    moments = [rfc3339(NOON_US + 10**11 + number) for number in range(50)]
     drafts = [Draft(parent=tip, created_at=moment) for moment in moments]
     forks = [timed(lambda d=one: checkpoint(store, d)) for one in drafts]
     copied = store.stats().raw_bytes - before.raw_bytes

@@ -21,8 +21,8 @@ from collections.abc import Iterator
 
 import pytest
 
-ID = re.compile(r"[A-Z]\d-\d\d")
-RANGE = re.compile(r"([A-Z]\d)-(\d\d)\.\.\1-(\d\d)")
+ID = re.compile(r"[A-Z]\d?-\d\d")
+RANGE = re.compile(r"([A-Z]\d?)-(\d\d)\.\.\1-(\d\d)")
 VERDICTS = {"failed": "fail", "passed": "pass", "skipped": "missing"}
 WORST_FIRST = tuple(VERDICTS)
 

@@ -87,9 +87,11 @@ def test_each_named_requirement_gets_a_line_with_its_tests(tmp_path: Path, jobs:
 
 
 def test_a_range_also_lists_what_no_test_names(tmp_path: Path) -> None:
-    run = req(tmp_path, "S0-03..S0-05", "S4-53")
+    run = req(tmp_path, "S0-03..S0-05", "S4-53", "D-01..D-02")
     assert run.returncode == 1
     assert [line.split()[:2] for line in run.stdout.splitlines()] == [
+        ["D-01", "missing"],
+        ["D-02", "missing"],
         ["S0-03", "pass"],
         ["S0-04", "missing"],
         ["S0-05", "missing"],

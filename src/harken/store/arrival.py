@@ -6,8 +6,9 @@ it, with its tombstone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from harken.core import commits
@@ -73,20 +74,33 @@ class Arrival:
         return found
 
     def sequences(self, names: Sequence[ArtifactRef]) -> dict[ArtifactRef, list[ArtifactRef]]:
-        """Fetch sequences with their deltas."""
-        if not names:
-            return {}
-        found = self.ask(names[0], lambda: self._there.sequences(names))
+        """Fetch sequences with all that they are made of."""
+        batches: list[Batch] = []
+        everything: dict[ArtifactRef, list[ArtifactRef]] = {}
+        asked = list(names)
+        while asked:
+            found = self.ask(asked[0], partial(self._there.sequences, asked))
+            own: dict[Name, Name] = {n: commits.sequence_of(refs)[0] for n, refs in found.items()}
+            stones = self._stones(own)
+            sequences = {ArtifactRef(own[name]): refs for name, refs in found.items()}
+            batches.append(Batch(sequences=sequences, tombstones=stones))
+            everything |= found
+            asked = self._not_here(found, everything)
+        for batch in reversed(batches):  # what is named before what names it
+            self._keep(batch)
+        return {name: everything[name] for name in names if name in everything}
+
+    def _not_here(
+        self,
+        found: Mapping[ArtifactRef, Sequence[ArtifactRef]],
+        known: Collection[ArtifactRef],
+    ) -> list[ArtifactRef]:
+        """Fetch the deltas that sequences name; return what is left, and neither here nor known."""
         members = list(dict.fromkeys(ref for refs in found.values() for ref in refs))
-        known = {*self._here.deltas(members), *self._here.sequences(members)}
-        missing = [ref for ref in members if ref not in known]
+        here = {*self._here.deltas(members), *self._here.sequences(members), *known}
+        missing = [ref for ref in members if ref not in here]
         brought = self.deltas(missing)
-        self.sequences([ref for ref in missing if ref not in brought])
-        own: dict[Name, Name] = {n: commits.sequence_of(refs)[0] for n, refs in found.items()}
-        stones = self._stones(own)
-        sequences = {ArtifactRef(own[name]): refs for name, refs in found.items()}
-        self._keep(Batch(sequences=sequences, tombstones=stones))
-        return found
+        return [ref for ref in missing if ref not in brought]
 
     def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
         """Fetch raw bytes piece by piece. Raises ObjectMissing, at once."""

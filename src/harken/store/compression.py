@@ -27,7 +27,7 @@ class _Zstandard(threading.local):
 
     def __init__(self) -> None:
         self._compressors: dict[int, zstandard.ZstdCompressor] = {}
-        self._opener = zstandard.ZstdDecompressor(dict_data=_dictionary(_QUICK))
+        self._opener = zstandard.ZstdDecompressor(dict_data=_words())
 
     def compressed(self, data: bytes) -> bytes:
         level = _QUICK if len(data) < SMALL else _THOROUGH
@@ -66,9 +66,13 @@ def _parameters(level: int) -> zstandard.ZstdCompressionParameters:
 
 
 def _dictionary(level: int) -> zstandard.ZstdCompressionDict:
-    found = zstandard.ZstdCompressionDict(WORDS, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    found = _words()
     found.precompute_compress(compression_params=_parameters(level))
     return found
+
+
+def _words() -> zstandard.ZstdCompressionDict:
+    return zstandard.ZstdCompressionDict(WORDS, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
 
 
 _zstandard = _Zstandard()

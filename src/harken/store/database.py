@@ -145,11 +145,15 @@ class Database:
         # connection that may write would tidy up behind others, also in what is no store.
         if 0 < self.path.stat().st_size < _HEADER_BYTES:  # SQLite would take it for an empty one
             raise NotAStore(self.path, "is no store of Harken; it was not touched")
-        mode = "mode=ro" if self._mode == _TO_WRITE else self._mode
-        with closing(self._connect(mode)) as connection:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        try:
+            found = self._looked_at("mode=ro" if self._mode == _TO_WRITE else self._mode)
+        except sqlite3.OperationalError as error:
+            # Power went when the file was made: who writes it first takes back what was begun.
+            journal = self.path.with_name(self.path.name + "-journal")
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY or not journal.exists():
+                raise
+            found = self._looked_at(_ONLY_TO_READ)
+        application, version, tables = found
         if application != APPLICATION and (application or version or tables):
             raise NotAStore(self.path, "is a database of something else; it was not touched")
         if version > VERSION:
@@ -157,6 +161,14 @@ class Database:
         if version < VERSION and self._mode == _ONLY_TO_READ:
             text = f"has format version {version} and cannot be migrated where one may not write"
             raise StoreError(self.path, f"{text}: copy it to a folder of yours")
+
+    def _looked_at(self, mode: str) -> tuple[int, int, int]:
+        """Return the application, the version and how many tables there are."""
+        with closing(self._connect(mode)) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        return application, version, tables
 
     def _make(self, now_us: int) -> None:
         connection = self.connection()

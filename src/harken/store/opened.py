@@ -14,14 +14,19 @@ from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
 
-from harken.errors import ObjectDamaged
+from harken.errors import ObjectDamaged, StoreError
 from harken.store.base import Kind
 from harken.store.database import Connection
 from harken.store.index import key_of, places
 from harken.store.pack import Body, Damaged, Pack, opened
 from harken.store.tombs import stand_ins
 
-_OBJECTS = (Kind.PART, Kind.MESSAGE)
+_ALIKE = {
+    "": frozenset({Kind.PART, Kind.MESSAGE}),
+    "art-": frozenset({Kind.DELTA, Kind.SEQUENCE, Kind.RAW, Kind.FILE}),
+    "ctx-": frozenset({Kind.COMMIT}),
+}
+"""Which kinds have names that begin so."""
 _NONE: tuple[int, Pack | None] = (0, None)
 KEPT_BYTES = 32 * 1024 * 1024
 """So much is kept twice: of what is older, and of what is younger."""
@@ -58,7 +63,9 @@ class Opened:
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version == connection.version:
             return
-        (generation,) = connection.execute("SELECT generation FROM state").fetchone()
+        generation = connection.execute("SELECT max(generation) FROM state").fetchone()[0]
+        if not isinstance(generation, int):
+            raise StoreError(self._path, "is damaged: nothing says what was taken away")
         if generation > self._generation:
             replaced = stand_ins(connection)
             (evicts,) = connection.execute("SELECT EXISTS (SELECT 1 FROM evicted)").fetchone()
@@ -108,7 +115,8 @@ class Opened:
         for number in numbers if pack is None else ():
             try:
                 found, _ = self._pack(connection, number)
-                if name in self._places(connection, found, name):
+                self._name(connection, found, name)
+                if name in found.places:
                     pack = found
                     break
             except Damaged as error:
@@ -117,7 +125,7 @@ class Opened:
             try:
                 kind, body = pack.thing(pack.places[name])
                 if kind is Kind.DELTA:  # its objects have names now, and are asked for next
-                    self._places(connection, pack, "")
+                    self._name(connection, pack, "")
                 return kind, body
             except (ValueError, LookupError) as error:  # another machine may have packed it
                 damage = f"it cannot be put together: {error}"
@@ -158,18 +166,16 @@ class Opened:
             found, self._used = sorted(self._used), set()
         return found
 
-    def _places(self, connection: Connection, pack: Pack, name: str) -> Mapping[str, int]:
-        """Return names in a pack: those of its objects only for one that is. Raises Damaged."""
-        if name.startswith("art-") or name in pack.places:
-            return pack.places
+    def _name(self, connection: Connection, pack: Pack, name: str) -> None:
+        """Have those names of a pack at hand that are like this one. Raises Damaged."""
         try:
-            found = pack.all_places(*([Kind.COMMIT] if name.startswith("ctx-") else _OBJECTS))
+            is_new = pack.name_all(_ALIKE[name[:-64]])
         except (ValueError, LookupError) as error:
             raise Damaged(f"its names cannot be computed: {error}") from None
-        with self._lock:
-            if connection.generation == self._generation and not connection.takes_away:
-                self._young |= dict.fromkeys(found, pack)
-        return found
+        if is_new:
+            with self._lock:
+                if connection.generation == self._generation and not connection.takes_away:
+                    self._young |= dict.fromkeys(pack.places, pack)
 
     def _pack(self, connection: Connection, number: int) -> tuple[Pack, int]:
         """Return the pack that holds what has a number, and where its numbers end.

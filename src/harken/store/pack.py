@@ -77,6 +77,8 @@ class Pack:
         self._digits: list[bytes | None] = [*digits] or self._kept(inside.names)
         self.places: dict[str, int] = {}
         """Full names, as far as they are known, and which thing has each."""
+        self._named = _KEPT
+        """Of which kinds all names are known."""
         self._enter()
 
     @property
@@ -84,17 +86,19 @@ class Pack:
         """How much memory it takes, about."""
         return 300 * len(self._bodies) + sum(map(len, self._bodies))
 
-    def all_places(self, *kinds: Kind) -> dict[str, int]:
-        """Return full names, and which thing has each: all of these kinds, and others; or all.
+    def name_all(self, kinds: frozenset[Kind]) -> bool:
+        """Compute the names of all things of these kinds; return whether there are new ones now.
 
         Raises ValueError, LookupError where things cannot be put together.
         """
+        if kinds <= self._named:
+            return False
         for at, kind in enumerate(self._kinds):
-            if self._digits[at] is None and (not kinds or kind in kinds):
+            if kind in kinds and self._digits[at] is None:
                 self._digits[at] = self._hash(at)
-        if len(self.places) < len(self._digits) - self._digits.count(None):
-            self._enter()
-        return self.places
+        self._named |= kinds
+        self._enter()
+        return True
 
     def things(self) -> dict[str, Body]:
         """Return everything, every name computed from the bytes. Raises Damaged."""

@@ -22,8 +22,10 @@ def unsealed(name: str, data: bytes) -> bytes:
     return data[SEAL_BYTES:]
 
 
-def is_sealed(name: str, data: bytes) -> bool:
+def is_sealed(name: str, data: object) -> bool:
     """Whether these bytes were sealed under this name."""
+    if not isinstance(data, bytes):  # a damaged table may say anything
+        return False
     return data[:SEAL_BYTES] == _seal(name, data[SEAL_BYTES:])
 
 

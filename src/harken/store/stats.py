@@ -10,7 +10,7 @@ from harken.store.base import Kind, Stats, Thing
 
 def stats(things: Iterable[Thing], path: Path | None = None) -> Stats:
     """Count things, those that others need before them; `path`: the file that they are in."""
-    counts = {kind.name.lower(): 0 for kind in Kind}
+    counts = {kind.name.lower(): 0 for kind in Kind if kind is not Kind.FILE}
     whole: dict[bytes, int] = {}
     raw_bytes = logical_bytes = 0
     for thing in things:
@@ -18,7 +18,8 @@ def stats(things: Iterable[Thing], path: Path | None = None) -> Stats:
         if name in whole:
             continue
         size = len(thing.body)
-        counts[thing.kind.name.lower()] += 1
+        kind = Kind.RAW if thing.kind is Kind.FILE else thing.kind
+        counts[kind.name.lower()] += 1
         raw_bytes += size
         needs = thing.needs[:1] if thing.kind is Kind.COMMIT else thing.needs
         whole[name] = size + sum(whole.get(bytes.fromhex(need[-64:-32]), 0) for need in needs)

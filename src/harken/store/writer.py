@@ -241,11 +241,15 @@ class Writer:
         for some in slices(found):  # pack by pack: a cache is smaller than a store
             self._opened.open(connection, [numbers[-1] for _, numbers in some])
             for name, numbers in some:
-                with suppress(ObjectDamaged):  # written again, it is whole again
-                    if body := self._opened.find(connection, name, numbers[::-1]):
-                        known.kinds[name] = body[0]
-                        continue
-                known.damaged.add(name)
+                kind = self._opened.kind(name)
+                if kind is None:
+                    with suppress(ObjectDamaged):  # written again, it is whole again
+                        body = self._opened.find(connection, name, numbers[::-1])
+                        kind = body and body[0]
+                if kind is None:
+                    known.damaged.add(name)
+                else:
+                    known.kinds[name] = kind
         if self._opened.evicts:
             known.elsewhere = self._elsewhere(connection, needed - known.kinds.keys())
         return known

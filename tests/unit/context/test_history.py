@@ -1,6 +1,7 @@
 """Names, histories, metadata, and where two commits went apart."""
 
 import pytest
+from msgspec.structs import replace
 
 from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.compaction import compact, snapshot
@@ -8,7 +9,7 @@ from harken.context.history import diff, histories, history, resolve, show, upda
 from harken.context.names import find, name_of
 from harken.core.commits import CommitId, Notes
 from harken.core.messages import Message, text_of
-from harken.errors import AmbiguousName, ObjectMissing, UnknownName
+from harken.errors import AmbiguousName, NotesChanged, ObjectMissing, UnknownName
 from tests.unit.context.kit import NOON, commit, said, texts
 from tests.unit.context.watched import WatchedStore
 
@@ -238,3 +239,29 @@ def test_histories_are_walked_no_further_than_they_are_asked_for(store: WatchedS
     assert store.asked["commits walked"] <= 16
     with pytest.raises(UnknownName):
         list(histories(store, [CommitId("ctx-" + "0" * 64)]))
+
+
+class Busy(WatchedStore):
+    """A store in which somebody else is faster, so many times."""
+
+    others = 1
+
+    def annotate(self, name: CommitId, notes: Notes, *, was: Notes | None = None) -> None:
+        if self.others:
+            self.others -= 1
+            now = self.commits([name])[name].notes
+            super().annotate(name, replace(now, labels=(*now.labels, f"label {self.others}")))
+        super().annotate(name, notes, was=was)
+
+
+@pytest.mark.req("S2-62")
+def test_changes_of_summary_and_labels_at_once_are_all_kept() -> None:
+    store = Busy()
+    store.others = 3
+    ctx = commit(store, None, "a")
+    update_metadata(store, ctx, summary="what it knew")
+    assert show(store, ctx).notes.summary == "what it knew"
+    assert show(store, ctx).notes.labels == ("label 2", "label 1", "label 0")
+    store.others = 1000
+    with pytest.raises(NotesChanged):
+        update_metadata(store, ctx, summary="never")

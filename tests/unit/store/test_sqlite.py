@@ -410,3 +410,31 @@ def test_values_of_wrong_types_are_damage_not_a_crash(path: Path, damage: str) -
             question()
     assert fsck(store)
     store.close()
+
+
+def test_power_that_goes_while_it_is_made_leaves_what_can_be_opened(path: Path) -> None:
+    """Whoever only looks may not take back what was begun; whoever opens it to write does."""
+    begun = path.with_name("begun.db")
+    connection = sqlite3.connect(begun, isolation_level=None)
+    connection.execute("BEGIN")
+    connection.execute("PRAGMA user_version=7")
+    connection.execute("PRAGMA cache_flush")
+    for end in ("", "-journal"):
+        path.with_name(path.name + end).write_bytes(begun.with_name(begun.name + end).read_bytes())
+    connection.close()
+    store, batch = SqliteStore(path), batch_of("Hi")
+    store.write(batch)
+    assert store.objects(batch.objects) == batch.objects
+    store.close()
+
+
+def test_a_damaged_generation_is_an_error(path: Path) -> None:
+    SqliteStore(path).close()
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("DELETE FROM state")
+    connection.close()
+    store = SqliteStore(path)
+    with pytest.raises(StoreError, match="damaged"):
+        store.newest()
+    assert [finding.place for finding in fsck(store)] == ["file"]
+    store.close()
