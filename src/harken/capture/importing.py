@@ -232,20 +232,18 @@ class Importer:
             for step in native.steps(source, history.reading):
                 self._take(step, history)
                 if self._waiting.size >= FLUSH_BYTES:
-                    self._write()
+                    self._flush()
         except FormatError as error:
             return msgspec.structs.replace(report, reason=str(error)), 0
         reading = history.reading
         for agent, step_id in reading.spawned.items():
-            ctx = history.ctxs.get(step_id)
-            if ctx is not None:
-                where = native.runtime, reading.session_id, agent
-                self._catalogue.note_spawner(*where, ctx)
+            where = native.runtime, reading.session_id, agent
+            self._catalogue.note_spawner(*where, history.ctx(step_id))
         return _report(report, history), history.new
 
     def _take(self, step: Step, history: _History) -> None:
         """Make a commit of a step, or find the one that it became in another file."""
-        parent = None if step.parent is None else history.ctxs[step.parent]
+        parent = None if step.parent is None else history.ctx(step.parent)
         if parent is None and step.trigger == "spawn":
             parent = self._spawner(step, history)
         made = prepare(history.draft(step, parent))
@@ -258,7 +256,7 @@ class Importer:
             self._waiting.size += made.size_bytes
             self._there.add(ctx)
             history.new += 1
-        history.ctxs[step.id] = ctx
+        history.place(step, ctx, key)
 
     def _spawner(self, step: Step, history: _History) -> CommitId | None:
         """Return the commit that spawned a subagent, which is in another file."""
@@ -267,7 +265,7 @@ class Importer:
         found = self._catalogue.spawner(*where)
         if found is not None and self._is_there(found):
             return found
-        if not history.ctxs and not history.is_last:
+        if not history.steps and not history.is_last:
             raise _Later
         history.orphan = where
         return None
@@ -286,6 +284,7 @@ class Importer:
         waiting, self._waiting = self._waiting, _Waiting()
         if waiting.batches or waiting.made:
             self._store.write(waiting.whole())
+        self._there.clear()  # from here on the store knows
         if waiting.pins:
             self._store.keep(dict.fromkeys(waiting.pins, Keeping("pin")))
 
@@ -297,12 +296,19 @@ class _History:
     native: Native
     reading: Reading
     is_last: bool
-    ctxs: dict[str, CommitId] = field(default_factory=dict)
-    """Step -> the commit that it became."""
+    steps: dict[str, bytes] = field(default_factory=dict)
+    """Step -> the 32 bytes of the name of its commit, and its key: a file may have many."""
     new: int = 0
     orphan: tuple[str, str, str] | None = None
-    _keys: dict[str, bytes] = field(default_factory=dict)
     _time: str = _NO_TIME
+
+    def place(self, step: Step, ctx: CommitId, key: bytes) -> None:
+        """Say what a step became."""
+        self.steps[step.id] = bytes.fromhex(ctx.removeprefix("ctx-")) + key
+
+    def ctx(self, step_id: str) -> CommitId:
+        """Return the commit that a step became."""
+        return CommitId(f"ctx-{self.steps[step_id][:32].hex()}")
 
     def draft(self, step: Step, parent: CommitId | None) -> Draft:
         """Return the commit of a step as a draft."""
@@ -329,22 +335,21 @@ class _History:
         """
         before = made.commit.parent or self.native.runtime
         if step.parent is not None:
-            before = self._keys[step.parent].hex()
+            before = self.steps[step.parent][32:].hex()
         ids = [(entry.source or {}).get("id") for entry in step.entries]
         has_id = any(isinstance(id_, str) for id_ in ids)
         said = [(entry.message, None if has_id else entry.time) for entry in made.content.entries]
         what = [before, step.agent, step.type, step.trigger, said, ids]
-        key = self._keys[step.id] = blake3(codec.canonical(what)).digest(16)
-        return key
+        return blake3(codec.canonical(what)).digest(16)
 
 
 def _report(report: Report, history: _History) -> Report:
-    reading, ctxs = history.reading, history.ctxs
+    reading = history.reading
     ends = [*reading.tips.items(), *reading.branches]
     return msgspec.structs.replace(
         report,
         format=history.native.name,
-        tips=tuple(Tip(_plain(agent) or MAIN, ctxs[step]) for agent, step in ends),
+        tips=tuple(Tip(_plain(agent) or MAIN, history.ctx(step)) for agent, step in ends),
         lines=reading.lines,
         bad_lines=len(reading.bad),
         bad=tuple(Bad(one.number, one.start, one.reason) for one in reading.bad[:_MOST_BAD]),
@@ -353,7 +358,7 @@ def _report(report: Report, history: _History) -> Report:
         title=_plain(reading.title),
         folder=_plain(reading.folder),
         notes=tuple(reading.notes),
-        commits=len(set(ctxs.values())),
+        commits=len({became[:32] for became in history.steps.values()}),
         orphan=history.orphan,
     )
 
