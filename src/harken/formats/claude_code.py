@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from harken.errors import FormatError
@@ -20,7 +21,7 @@ from harken.formats.claude_code_outline import Outline, Plan, Unit
 from harken.formats.claude_code_records import Kind, blocks_in, outlined, record_of, said_in
 from harken.formats.claude_code_requests import MESSAGE, REQUEST, Requests
 from harken.formats.claude_code_sent import sent
-from harken.formats.native import Native, Reading, Source, Step, time_of
+from harken.formats.native import Line, Native, Reading, Source, Step, time_of
 
 NAME = "claude-code-v1"
 _KNOWN = frozenset(
@@ -118,21 +119,33 @@ class _Content:
             if unit is None:
                 return
             if line.number == number:
-                plan = self._take(unit, record_of(line.data))
+                plan = self._take(unit, self._record(line))
                 if plan is not None and not plan.missing:
                     yield from self._whole(plan)
                 number, unit = next(places, (0, None))
 
-    def _take(self, unit: Unit, record: dict[str, Any]) -> Plan | None:
+    def _record(self, line: Line) -> dict[str, Any] | None:
+        """Return the record of a line; None, and a report, where only its outline can be read."""
+        try:
+            return record_of(line.data)
+        except ValueError as error:
+            self._reading.refuse(line, str(error))
+            self._reading.used -= 1
+            return None
+
+    def _take(self, unit: Unit, record: dict[str, Any] | None) -> Plan | None:
         """Take a record; return its step."""
         if unit.step is None:
             return None
+        unit.step.missing -= 1
+        records = self._records.setdefault(unit, [])
+        if record is None:
+            return unit.step
         self._learn(unit, record)
-        self._records.setdefault(unit, []).append(record)
+        records.append(record)
         uuid = _text(record.get("uuid"))
         if uuid in self._outline.kept:
             self._kept[uuid] = (unit.kind, record)
-        unit.step.missing -= 1
         return unit.step
 
     def _learn(self, unit: Unit, record: Mapping[str, Any]) -> None:
@@ -169,28 +182,29 @@ class _Content:
 
     def _spawner(self, plan: Plan) -> Plan | None:
         """Return the step that spawned a subagent whose chain is in the same file."""
-        said = said_in(self._records[plan.units[0]][0])
-        texts = [_text(block.get("text")) for block in blocks_in(said)]
+        said = [said_in(record) for record in self._records[plan.units[0]][:1]]
+        texts = [_text(block.get("text")) for one in said for block in blocks_in(one)]
         found = self._spawning.get(texts[0]) if texts else None
         return self._main if found is None or found.side == plan.side else found
 
     def _step(self, plan: Plan) -> Step:
         read = [(unit.kind, self._records.pop(unit)) for unit in plan.units]
-        kept = [self._kept[uuid] for uuid in plan.kept if uuid in self._kept]
-        read += [(kind, [record]) for kind, record in kept]
+        entries = [entry for kind, records in read for entry in entries_of(kind, records)]
         if not plan.side:
             self._main = plan
-        times = [time_of(record.get("timestamp")) for _, records in read for record in records]
-        whole = "compaction" if plan.is_compaction else "spawn" if plan.is_spawn else None
-        return Step(
+        step = Step(
             id=str(plan.number),
             parent=None if plan.parent is None else str(plan.parent.number),
             agent=plan.side,
-            type="compaction" if plan.is_compaction else "snapshot" if plan.is_spawn else "delta",
-            trigger=whole or "import",
-            entries=[entry for kind, records in read for entry in entries_of(kind, records)],
-            time=max(filter(None, times), default=None),
+            entries=entries,
         )
+        if plan.is_compaction:
+            times = (time_of(record.get("timestamp")) for _, records in read for record in records)
+            for kind, record in (self._kept[uuid] for uuid in plan.kept if uuid in self._kept):
+                entries += entries_of(kind, [record])
+            time = max(filter(None, times), default=None)
+            return replace(step, type="compaction", trigger="compaction", time=time)
+        return replace(step, type="snapshot", trigger="spawn") if plan.is_spawn else step
 
 
 def _text(value: object) -> str:
