@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.importing import Imported, Importer
+from harken.capture.importing import Importer
+from harken.capture.report import Imported
 from harken.capture.sources import files_in
 from harken.context.content import entries_in
 from harken.context.materialize import picked

@@ -17,14 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
-from blake3 import blake3
 
+from harken.capture.history import History, plain
+from harken.capture.report import Bad, Imported, Report, Tip
 from harken.capture.sources import File
-from harken.context.checkpoint import Draft, Origin, Prepared, batch_of, prepare
-from harken.core import codec
+from harken.context.checkpoint import Prepared, batch_of, prepare
 from harken.core.commits import ArtifactRef, CommitId, raw_ref
 from harken.errors import FormatError, HarkenError
-from harken.formats.calls import clean
 from harken.formats.native import Native, Reading, Source, Step
 from harken.formats.natives import LOOKED_AT_BYTES, native_of
 from harken.index.catalogue import Catalogue
@@ -37,65 +36,8 @@ SMALL_BYTES = 8 * 1024 * 1024
 """A file up to here is held in memory; a larger one is read from the store, where it is then."""
 FLUSH_BYTES = 8 * 1024 * 1024
 """So much is written at once."""
-_NO_TIME = "1970-01-01T00:00:00Z"
-"""The time of a step before which no record of its file has one."""
-_LONGEST_NAME = 500
 _MOST_BAD = 100
 """So many bad lines of a source are told in full."""
-
-
-class Tip(msgspec.Struct, frozen=True):
-    """Where a conversation ends."""
-
-    agent: str
-    ctx: str
-
-
-class Bad(msgspec.Struct, frozen=True):
-    """A line that could not be read."""
-
-    line: int
-    byte: int
-    reason: str
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a source."""
-
-    source: str
-    format: str | None = None
-    """None: nobody here reads it."""
-    raw: str | None = None
-    """The artifact with its bytes."""
-    tips: tuple[Tip, ...] = ()
-    """The main conversation first."""
-    lines: int = 0
-    bad_lines: int = 0
-    bad: tuple[Bad, ...] = ()
-    kept: dict[str, int] = {}
-    """Lines that hold no conversation, by what they are."""
-    session: str = ""
-    title: str = ""
-    folder: str = ""
-    notes: tuple[str, ...] = ()
-    commits: int = 0
-    """How many commits it is; others may have made some of them before."""
-    orphan: tuple[str, str, str] | None = None
-    """Runtime, session and agent, where the parent of a subagent was not found: it is looked for
-    again."""
-    reason: str = ""
-    """Why it was not read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """A source, and what is new of it."""
-
-    report: Report
-    is_unchanged: bool = False
-    """Whether nothing had to be read."""
-    new: int = 0
-    """How many commits were not there before."""
 
 
 class _Later(HarkenError):
@@ -227,25 +169,24 @@ class Importer:
         report = Report(source=source.name, raw=raw)
         if native is None:
             return msgspec.structs.replace(report, reason="it is empty"), 0
-        history = _History(native, Reading(), is_last)
+        history = History(native, Reading(), is_last)
         try:
             for step in native.steps(source, history.reading):
                 self._take(step, history)
                 if self._waiting.size >= FLUSH_BYTES:
-                    self._write()
+                    self._flush()
         except FormatError as error:
             return msgspec.structs.replace(report, reason=str(error)), 0
         reading = history.reading
         for agent, step_id in reading.spawned.items():
-            ctx = history.ctxs.get(step_id)
-            if ctx is not None:
+            if step_id in history.steps:
                 where = native.runtime, reading.session_id, agent
-                self._catalogue.note_spawner(*where, ctx)
+                self._catalogue.note_spawner(*where, history.ctx(step_id))
         return _report(report, history), history.new
 
-    def _take(self, step: Step, history: _History) -> None:
+    def _take(self, step: Step, history: History) -> None:
         """Make a commit of a step, or find the one that it became in another file."""
-        parent = None if step.parent is None else history.ctxs[step.parent]
+        parent = None if step.parent is None else history.ctx(step.parent)
         if parent is None and step.trigger == "spawn":
             parent = self._spawner(step, history)
         made = prepare(history.draft(step, parent))
@@ -258,16 +199,16 @@ class Importer:
             self._waiting.size += made.size_bytes
             self._there.add(ctx)
             history.new += 1
-        history.ctxs[step.id] = ctx
+        history.place(step, ctx, key)
 
-    def _spawner(self, step: Step, history: _History) -> CommitId | None:
+    def _spawner(self, step: Step, history: History) -> CommitId | None:
         """Return the commit that spawned a subagent, which is in another file."""
         reading = history.reading
         where = (history.native.runtime, reading.parent or reading.session_id, step.agent)
         found = self._catalogue.spawner(*where)
         if found is not None and self._is_there(found):
             return found
-        if not history.ctxs and not history.is_last:
+        if not history.steps and not history.is_last:
             raise _Later
         history.orphan = where
         return None
@@ -286,81 +227,33 @@ class Importer:
         waiting, self._waiting = self._waiting, _Waiting()
         if waiting.batches or waiting.made:
             self._store.write(waiting.whole())
+        self._there.clear()  # from here on the store knows
         if waiting.pins:
             self._store.keep(dict.fromkeys(waiting.pins, Keeping("pin")))
 
 
-@dataclass(slots=True)
-class _History:
-    """A file that is being read."""
-
-    native: Native
-    reading: Reading
-    is_last: bool
-    ctxs: dict[str, CommitId] = field(default_factory=dict)
-    """Step -> the commit that it became."""
-    new: int = 0
-    orphan: tuple[str, str, str] | None = None
-    _keys: dict[str, bytes] = field(default_factory=dict)
-    _time: str = _NO_TIME
-
-    def draft(self, step: Step, parent: CommitId | None) -> Draft:
-        """Return the commit of a step as a draft."""
-        times = [step.time, *(entry.time for entry in reversed(step.entries))]
-        self._time = next(filter(None, times), self._time)
-        session = _plain(self.reading.session_id)
-        names = [f"{self.native.runtime}:{session}", _plain(step.agent)]
-        return Draft(
-            entries=step.entries,
-            parent=parent,
-            type=step.type,
-            trigger=step.trigger,
-            origin=Origin(principal="/".join(filter(None, names)), session_id=session),
-            summary=step.summary,
-            created_at=self._time,
-        )
-
-    def key(self, step: Step, made: Prepared) -> bytes:
-        """Return what is the same wherever the same was said since the beginning.
-
-        Not in it: names of files and sessions, and ids that a runtime gives anew where it copies.
-        A response has an id from its provider, which says more than a time, so times count only
-        where there is none.
-        """
-        before = made.commit.parent or self.native.runtime
-        if step.parent is not None:
-            before = self._keys[step.parent].hex()
-        ids = [(entry.source or {}).get("id") for entry in step.entries]
-        has_id = any(isinstance(id_, str) for id_ in ids)
-        said = [(entry.message, None if has_id else entry.time) for entry in made.content.entries]
-        what = [before, step.agent, step.type, step.trigger, said, ids]
-        key = self._keys[step.id] = blake3(codec.canonical(what)).digest(16)
-        return key
-
-
-def _report(report: Report, history: _History) -> Report:
-    reading, ctxs = history.reading, history.ctxs
+def _report(report: Report, history: History) -> Report:
+    reading = history.reading
     ends = [*reading.tips.items(), *reading.branches]
     return msgspec.structs.replace(
         report,
         format=history.native.name,
-        tips=tuple(Tip(_plain(agent) or MAIN, ctxs[step]) for agent, step in ends),
+        tips=tuple(
+            Tip(plain(agent) or MAIN, history.ctx(step))
+            for agent, step in ends
+            if step in history.steps
+        ),
         lines=reading.lines,
         bad_lines=len(reading.bad),
         bad=tuple(Bad(one.number, one.start, one.reason) for one in reading.bad[:_MOST_BAD]),
         kept=dict(reading.kept),
-        session=_plain(reading.session_id),
-        title=_plain(reading.title),
-        folder=_plain(reading.folder),
+        session=plain(reading.session_id),
+        title=plain(reading.title),
+        folder=plain(reading.folder),
         notes=tuple(reading.notes),
-        commits=len(set(ctxs.values())),
+        commits=len({became[:32] for became in history.steps.values()}),
         orphan=history.orphan,
     )
-
-
-def _plain(text: str) -> str:
-    """Return a name from a file as one can be kept: of a size, and without lone surrogates."""
-    return clean(text[:_LONGEST_NAME])
 
 
 _reports = msgspec.json.Decoder(Report)

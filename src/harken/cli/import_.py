@@ -16,7 +16,7 @@ from harken.errors import ConfigError
 from harken.views.written import count, size_text
 
 if TYPE_CHECKING:
-    from harken.capture.importing import Imported, Report
+    from harken.capture.report import Imported, Report
     from harken.capture.sources import File, History
 
 SHOWN = 10

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from harken.errors import FormatError
 from harken.formats.base import Format, WholeEntry
 from harken.formats.claude_code_entries import entries_of
-from harken.formats.claude_code_outline import Node, Outline, Plan, Unit
-from harken.formats.claude_code_records import Kind, blocks_in, outlined, record_of
+from harken.formats.claude_code_outline import Outline, Plan, Unit
+from harken.formats.claude_code_records import Kind, blocks_in, outlined, record_of, said_in
 from harken.formats.claude_code_requests import MESSAGE, REQUEST, Requests
 from harken.formats.claude_code_sent import sent
-from harken.formats.native import Native, Reading, Source, Step, time_of
+from harken.formats.native import Line, Native, Reading, Source, Step, time_of
 
 NAME = "claude-code-v1"
 _KNOWN = frozenset(
@@ -44,8 +45,8 @@ def steps(source: Source, reading: Reading) -> Iterator[Step]:
     requests = Requests()
     outline = _outline(source, reading, requests)
     plans = outline.plans()
-    _say_ends(outline.nodes, plans, reading)
-    for step in _Content(outline.nodes, reading).steps(source):
+    _say_ends(outline.units, plans, reading)
+    for step in _Content(outline, reading).steps(source):
         requests.read(step.entries)
         yield step
     if difference := requests.difference():
@@ -85,10 +86,9 @@ def _name(reading: Reading, label: str, record: Mapping[str, Any]) -> None:
         reading.title = title
 
 
-def _say_ends(nodes: Iterable[Node], plans: Iterable[Plan], reading: Reading) -> None:
+def _say_ends(units: Iterable[Unit], plans: Iterable[Plan], reading: Reading) -> None:
     """Say which step each agent is at, the main conversation first, and where others ended."""
-    last = {node.side: node.unit.step for node in nodes if node.unit is not None}
-    tips = {side: step for side, step in last.items() if step is not None}
+    tips = {unit.side: unit.step for unit in units if unit.step is not None}
     for side in sorted(tips, key=bool):
         reading.tips[side] = str(tips[side].number)
     parents = {plan.parent for plan in plans if plan.parent and plan.parent.side == plan.side}
@@ -100,11 +100,12 @@ def _say_ends(nodes: Iterable[Node], plans: Iterable[Plan], reading: Reading) ->
 class _Content:
     """The second reading: the content of what the outline has a place for."""
 
-    def __init__(self, nodes: list[Node], reading: Reading) -> None:
-        self._nodes, self._reading = nodes, reading
+    def __init__(self, outline: Outline, reading: Reading) -> None:
+        self._outline, self._reading = outline, reading
         self._records: dict[Unit, list[dict[str, Any]]] = {}
         """What was read of units whose step is not whole yet."""
-        self._preserved: dict[Node, dict[str, Any]] = {}
+        self._kept: dict[str, tuple[Kind, dict[str, Any]]] = {}
+        """What is read once more, after a compaction."""
         self._spawning: dict[str, Plan] = {}
         """The prompt of a subagent -> the step that spawned it."""
         self._main: Plan | None = None
@@ -112,28 +113,39 @@ class _Content:
 
     def steps(self, source: Source) -> Iterator[Step]:
         """Yield the steps as they become whole."""
-        waiting = iter(self._nodes)
-        node = next(waiting, None)
+        places = zip(self._outline.lines, self._outline.units, strict=True)
+        number, unit = next(places, (0, None))
         for line in source.lines(Reading()):
-            if node is None:
+            if unit is None:
                 return
-            if line.number != node.line:
-                continue
-            plan = self._take(node, record_of(line.data))
-            if plan is not None and not plan.missing:
-                yield from self._whole(plan)
-            node = next(waiting, None)
+            if line.number == number:
+                plan = self._take(unit, self._record(line))
+                if plan is not None and not plan.missing:
+                    yield from self._whole(plan)
+                number, unit = next(places, (0, None))
 
-    def _take(self, node: Node, record: dict[str, Any]) -> Plan | None:
-        """Take a record; return its step."""
-        unit = node.unit
-        if unit is None or unit.step is None:
+    def _record(self, line: Line) -> dict[str, Any] | None:
+        """Return the record of a line; None, and a report, where only its outline can be read."""
+        try:
+            return record_of(line.data)
+        except ValueError as error:
+            self._reading.refuse(line, str(error))
+            self._reading.used -= 1
             return None
-        self._learn(unit, record)
-        self._records.setdefault(unit, []).append(record)
-        if node.is_preserved:
-            self._preserved[node] = record
+
+    def _take(self, unit: Unit, record: dict[str, Any] | None) -> Plan | None:
+        """Take a record; return its step."""
+        if unit.step is None:
+            return None
         unit.step.missing -= 1
+        records = self._records.setdefault(unit, [])
+        if record is None:
+            return unit.step
+        self._learn(unit, record)
+        records.append(record)
+        uuid = _text(record.get("uuid"))
+        if uuid in self._outline.kept:
+            self._kept[uuid] = (unit.kind, record)
         return unit.step
 
     def _learn(self, unit: Unit, record: Mapping[str, Any]) -> None:
@@ -149,55 +161,50 @@ class _Content:
             if agent and step is not None:
                 reading.spawned.setdefault(agent, str(step.number))
         elif unit.kind is Kind.ANSWER and unit.step is not None:
-            body = record.get("message")
-            for block in blocks_in(body.get("content") if isinstance(body, dict) else None):
+            for block in blocks_in(said_in(record)):
                 given = block.get("input")
                 if block.get("name") in _SPAWNING and isinstance(given, dict):
                     self._spawning.setdefault(_text(given.get("prompt")), unit.step)
 
     def _whole(self, plan: Plan) -> Iterator[Step]:
         """Yield a step that was read to its end, after its parent, and those that waited for it."""
-        is_first = plan.parent is None or plan.parent.side != plan.side
-        is_spawn = bool(plan.side) and is_first
-        if is_spawn and plan.parent is None:
+        if plan.is_spawn and plan.parent is None:
             plan.parent = self._spawner(plan)
         due = [plan]
         while due:
             one = due.pop()
             if one.parent is not None and not one.parent.is_done:
-                one.parent.waiting.append(one)
+                one.parent.waiting += (one,)
                 continue
             yield self._step(one)
-            one.is_done = True
+            one.is_done, one.units = True, ()
             due += reversed(one.waiting)
 
     def _spawner(self, plan: Plan) -> Plan | None:
         """Return the step that spawned a subagent whose chain is in the same file."""
-        body = self._records[plan.units[0]][0].get("message")
-        prompt = body.get("content") if isinstance(body, dict) else None
-        texts = [_text(block.get("text")) for block in blocks_in(prompt)]
+        said = [said_in(record) for record in self._records[plan.units[0]][:1]]
+        texts = [_text(block.get("text")) for one in said for block in blocks_in(one)]
         found = self._spawning.get(texts[0]) if texts else None
         return self._main if found is None or found.side == plan.side else found
 
     def _step(self, plan: Plan) -> Step:
         read = [(unit.kind, self._records.pop(unit)) for unit in plan.units]
         entries = [entry for kind, records in read for entry in entries_of(kind, records)]
-        for node in plan.preserved:
-            if node in self._preserved:
-                entries += entries_of(node.kind, [self._preserved[node]])
         if not plan.side:
             self._main = plan
-        is_spawn = bool(plan.side) and (plan.parent is None or plan.parent.side != plan.side)
-        times = [time_of(record.get("timestamp")) for _, records in read for record in records]
-        return Step(
+        step = Step(
             id=str(plan.number),
             parent=None if plan.parent is None else str(plan.parent.number),
             agent=plan.side,
-            type="compaction" if plan.is_compaction else "snapshot" if is_spawn else "delta",
-            trigger="compaction" if plan.is_compaction else "spawn" if is_spawn else "import",
             entries=entries,
-            time=max(filter(None, times), default=None),
         )
+        if plan.is_compaction:
+            times = (time_of(record.get("timestamp")) for _, records in read for record in records)
+            for kind, record in (self._kept[uuid] for uuid in plan.kept if uuid in self._kept):
+                entries += entries_of(kind, [record])
+            time = max(filter(None, times), default=None)
+            return replace(step, type="compaction", trigger="compaction", time=time)
+        return replace(step, type="snapshot", trigger="spawn") if plan.is_spawn else step
 
 
 def _text(value: object) -> str:

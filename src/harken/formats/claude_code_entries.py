@@ -37,7 +37,7 @@ _FACTS = ("model", "stop_reason", "usage")
 
 def entries_of(kind: Kind, records: Sequence[Record]) -> list[WholeEntry]:
     """Return what records that belong together say, oldest first."""
-    if kind is Kind.ANSWER:
+    if kind is Kind.ANSWER and records:
         return [_answer(records)]
     said = (record for record in records if record.get("subtype") != "compact_boundary")
     return [entry for record in said for entry in _heard(record)]

@@ -6,31 +6,21 @@ are first put into units (what is said at once), units are put after each other,
 shows where the conversation really parts: a unit with two that follow it.
 
 A step ends with an answer, before a place where the conversation parts, and before a compaction.
+An outline holds a few hundred bytes for each record, whatever is in it.
 
 Source: docs/formats/claude-code.md, "The tree".
 """
 
 from __future__ import annotations
 
+from array import array
+
 from harken.formats.claude_code_records import Kind, Outlined
 
 WHOLE = (Kind.BOUNDARY, Kind.SUMMARY)
 """What takes the place of all before it."""
-
-
-class Node:
-    """A record that holds conversation, or that others hang on."""
-
-    __slots__ = ("calls", "is_preserved", "kind", "line", "parent", "response", "side", "unit")
-
-    def __init__(self, line: int, found: Outlined, side: str) -> None:
-        """Be the record at a line (from 1), of a side chain or of the main one (empty)."""
-        self.line, self.kind, self.side = line, found.kind, side
-        self.parent: Node | str | None = None
-        """A text: the parent's uuid, as long as that record has not been seen."""
-        self.response, self.calls = found.response, found.calls
-        self.unit: Unit | None = None
-        self.is_preserved = False
+_RESPONSES = 64
+"""So many responses are remembered: a record may belong to any of them."""
 
 
 class Unit:
@@ -40,60 +30,65 @@ class Unit:
         "followers",
         "heard",
         "kind",
-        "lines",
-        "nodes",
+        "line",
         "parent",
         "results",
         "side",
+        "size",
         "step",
+        "top",
     )
 
-    def __init__(self, node: Node, parent: Unit | None) -> None:
-        """Begin with one record."""
-        self.kind, self.side, self.parent = node.kind, node.side, parent
-        self.nodes: list[Node] = []
-        self.heard: set[str] = set()
+    def __init__(self, kind: Kind, side: str, line: int, parent: Unit | None) -> None:
+        """Begin with a record at a line (from 1), of a side chain or of the main one (empty)."""
+        self.kind, self.side, self.line, self.parent = kind, side, line, parent
+        self.top = parent
+        """One above it, perhaps far above: with `parent` it would take longer to find the first."""
+        self.size = 0
+        """How many records it is."""
+        self.heard: tuple[str, ...] = ()
         """Calls that it has results of."""
         self.results: Unit | None = None
         """Of an answer: what its calls gave; what follows stands after them."""
         self.followers = 0
         self.step: Plan | None = None
 
-    def add(self, node: Node) -> None:
-        """Take one more record."""
-        self.nodes.append(node)
-        self.heard.update(node.calls)
-        node.unit = self
-
     @property
     def end(self) -> Unit:
         """What the next one stands after."""
         return self.results or self
 
+    def first(self) -> Unit:
+        """Return the unit that is above all, as far as is known."""
+        at = self
+        while at.top is not None:
+            if at.top.top is not None:
+                at.top = at.top.top
+            at = at.top
+        return at
+
 
 class Plan:
     """A step that is not read yet."""
 
-    __slots__ = ("is_done", "missing", "number", "parent", "preserved", "side", "units", "waiting")
+    __slots__ = ("is_done", "kept", "missing", "number", "parent", "side", "units", "waiting")
 
     def __init__(self, unit: Unit, parent: Plan | None) -> None:
         """Begin with a unit."""
-        self.parent, self.side = parent, unit.side
-        self.number = unit.nodes[0].line
-        """The line that it begins with: its name."""
-        self.units: list[Unit] = []
-        self.preserved: list[Node] = []
-        """Of a compaction: what is read after the summary, too."""
+        self.parent, self.side, self.number = parent, unit.side, unit.line
+        self.units: tuple[Unit, ...] = ()
+        self.kept: tuple[str, ...] = ()
+        """Of a compaction: the records that are read after the summary, too."""
         self.missing = 0
         """How many records have not been read yet."""
         self.is_done = False
-        self.waiting: list[Plan] = []
+        self.waiting: tuple[Plan, ...] = ()
         """Steps that are read, and come after this one."""
 
     def add(self, unit: Unit) -> None:
         """Take one more unit."""
-        self.units.append(unit)
-        self.missing += len(unit.nodes)
+        self.units += (unit,)
+        self.missing += unit.size
         unit.step = self
 
     @property
@@ -101,186 +96,165 @@ class Plan:
         """Whether it takes the place of what was before it."""
         return self.units[0].kind in WHOLE
 
+    @property
+    def is_spawn(self) -> bool:
+        """Whether a subagent begins with it."""
+        return bool(self.side) and (self.parent is None or self.parent.side != self.side)
+
 
 class Outline:
     """What the first reading of a file gives."""
 
     def __init__(self) -> None:
         """Begin with no line."""
-        self.nodes: list[Node] = []
-        """The records that hold conversation, in the order of their lines."""
-        self._by_uuid: dict[str, Node | None] = {}
-        """None: it has no parent that holds conversation, and holds none itself."""
-        self._last: dict[str, Node] = {}
-        """The last record of each chain so far."""
-        self._logical: dict[Node, Node | None] = {}
-        self._preserved: dict[Node, tuple[str, ...]] = {}
+        self.lines = array("Q")
+        """The numbers of the lines that hold conversation."""
+        self.units: list[Unit] = []
+        """The unit of each of them."""
+        self.kept: set[str] = set()
+        """The records that are read once more, after a compaction."""
+        self._by_uuid: dict[str, Unit | None] = {}
+        """None: it holds no conversation, and hangs on nothing that does."""
+        self._links: dict[str, str] = {}
+        """Records without conversation whose parents were not seen yet."""
+        self._waiting: dict[str, list[Unit]] = {}
+        """What hangs on a record that was not seen yet."""
+        self._last: dict[str, Unit] = {}
+        """Where each chain is."""
         self._responses: dict[tuple[str, str], Unit] = {}
+        self._compactions: dict[Unit, tuple[str, ...]] = {}
 
     def add(self, line: int, found: Outlined) -> bool:
         """Take a line; return whether it belongs to the conversation. A second uuid counts not."""
-        if found.uuid is not None and found.uuid in self._by_uuid:
+        is_again = found.uuid in self._by_uuid or found.uuid in self._links
+        if found.kind is Kind.ASIDE or (found.uuid is not None and is_again):
             return False
-        if found.kind is Kind.ASIDE:
-            return False
+        above, missing = self._above(found)
         if found.kind is Kind.LINK:
-            self._link(line, found)
+            self._settle(found.uuid, above, missing)
             return False
-        node = Node(line, found, self._side(found, line))
-        node.parent = self._parent(found, node.side)
-        if found.kind in WHOLE:
-            self._compaction(node, found)
-        self._know(found, node)
-        self._last[node.side] = node
-        self.nodes.append(node)
+        unit = self._unit(found, line, above)
+        unit.size += 1
+        self.lines.append(line)
+        self.units.append(unit)
+        self._last[unit.side] = unit
+        if missing is not None and unit.parent is None:
+            self._waiting.setdefault(missing, []).append(unit)
+        self._settle(found.uuid, unit, None)
         return True
 
-    def _link(self, line: int, found: Outlined) -> None:
-        """Let whoever hangs on a record without conversation hang on its parent."""
-        parent = self._parent(found, found.agent)
-        if isinstance(parent, str):  # it comes later: only then it shows what it is
-            parent = node = Node(line, found, found.agent)
-            node.parent = found.parent
-        self._know(found, parent)
+    def _above(self, found: Outlined) -> tuple[Unit | None, str | None]:
+        """Return what a record hangs on, or else the uuid of the record that was not seen yet."""
+        uuid = found.parent
+        if uuid is None:
+            return (None if found.has_parent else self._last.get(found.agent)), None
+        seen = {uuid}
+        while uuid in self._links:
+            uuid = self._links[uuid]
+            if uuid in seen:
+                return None, None  # a circle
+            seen.add(uuid)
+        return (self._by_uuid[uuid], None) if uuid in self._by_uuid else (None, uuid)
 
-    def _know(self, found: Outlined, node: Node | None) -> None:
-        if found.uuid is not None:
-            self._by_uuid[found.uuid] = node
-
-    def _parent(self, found: Outlined, side: str) -> Node | str | None:
-        if found.parent is not None:
-            return self._by_uuid.get(found.parent, found.parent)
-        return None if found.has_parent else self._last.get(side)
-
-    def _side(self, found: Outlined, line: int) -> str:
-        """Return the name of a record's chain; one without a name is named by its first line."""
-        if not found.is_side or found.agent:
-            return found.agent
-        above = self._by_uuid.get(found.parent or "")
-        return above.side if above is not None and above.side else f"line {line}"
-
-    def _compaction(self, node: Node, found: Outlined) -> None:
-        """Remember what a compaction takes the place of."""
-        logical = self._by_uuid.get(found.logical_parent or "")
-        self._logical[node] = logical or self._last.get(node.side)
-        if found.preserved:
-            self._preserved[node] = found.preserved
-
-    def plans(self) -> list[Plan]:
-        """Put the records into units, and these into steps; return them, each after its parent.
-
-        Where parents go round in a circle, it is cut open.
-        """
-        for node in self.nodes:
-            self._place_all(node)
-        units = list(dict.fromkeys(node.unit for node in self.nodes if node.unit is not None))
-        for unit in units:
-            if unit.parent is not None:
-                unit.parent = _before(unit, unit.parent)
-                unit.parent.followers += unit.side == unit.parent.side
-        plans: list[Plan] = []
-        for unit in units:
-            _plan_all(unit, plans)
-        self._keep_preserved()
-        return plans
-
-    def _place_all(self, node: Node) -> None:
-        """Put a record into a unit, and before it those above it that are in none."""
-        path: dict[Node, None] = {}
-        at: Node | None = node
-        while at is not None and at.unit is None and at not in path:
-            path[at] = None
-            at = self._above(at)
-        if at is not None and at in path:  # a circle
-            circle = [*path][[*path].index(at) :]
-            min(circle, key=lambda one: one.line).parent = None
-            self._place_all(node)
+    def _settle(self, uuid: str | None, unit: Unit | None, missing: str | None) -> None:
+        """Say what hangs on a record where that is; of one without conversation, on its parent."""
+        if uuid is None:
             return
-        for one in reversed(path):
-            self._place(one)
+        waiting = self._waiting.pop(uuid, [])
+        if missing is not None:
+            self._links[uuid] = missing
+            if waiting:
+                self._waiting.setdefault(missing, []).extend(waiting)
+            return
+        self._by_uuid[uuid] = unit
+        for one in waiting:
+            if unit is not None and one.parent is None and unit.first() is not one:
+                one.parent = one.top = unit
+                if one.kind is Kind.RESULT and unit.kind is Kind.ANSWER:
+                    unit.results = unit.results or one
 
-    def _above(self, node: Node) -> Node | None:
-        """Return the record with conversation above another, and remember it."""
-        parent, seen = node.parent, {node}
-        while parent is not None:
-            if isinstance(parent, str):
-                parent = self._by_uuid.get(parent)
-            elif parent in seen:
-                parent = None
-            elif parent.kind is Kind.LINK:
-                seen.add(parent)
-                parent = parent.parent
-            else:
-                break
-        node.parent = parent
-        return parent
+    def _unit(self, found: Outlined, line: int, above: Unit | None) -> Unit:
+        """Return the unit that a record is a part of."""
+        side = _side(found, line, above)
+        match found.kind:
+            case Kind.ANSWER:
+                return self._answer(found, side, line, above)
+            case Kind.RESULT:
+                return _heard(found, side, line, above)
+            case Kind.BOUNDARY | Kind.SUMMARY:
+                return self._whole(found, side, line, above)
+        return Unit(found.kind, side, line, above)
 
-    def _place(self, node: Node) -> None:
-        """Put a record, whose parent has its place, into a unit."""
-        above = node.parent.unit if isinstance(node.parent, Node) else None
-        if node.kind is Kind.ANSWER:
-            unit = self._answer(node, above)
-        elif node.kind is Kind.RESULT:
-            unit = _heard(node, above)
-        elif node.kind in WHOLE:
-            unit = self._whole(node, above)
-        else:
-            unit = Unit(node, above)
-        unit.add(node)
-
-    def _answer(self, node: Node, above: Unit | None) -> Unit:
+    def _answer(self, found: Outlined, side: str, line: int, above: Unit | None) -> Unit:
         """Return the response that a record is a part of: it hangs on it, or beside it."""
-        key = (node.side, node.response or f"line {node.line}")
+        key = (side, found.response or f"line {line}")
         known = self._responses.get(key)
         if known is not None and (
             above in (known, known.results) or _end(above) is _end(known.parent)
         ):
             return known
-        self._responses[key] = made = Unit(node, above)
+        self._responses[key] = made = Unit(found.kind, side, line, above)
+        if len(self._responses) > _RESPONSES:
+            del self._responses[next(iter(self._responses))]
         return made
 
-    def _whole(self, node: Node, above: Unit | None) -> Unit:
+    def _whole(self, found: Outlined, side: str, line: int, above: Unit | None) -> Unit:
         """Return the compaction that a boundary or a summary is a part of."""
-        if node.kind is Kind.SUMMARY and above is not None and above.kind is Kind.BOUNDARY:
+        if found.kind is Kind.SUMMARY and above is not None and above.kind is Kind.BOUNDARY:
             return above
-        before = self._logical[node]
-        return Unit(node, above or (before.unit if before is not None else None))
+        logical = self._by_uuid.get(found.logical_parent or "")
+        unit = Unit(found.kind, side, line, above or logical or self._last.get(side))
+        kept = tuple(uuid for uuid in found.preserved if uuid in self._by_uuid)
+        if kept:  # what is not there yet comes after the summary, and is read there
+            self._compactions[unit] = kept
+            self.kept.update(kept)
+        return unit
 
-    def _keep_preserved(self) -> None:
-        """Tell each compaction which records are still read; those that follow it are, anyway."""
-        for node, uuids in self._preserved.items():
-            if node.unit is None or node.unit.step is None:
-                continue
-            found = (self._by_uuid.get(uuid) for uuid in uuids)
-            kept = [one for one in found if one is not None and one.line < node.line]
-            for one in kept:
-                one.is_preserved = True
-            node.unit.step.preserved += kept
+    def plans(self) -> list[Plan]:
+        """Put units into steps; return them. No line may be added any more."""
+        self._by_uuid, self._links, self._waiting, self._responses = {}, {}, {}, {}
+        units = list(dict.fromkeys(self.units))
+        for unit in units:
+            unit.heard = ()
+            if unit.parent is not None:
+                is_result = unit.kind is Kind.RESULT and unit.parent.kind is Kind.ANSWER
+                unit.parent = unit.parent if is_result else unit.parent.end
+                unit.parent.followers += unit.side == unit.parent.side
+        plans: list[Plan] = []
+        for unit in units:
+            _plan(unit, plans)
+        for unit, kept in self._compactions.items():
+            if unit.step is not None:
+                unit.step.kept = kept
+        return plans
 
 
-def _heard(node: Node, above: Unit | None) -> Unit:
+def _side(found: Outlined, line: int, above: Unit | None) -> str:
+    """Return the name of a record's chain; one without a name is named by its first line."""
+    if not found.is_side or found.agent:
+        return found.agent
+    return above.side if above is not None and above.side else f"line {line}"
+
+
+def _heard(found: Outlined, side: str, line: int, above: Unit | None) -> Unit:
     """Return the results that a record belongs to; a second result of a call begins anew."""
-    if above is None or above.side != node.side or above.kind not in (Kind.ANSWER, Kind.RESULT):
-        return Unit(node, above)
-    known = above.results if above.kind is Kind.ANSWER else above
-    if known is not None and known.heard.isdisjoint(node.calls):
-        return known
-    made = Unit(node, above)
-    if known is None:
-        above.results = made
-    return made
-
-
-def _before(unit: Unit, parent: Unit) -> Unit:
-    """Return what a unit stands after: results stand after their answer, all else after these."""
-    return parent if unit.kind is Kind.RESULT else parent.end
+    known = None
+    if above is not None and above.side == side and above.kind in (Kind.ANSWER, Kind.RESULT):
+        known = above.results if above.kind is Kind.ANSWER else above
+    if known is None or any(call in known.heard for call in found.calls):
+        made = Unit(found.kind, side, line, above)
+        if known is None and above is not None and above.kind is Kind.ANSWER:
+            above.results = made
+        known = made
+    known.heard += found.calls
+    return known
 
 
 def _end(unit: Unit | None) -> Unit | None:
     return None if unit is None else unit.end
 
 
-def _plan_all(unit: Unit, plans: list[Plan]) -> None:
+def _plan(unit: Unit, plans: list[Plan]) -> None:
     """Put a unit into a step, and before it those above it that are in none."""
     path: list[Unit] = []
     at: Unit | None = unit

@@ -8,6 +8,7 @@ Source: docs/formats/claude-code.md, "Records".
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
@@ -131,11 +132,27 @@ def record_of(data: bytes) -> dict[str, Any]:
     """Return the record of a line. Raises ValueError where it is no JSON object."""
     try:
         value = codec.decode(data)
-    except UnicodeDecodeError:
-        value = codec.decode(data.decode("utf-8", "replace").encode())
+    except ValueError:
+        value = _decoded(data.decode("utf-8", "replace"))
     if not isinstance(value, dict):
         raise ValueError("it is no JSON object")
     return value
+
+
+def _decoded(text: str) -> Any:
+    """Return a JSON value as far as it can be held. Raises ValueError where it is none."""
+    try:
+        return json.loads(text, parse_int=_integer)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _integer(digits: str) -> int | str:
+    """Return an integer; one that is longer than Python reads stays a text."""
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
 
 
 def _head_of(record: Mapping[str, Any]) -> _Head:

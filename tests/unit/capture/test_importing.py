@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harken.capture import importing
-from harken.capture.importing import Imported, Importer
+from harken.capture.importing import Importer
+from harken.capture.report import Imported
 from harken.capture.sources import files_in
 from harken.context.content import entries_in
 from harken.context.materialize import materialize, picked
@@ -296,3 +297,25 @@ def test_names_from_a_file_never_become_names_of_files(desk: Desk) -> None:
     report = desk.run()["a.jsonl"].report
     assert len(report.session) == 500
     assert sorted(path.name for path in desk.folder.rglob("*")) == ["a.jsonl"]
+
+
+def test_odd_values_of_a_file_come_back_from_the_store(desk: Desk) -> None:
+    made = talk()
+    made.records[1]["message"]["usage"] = {"n": 10**400, "\ud800": 1e300, "deep": [[[None]]]}
+    made.records[1]["message"]["content"] += [use("c1", "odd", at=2**70, text="\ud800")]
+    made.user("lone \ud800 surrogate")
+    desk.write("a.jsonl", made)
+    one = desk.run()["a.jsonl"]
+    found = entries_in(desk.store, picked(desk.store, CommitId(tip(one))))
+    assert (found[1].source or {})["usage"]["n"] == 10**400
+    assert found[2].message.content == "lone \ud800 surrogate"
+
+
+@pytest.mark.parametrize("digits", [4000, 5000, 100_000])
+def test_integers_of_any_length_stop_nothing(desk: Desk, digits: int) -> None:
+    made = talk()
+    data = made.data.replace(b'"output_tokens": 1', b'"output_tokens": 1' + b"0" * digits)
+    desk.write("a.jsonl", data)
+    report = desk.run()["a.jsonl"].report
+    assert report.lines == 2
+    assert desk.run()["a.jsonl"].is_unchanged

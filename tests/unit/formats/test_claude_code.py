@@ -340,6 +340,18 @@ def test_odd_content_is_read_or_reported_and_nothing_else_suffers(content: bytes
     assert found.reading.lines == 8
 
 
+def test_a_line_of_which_only_the_outline_can_be_read_is_a_bad_one() -> None:
+    made = cafe()
+    made.user("And?")
+    deep = made.data.replace(b'"version"', b'"deep": ' + b"[" * 5000 + b"]" * 5000 + b', "version"')
+    for at in range(7):
+        lines_of = made.data.splitlines(keepends=True)
+        lines_of[at] = deep.splitlines(keepends=True)[at]
+        found = read(b"".join(lines_of))
+        assert [bad.number for bad in found.reading.bad] == [at + 1]
+        assert (found.reading.lines, found.reading.used) == (7, 6)
+
+
 HOSTILE = [
     {"type": "user", "message": "no object"},
     {"type": "user", "uuid": 7, "parentUuid": [], "message": {"content": {"a": 1}}},

@@ -1,0 +1,65 @@
+"""Reports: what became of a source.
+
+One idea: a report is a value that is kept as JSON, so that a source that has not changed is told of
+without reading it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+
+class Tip(msgspec.Struct, frozen=True):
+    """Where a conversation ends."""
+
+    agent: str
+    ctx: str
+
+
+class Bad(msgspec.Struct, frozen=True):
+    """A line that could not be read."""
+
+    line: int
+    byte: int
+    reason: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a source."""
+
+    source: str
+    format: str | None = None
+    """None: nobody here reads it."""
+    raw: str | None = None
+    """The artifact with its bytes."""
+    tips: tuple[Tip, ...] = ()
+    """The main conversation first."""
+    lines: int = 0
+    bad_lines: int = 0
+    bad: tuple[Bad, ...] = ()
+    kept: dict[str, int] = {}
+    """Lines that hold no conversation, by what they are."""
+    session: str = ""
+    title: str = ""
+    folder: str = ""
+    notes: tuple[str, ...] = ()
+    commits: int = 0
+    """How many commits it is; others may have made some of them before."""
+    orphan: tuple[str, str, str] | None = None
+    """Runtime, session and agent, where the parent of a subagent was not found: it is looked for
+    again."""
+    reason: str = ""
+    """Why it was not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A source, and what is new of it."""
+
+    report: Report
+    is_unchanged: bool = False
+    """Whether nothing had to be read."""
+    new: int = 0
+    """How many commits were not there before."""
