@@ -18,13 +18,16 @@ from harken.cli.store import store_of
 from harken.cli.summarize import summarize
 from harken.cli.terminal import one_line, safe, say, say_json
 from harken.context.checkpoint import Origin
+from harken.context.content import entries_in
 from harken.context.fork import fork
 from harken.context.history import Difference, diff, histories, show, update_metadata
-from harken.context.materialize import materialize
+from harken.context.materialize import Stop, materialize, picked
 from harken.context.names import find, name_of
 from harken.core.clock import rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.core.messages import Message, text_of
+from harken.errors import UnknownName
+from harken.formats.natives import native_for, natives
 from harken.store.base import Store, Stored
 from harken.views.graph import graph
 from harken.views.written import count
@@ -100,9 +103,13 @@ def show_command(store: Store, ctx: str, as_json: bool) -> None:
 @looks
 @click.argument("ctx")
 @click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
-def cat_command(store: Store, ctx: str, stop: str, as_json: bool) -> None:
+@click.option("--sent-by", "runtime", help="As JSON, what this client sends: claude, codex, ...")
+def cat_command(store: Store, ctx: str, stop: str, runtime: str | None, as_json: bool) -> None:
     """Print the conversation that a commit stands for."""
     until = stop if stop in ("compaction", "root") else find(store, stop)
+    if runtime is not None:
+        say_json(sent_by(store, find(store, ctx), until, runtime))
+        return
     messages = materialize(store, find(store, ctx), until).messages
     if as_json:
         say_json([msgspec.to_builtins(message) for message in messages])
@@ -165,6 +172,18 @@ def label_command(store: Store, ctx: str, labels: tuple[str, ...], as_json: bool
 
 
 command.add_command(summarize)
+
+
+def sent_by(store: Store, ctx: CommitId, stop: Stop, runtime: str) -> list[dict[str, Any]]:
+    """Return the messages that a client would send to its provider when it resumes a commit.
+
+    Raises UnknownName for a client that is not known, or of which that is not.
+    """
+    known = [one.runtime for one in natives() if one.sent is not None]
+    native = native_for(runtime)
+    if native is None or native.sent is None:
+        raise UnknownName("client", runtime, known)
+    return native.sent(entries_in(store, picked(store, ctx, stop)))
 
 
 def selected(store: Store, ctxs: Sequence[CommitId], most: int | None) -> Iterator[Stored]:

@@ -43,6 +43,11 @@ class Home:
         return self.folder / "store.db"
 
     @property
+    def index_file(self) -> Path:
+        """Where is kept what can be found out again: what was imported, and from where."""
+        return self.folder / "index.db"
+
+    @property
     def token_file(self) -> Path:
         """Where the token of this home's service is."""
         return self.folder / "service.token"

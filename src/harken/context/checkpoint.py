@@ -18,6 +18,7 @@ from harken.core.clock import microseconds, rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId, CommitType, Entry, Hash, Notes
 from harken.core.messages import ChatMessage, text_of
 from harken.errors import FormatError, ObjectMissing, UnknownName
+from harken.formats.base import WholeEntry
 from harken.store.base import Batch, Store
 
 SUMMARY_CHARACTERS = 200
@@ -41,10 +42,15 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A commit that is not made yet. Its content is `messages`, or an `artifact` that is stored."""
+    """A commit that is not made yet.
+
+    Its content is `messages`, or `entries`, or an `artifact` that is stored.
+    """
 
     messages: Sequence[ChatMessage] = ()
     """What is new since the parent, oldest first; their `time`, where they have one, is kept."""
+    entries: Sequence[WholeEntry] = ()
+    """The same with their times and sources, in place of `messages`."""
     artifact: ArtifactRef | None = None
     parent: CommitId | None = None
     type: CommitType = "delta"
@@ -77,23 +83,56 @@ def checkpoint_all(store: Store, drafts: Sequence[Draft]) -> list[CommitId]:
 
     The parent of the first is its own; the others leave theirs out. As `checkpoint`.
     """
-    contents = [_content(store, draft) for draft in drafts]
-    commits: list[tuple[Commit, Notes]] = []
-    for draft, content in zip(drafts, contents, strict=True):
-        parent = commits[-1][0].id if commits else draft.parent
-        commits.append((_commit(draft, parent, content), _notes(draft, content.messages)))
-    store.write(
-        Batch(
-            objects={name: body for content in contents for name, body in content.objects.items()},
-            deltas={one.artifact: one.entries for one in contents if one.is_new},
-            commits=commits,
-        )
-    )
-    return [commit.id for commit, _ in commits]
+    made: list[Prepared] = []
+    for draft in drafts:
+        parent = made[-1].id if made else draft.parent
+        made.append(_prepared(draft, parent, _content(store, draft)))
+    store.write(batch_of(made))
+    return [one.id for one in made]
 
 
 @dataclass(frozen=True, slots=True)
-class _Content:
+class Prepared:
+    """A commit that is made, and not written yet."""
+
+    id: CommitId
+    commit: Commit
+    notes: Notes
+    content: Content
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes its messages are."""
+        return sum(map(len, self.content.objects.values()))
+
+
+def prepare(draft: Draft) -> Prepared:
+    """Make a commit of a draft that has its content with it, not as an artifact.
+
+    Raises ValueError for a draft that is none.
+    """
+    if draft.artifact is not None:
+        raise ValueError(f"{draft.artifact} is stored: `checkpoint` reads it")
+    return _prepared(draft, draft.parent, _new_content(draft))
+
+
+def batch_of(made: Sequence[Prepared]) -> Batch:
+    """Return what has to be written for commits; parents stand before children, or are there."""
+    contents = [one.content for one in made]
+    return Batch(
+        objects={name: body for content in contents for name, body in content.objects.items()},
+        deltas={one.artifact: one.entries for one in contents if one.is_new},
+        commits=[(one.commit, one.notes) for one in made],
+    )
+
+
+def _prepared(draft: Draft, parent: CommitId | None, content: Content) -> Prepared:
+    commit = _commit(draft, parent, content)
+    return Prepared(commit.id, commit, _notes(draft, content.messages), content)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
     """What a commit names."""
 
     artifact: ArtifactRef
@@ -103,23 +142,37 @@ class _Content:
     is_new: bool = False
 
 
-def _content(store: Store, draft: Draft) -> _Content:
+def _content(store: Store, draft: Draft) -> Content:
     if draft.artifact is None:
-        entries, objects = entries_of(draft.messages)
-        return _Content(core.delta_of(entries)[0], entries, draft.messages, objects, is_new=True)
-    if draft.messages:
+        return _new_content(draft)
+    if draft.messages or draft.entries:
         raise ValueError("a draft has messages or an artifact, never both")
     stored = store.deltas([draft.artifact]).get(draft.artifact)
     if stored is not None:
-        return _Content(draft.artifact, stored, messages_of(store, stored))
+        return Content(draft.artifact, stored, messages_of(store, stored))
     if None not in (draft.message_count, draft.token_count, draft.created_at) and draft.summary:
-        return _Content(draft.artifact)  # nothing has to be read to know the commit
+        return Content(draft.artifact)  # nothing has to be read to know the commit
     try:
         said = read_artifact(store, draft.artifact, draft.format)
     except (ObjectMissing, UnknownName, FormatError):
         said = []  # what is not there the store refuses; what cannot be read is committed as it is
     entries = [core.entry_of(one.message, time=one.time)[0] for one in said]
-    return _Content(draft.artifact, entries, [one.message for one in said])
+    return Content(draft.artifact, entries, [one.message for one in said])
+
+
+def _new_content(draft: Draft) -> Content:
+    if not draft.entries:
+        entries, objects = entries_of(draft.messages)
+        return Content(core.delta_of(entries)[0], entries, draft.messages, objects, is_new=True)
+    if draft.messages:
+        raise ValueError("a draft has messages or entries, never both")
+    entries, objects = [], {}
+    for whole in draft.entries:
+        entry, needed = core.entry_of(whole.message, time=whole.time, source=whole.source)
+        entries.append(entry)
+        objects |= needed
+    messages = [whole.message for whole in draft.entries]
+    return Content(core.delta_of(entries)[0], entries, messages, objects, is_new=True)
 
 
 def entries_of(messages: Sequence[ChatMessage]) -> tuple[list[Entry], dict[Hash, bytes]]:
@@ -171,7 +224,7 @@ def normal_time(time: str) -> str:
         raise ValueError(f"{time!r} is no time such as 2026-01-31T12:00:00Z: {error}") from None
 
 
-def _commit(draft: Draft, parent: CommitId | None, content: _Content) -> Commit:
+def _commit(draft: Draft, parent: CommitId | None, content: Content) -> Commit:
     for value, known in ((draft.type, CommitType), (draft.trigger, core.Checkpoint)):
         if value not in get_args(known):
             raise ValueError(f"{value!r} is none of {', '.join(get_args(known))}")

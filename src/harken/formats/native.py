@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from harken.core.clock import microseconds, rfc3339
 from harken.core.commits import Checkpoint, CommitType
 from harken.formats.base import WholeEntry
 
@@ -140,6 +141,18 @@ class Native:
     """Whether a file is of this kind: its path, and its first 64 KB."""
     steps: Steps
     sent: Sent | None = None
+
+
+def time_of(value: object) -> str | None:
+    """Return a time of a file as entries have it; None: it is no time with a zone.
+
+    >>> time_of("2026-11-21T19:02:55.005+01:00"), time_of("yesterday")
+    ('2026-11-21T18:02:55.005000Z', None)
+    """
+    try:
+        return rfc3339(microseconds(value)) if isinstance(value, str) else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes | None, int]]:

@@ -1,0 +1,1 @@
+"""Other runtimes: their histories become commits."""

@@ -1,0 +1,138 @@
+"""Sources: where runtimes keep their histories on a machine, and which files there are.
+
+One idea: a place is data, a kind of file is what its first bytes say. Nothing is ever written
+there, no link to a folder is followed, and a file that cannot be read is no reason not to read
+the others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from blake3 import blake3
+
+from harken.index.catalogue import Mark
+
+_TAIL_BYTES = 4096
+_LATER = "agent-"
+"""Files of subagents are named so; that of their parent comes first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a runtime keeps its histories."""
+
+    runtime: str
+    name: str
+    """As people call it."""
+    folder: str
+    """Below the home of its user."""
+    variable: str = ""
+    """The variable of the environment that names another folder in place of `folder`."""
+    inside: str
+    pattern: str
+
+
+PLACES = (
+    Place(
+        runtime="claude",
+        name="Claude Code",
+        folder=".claude",
+        variable="CLAUDE_CONFIG_DIR",
+        inside="projects",
+        pattern="*.jsonl",
+    ),
+    Place(
+        runtime="codex",
+        name="Codex",
+        folder=".codex",
+        variable="CODEX_HOME",
+        inside="sessions",
+        pattern="*.jsonl",
+    ),
+    Place(runtime="gemini", name="Gemini CLI", folder=".gemini", inside="tmp", pattern="session-*"),
+    Place(runtime="pi", name="Pi", folder=".pi/agent", inside="sessions", pattern="*.jsonl"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that may be a source."""
+
+    path: Path
+    size: int
+    mtime_ns: int
+
+    @property
+    def name(self) -> str:
+        """Its path, from the root on: by that it is known again."""
+        return os.path.abspath(self.path)  # noqa: PTH100 - links stay as they are
+
+    def beginning(self, size_bytes: int) -> bytes:
+        """Return its first bytes. Raises OSError."""
+        with self.path.open("rb") as file:
+            return file.read(size_bytes)
+
+    def mark(self) -> Mark:
+        """Return by what it is seen later that it has changed. Raises OSError."""
+        with self.path.open("rb") as file:
+            file.seek(max(0, self.size - _TAIL_BYTES))
+            tail = file.read(_TAIL_BYTES)
+        return Mark(self.size, self.mtime_ns, blake3(tail).digest(16))
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is found at a place."""
+
+    place: Place
+    folder: Path
+    files: tuple[File, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+def histories(home: Path, environ: Mapping[str, str]) -> list[History]:
+    """Return what is at the known places of a user's home; those where nothing is, left out."""
+    found = []
+    for place in PLACES:
+        given = environ.get(place.variable, "").strip() if place.variable else ""
+        folder = (Path(given).expanduser() if given else home / place.folder) / place.inside
+        files = tuple(f for f in files_in(folder) if f.path.match(place.pattern))
+        if files:
+            found.append(History(place, folder, files))
+    return found
+
+
+def files_in(path: Path) -> Iterator[File]:
+    """Yield a file, or those in a folder and below it, those of subagents last."""
+    if path.is_dir():
+        walked = (Path(at, name) for at, _, names in os.walk(path) for name in names)
+        found = [file for file in map(_file, walked) if file is not None]
+        yield from in_order(found)
+    elif path.exists():
+        file = _file(path)
+        if file is not None:
+            yield file
+
+
+def in_order(files: Iterable[File]) -> list[File]:
+    """Return files in the order in which they are read: what others go on from comes first."""
+    return sorted(
+        files, key=lambda file: (file.path.name.startswith(_LATER), file.mtime_ns, file.name)
+    )
+
+
+def _file(path: Path) -> File | None:
+    """Return a file that can be looked at; sockets, pipes and what is gone are none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return File(path, status.st_size, status.st_mtime_ns) if path.is_file() else None

@@ -1,0 +1,239 @@
+"""Claude Code: its transcripts as steps, and as the format `claude-code-v1`.
+
+One idea: a transcript is read twice, by line. The first reading gives its outline, in which every
+record has its place whatever order they came in; the second one takes the content, and gives each
+step as soon as its last line is read. So memory holds an outline and a step, never a file.
+
+Source: docs/formats/claude-code.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from harken.errors import FormatError
+from harken.formats.base import Format, WholeEntry
+from harken.formats.claude_code_entries import entries_of
+from harken.formats.claude_code_outline import Node, Outline, Plan, Unit
+from harken.formats.claude_code_records import Kind, blocks_in, outlined, record_of
+from harken.formats.claude_code_requests import MESSAGE, REQUEST, Requests
+from harken.formats.claude_code_sent import sent
+from harken.formats.native import Native, Reading, Source, Step, time_of
+
+NAME = "claude-code-v1"
+_KNOWN = frozenset(
+    {"user", "assistant", "system", "summary", "progress", "file-history-snapshot", "attachment"}
+    | {"queue-operation", "result"}
+)
+"""Of these, one at least is in every transcript."""
+_TITLES: Mapping[str, str] = {
+    "summary": "summary",
+    "ai-title": "aiTitle",
+    "custom-title": "customTitle",
+}
+"""Records that name the session, and the member that does; one further down counts more."""
+_SPAWNING = frozenset({"Task", "Agent"})
+"""Tools that begin a subagent."""
+_LOOKS = re.compile(rb'"(?:sessionId|parentUuid|leafUuid|messageId)"\s*:')
+
+
+def steps(source: Source, reading: Reading) -> Iterator[Step]:
+    """Yield the steps of a transcript. See `harken.formats.native.Steps`."""
+    requests = Requests()
+    outline = _outline(source, reading, requests)
+    plans = outline.plans()
+    _say_ends(outline.nodes, plans, reading)
+    for step in _Content(outline.nodes, reading).steps(source):
+        requests.read(step.entries)
+        yield step
+    if difference := requests.difference():
+        reading.notes.append(difference)
+
+
+def _outline(source: Source, reading: Reading, requests: Requests) -> Outline:
+    """Read a file for the first time. Raises FormatError where it is no transcript."""
+    outline = Outline()
+    is_one = False
+    for line in source.lines(reading):
+        if not line.data.strip():
+            reading.keep("empty")
+            continue
+        try:
+            found = outlined(line.data)
+            if found.label in _TITLES:
+                _name(reading, found.label, record_of(line.data))
+            elif found.label in (REQUEST, MESSAGE):
+                requests.learn(record_of(line.data))
+        except ValueError as error:
+            reading.refuse(line, str(error))
+            continue
+        is_one = is_one or found.label.partition("/")[0] in _KNOWN
+        if outline.add(line.number, found):
+            reading.used += 1
+        else:
+            reading.keep(found.label)
+    if not is_one:
+        raise FormatError(NAME, "it has no record of a transcript")
+    return outline
+
+
+def _name(reading: Reading, label: str, record: Mapping[str, Any]) -> None:
+    title = record.get(_TITLES[label])
+    if isinstance(title, str) and title.strip():
+        reading.title = title
+
+
+def _say_ends(nodes: Iterable[Node], plans: Iterable[Plan], reading: Reading) -> None:
+    """Say which step each agent is at, the main conversation first, and where others ended."""
+    last = {node.side: node.unit.step for node in nodes if node.unit is not None}
+    tips = {side: step for side, step in last.items() if step is not None}
+    for side in sorted(tips, key=bool):
+        reading.tips[side] = str(tips[side].number)
+    parents = {plan.parent for plan in plans if plan.parent and plan.parent.side == plan.side}
+    for plan in plans:
+        if plan not in parents and tips.get(plan.side) is not plan:
+            reading.branches.append((plan.side, str(plan.number)))
+
+
+class _Content:
+    """The second reading: the content of what the outline has a place for."""
+
+    def __init__(self, nodes: list[Node], reading: Reading) -> None:
+        self._nodes, self._reading = nodes, reading
+        self._records: dict[Unit, list[dict[str, Any]]] = {}
+        """What was read of units whose step is not whole yet."""
+        self._preserved: dict[Node, dict[str, Any]] = {}
+        self._spawning: dict[str, Plan] = {}
+        """The prompt of a subagent -> the step that spawned it."""
+        self._main: Plan | None = None
+        """The last step of the main conversation."""
+
+    def steps(self, source: Source) -> Iterator[Step]:
+        """Yield the steps as they become whole."""
+        waiting = iter(self._nodes)
+        node = next(waiting, None)
+        for line in source.lines(Reading()):
+            if node is None:
+                return
+            if line.number != node.line:
+                continue
+            plan = self._take(node, record_of(line.data))
+            if plan is not None and not plan.missing:
+                yield from self._whole(plan)
+            node = next(waiting, None)
+
+    def _take(self, node: Node, record: dict[str, Any]) -> Plan | None:
+        """Take a record; return its step."""
+        unit = node.unit
+        if unit is None or unit.step is None:
+            return None
+        self._learn(unit, record)
+        self._records.setdefault(unit, []).append(record)
+        if node.is_preserved:
+            self._preserved[node] = record
+        unit.step.missing -= 1
+        return unit.step
+
+    def _learn(self, unit: Unit, record: Mapping[str, Any]) -> None:
+        """Learn what a record tells of the session, and of subagents."""
+        reading = self._reading
+        reading.session_id = reading.session_id or _text(record.get("sessionId"))
+        reading.folder = reading.folder or _text(record.get("cwd"))
+        reading.version = _text(record.get("version")) or reading.version
+        if unit.kind is Kind.RESULT:
+            result = record.get("toolUseResult")
+            agent = _text(result.get("agentId")) if isinstance(result, dict) else ""
+            step = unit.parent.step if unit.parent is not None else None
+            if agent and step is not None:
+                reading.spawned.setdefault(agent, str(step.number))
+        elif unit.kind is Kind.ANSWER and unit.step is not None:
+            body = record.get("message")
+            for block in blocks_in(body.get("content") if isinstance(body, dict) else None):
+                given = block.get("input")
+                if block.get("name") in _SPAWNING and isinstance(given, dict):
+                    self._spawning.setdefault(_text(given.get("prompt")), unit.step)
+
+    def _whole(self, plan: Plan) -> Iterator[Step]:
+        """Yield a step that was read to its end, after its parent, and those that waited for it."""
+        is_first = plan.parent is None or plan.parent.side != plan.side
+        is_spawn = bool(plan.side) and is_first
+        if is_spawn and plan.parent is None:
+            plan.parent = self._spawner(plan)
+        due = [plan]
+        while due:
+            one = due.pop()
+            if one.parent is not None and not one.parent.is_done:
+                one.parent.waiting.append(one)
+                continue
+            yield self._step(one)
+            one.is_done = True
+            due += reversed(one.waiting)
+
+    def _spawner(self, plan: Plan) -> Plan | None:
+        """Return the step that spawned a subagent whose chain is in the same file."""
+        body = self._records[plan.units[0]][0].get("message")
+        prompt = body.get("content") if isinstance(body, dict) else None
+        texts = [_text(block.get("text")) for block in blocks_in(prompt)]
+        found = self._spawning.get(texts[0]) if texts else None
+        return self._main if found is None or found.side == plan.side else found
+
+    def _step(self, plan: Plan) -> Step:
+        read = [(unit.kind, self._records.pop(unit)) for unit in plan.units]
+        entries = [entry for kind, records in read for entry in entries_of(kind, records)]
+        for node in plan.preserved:
+            if node in self._preserved:
+                entries += entries_of(node.kind, [self._preserved[node]])
+        if not plan.side:
+            self._main = plan
+        is_spawn = bool(plan.side) and (plan.parent is None or plan.parent.side != plan.side)
+        times = [time_of(record.get("timestamp")) for _, records in read for record in records]
+        return Step(
+            id=str(plan.number),
+            parent=None if plan.parent is None else str(plan.parent.number),
+            agent=plan.side,
+            type="compaction" if plan.is_compaction else "snapshot" if is_spawn else "delta",
+            trigger="compaction" if plan.is_compaction else "spawn" if is_spawn else "import",
+            entries=entries,
+            time=max(filter(None, times), default=None),
+        )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def looks(path: str, beginning: bytes) -> bool:
+    """Whether a file is a transcript: lines of JSON that name sessions, or records by uuid."""
+    del path
+    first, _, _ = beginning.lstrip().partition(b"\n")
+    return first.startswith(b"{") and b'"type"' in beginning and bool(_LOOKS.search(beginning))
+
+
+def _reads(data: bytes) -> list[WholeEntry]:
+    """Return what is read at the end of a transcript, or of a part of one."""
+    reading = Reading()
+    by_id: dict[str, Step] = {}
+    for step in steps(Source("", lambda: [data]), reading):
+        by_id[step.id] = step
+    found: list[Step] = []
+    at = next(iter(reading.tips.values()), None)
+    while at is not None:
+        found.append(by_id[at])
+        at = by_id[at].parent if by_id[at].type == "delta" else None
+    return [entry for step in reversed(found) for entry in step.entries]
+
+
+def _joins(deltas: Iterable[bytes]) -> bytes:
+    """Append lines to lines; one that lacks its end gets it, or two would become one."""
+    whole = bytearray()
+    for delta in deltas:
+        if whole and not whole.endswith(b"\n"):
+            whole += b"\n"
+        whole += delta
+    return bytes(whole)
+
+
+NATIVE = Native(name=NAME, runtime="claude", looks=looks, steps=steps, sent=sent)
+FORMAT = Format(name=NAME, media_type="application/jsonl", reads=_reads, joins=_joins)

@@ -1,0 +1,176 @@
+"""The catalogue: which files were imported, how far, and which commits they became.
+
+One idea: all of it can be found out again by importing once more. So a file that is damaged, or of
+another version, is put aside and begun anew, and nothing here is ever the only copy of anything.
+
+Source: docs/how-to/import.md, "Again".
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from harken.core.commits import CommitId
+from harken.errors import ConfigError, StoreWriteError
+
+APPLICATION = 0x48726B69  # "Hrki"
+VERSION = 1
+_TABLES = """
+CREATE TABLE source (
+    path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, tail BLOB NOT NULL,
+    record BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE lineage (key BLOB PRIMARY KEY, ctx TEXT NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE spawned (
+    runtime TEXT, session TEXT, agent TEXT, ctx TEXT NOT NULL,
+    PRIMARY KEY (runtime, session, agent)
+) STRICT, WITHOUT ROWID;
+"""
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """By what it is seen that a file has changed."""
+
+    size: int
+    mtime_ns: int
+    tail: bytes
+    """A hash of its last bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A file that was read, and what was told of it."""
+
+    mark: Mark
+    record: bytes
+
+
+class Catalogue:
+    """The catalogue of a home. What is noted is known at once, and kept from `commit` on."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Open the file, or make it; None: keep it in memory. Raises ConfigError."""
+        self.path = path
+        self._sources: dict[str, Known] = {}
+        self._lineage: dict[bytes, CommitId] = {}
+        self._spawned: dict[tuple[str, str, str], CommitId] = {}
+        try:
+            self._database = _opened(path)
+        except (sqlite3.Error, OSError) as error:
+            raise ConfigError(f"{path}: the catalogue cannot be used ({error})") from None
+
+    def known(self, paths: Iterable[str]) -> dict[str, Known]:
+        """Return what is known of files."""
+        listed = list(paths)
+        rows = self._select(
+            "SELECT path, size, mtime_ns, tail, record FROM source WHERE path", listed
+        )
+        found = {row[0]: Known(Mark(*row[1:4]), row[4]) for row in rows}
+        return found | {path: self._sources[path] for path in listed if path in self._sources}
+
+    def note(self, path: str, mark: Mark, record: bytes) -> None:
+        """Note a file that was read."""
+        self._sources[path] = Known(mark, record)
+
+    def lineage(self, keys: Iterable[bytes]) -> dict[bytes, CommitId]:
+        """Return the commits that histories became, by what is in them."""
+        listed = list(keys)
+        found = {key: self._lineage[key] for key in listed if key in self._lineage}
+        rows = self._select(
+            "SELECT key, ctx FROM lineage WHERE key", [key for key in listed if key not in found]
+        )
+        return found | {key: CommitId(ctx) for key, ctx in rows}
+
+    def note_lineage(self, found: Mapping[bytes, CommitId]) -> None:
+        """Note what histories became."""
+        self._lineage |= found
+
+    def spawner(self, runtime: str, session: str, agent: str) -> CommitId | None:
+        """Return the commit that spawned an agent; None: nothing is known of that."""
+        key = (runtime, session, agent)
+        if key in self._spawned:
+            return self._spawned[key]
+        where = "SELECT ctx FROM spawned WHERE runtime = ? AND session = ? AND agent = ?"
+        row = self._database.execute(where, key).fetchone()
+        return None if row is None else CommitId(row[0])
+
+    def note_spawner(self, runtime: str, session: str, agent: str, ctx: CommitId) -> None:
+        """Note which commit spawned an agent whose conversation is in another file."""
+        self._spawned[runtime, session, agent] = ctx
+
+    def commit(self) -> None:
+        """Keep what was noted. Raises StoreWriteError."""
+        sources = [(path, *astuple(one.mark), one.record) for path, one in self._sources.items()]
+        spawned = [(*key, ctx) for key, ctx in self._spawned.items()]
+        put = "INSERT OR REPLACE INTO"
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany(f"{put} source VALUES (?, ?, ?, ?, ?)", sources)
+            self._database.executemany(f"{put} lineage VALUES (?, ?)", self._lineage.items())
+            self._database.executemany(f"{put} spawned VALUES (?, ?, ?, ?)", spawned)
+            self._database.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None
+        self._sources, self._lineage, self._spawned = {}, {}, {}
+
+    def close(self) -> None:
+        """Let go of it; what was noted since the last `commit` is forgotten."""
+        self._database.close()
+
+    def _select(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Return the rows of a query whose last column is one of the values."""
+        found: list[tuple[Any, ...]] = []
+        for at in range(0, len(values), _AT_ONCE):
+            some = values[at : at + _AT_ONCE]
+            marks = ",".join("?" * len(some))
+            found += self._database.execute(f"{query} IN ({marks})", some).fetchall()
+        return found
+
+
+def _opened(path: Path | None) -> sqlite3.Connection:
+    """Open a catalogue; one that cannot be read is begun anew.
+
+    Raises ConfigError, OSError, sqlite3.Error.
+    """
+    database = _connected(path)
+    if path is not None:
+        try:
+            is_ours = _number(database, "application_id") in (0, APPLICATION)
+            is_usable = _number(database, "user_version") in (0, VERSION)
+        except sqlite3.DatabaseError:
+            is_ours, is_usable = True, False
+        if not is_ours or not is_usable:
+            database.close()
+            if not is_ours:
+                raise ConfigError(f"{path}: this is another program's database; move it away")
+            for end in ("", "-journal"):
+                path.with_name(path.name + end).unlink(missing_ok=True)
+            database = _connected(path)
+    # Not more: what a power cut takes from here is found out again.
+    database.execute("PRAGMA synchronous=NORMAL")
+    if not _number(database, "user_version"):
+        database.executescript(
+            f"BEGIN;{_TABLES}PRAGMA application_id={APPLICATION};"
+            f"PRAGMA user_version={VERSION};COMMIT"
+        )
+    return database
+
+
+def _connected(path: Path | None) -> sqlite3.Connection:
+    if path is not None:  # readable by its owner only, from the beginning
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    return sqlite3.connect(path or ":memory:", isolation_level=None, timeout=30)
+
+
+def _number(database: sqlite3.Connection, pragma: str) -> int:
+    number: int = database.execute(f"PRAGMA {pragma}").fetchone()[0]
+    return number

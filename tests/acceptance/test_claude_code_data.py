@@ -1,0 +1,102 @@
+"""All transcripts of Claude Code that are at hand, and all that the real client sent of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harken.capture.importing import Imported, Importer
+from harken.capture.sources import files_in
+from harken.context.content import entries_in
+from harken.context.materialize import picked
+from harken.core.commits import ArtifactRef, CommitId
+from harken.errors import FormatError
+from harken.formats.base import WholeEntry
+from harken.formats.claude_code import FORMAT
+from harken.formats.claude_code_sent import sent
+from harken.index.catalogue import Catalogue
+from harken.store.memory import MemoryStore
+from tests.acceptance.sent_comparison import differences
+from tests.acceptance.shared_data import DATA, Recorded, needed, recordings, transcripts
+from tests.unit.formats.transcripts import read
+
+FILES = transcripts("claude-code")
+pytestmark = needed
+
+
+@pytest.fixture(scope="module")
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture(scope="module")
+def imported(store: MemoryStore) -> dict[Path, Imported]:
+    files = list(files_in(DATA / "transcripts" / "claude-code"))
+    done = list(Importer(store, Catalogue(None)).run(files))
+    assert len(done) == len(files) == len(FILES)
+    return {Path(one.report.source): one for one in done}
+
+
+def test_every_file_is_read_and_every_line_is_accounted_for() -> None:
+    """What is read is in a step, counted as kept, or reported as bad: `read` checks the sum."""
+    lines = bad = 0
+    others = []
+    for path in FILES:
+        try:
+            found = read(path.read_bytes())
+        except FormatError:
+            others.append(path)
+            continue
+        lines += found.reading.lines
+        bad += len(found.reading.bad)
+    print(f"claude-code: {len(FILES)} files, {lines} lines, {bad} bad, {len(others)} others")
+    assert bad == 0
+    assert all(path.suffix == ".json" or not path.stat().st_size for path in others)
+
+
+def test_the_bytes_of_every_file_are_kept(
+    store: MemoryStore, imported: dict[Path, Imported]
+) -> None:
+    for path, one in imported.items():
+        if one.report.raw is not None:
+            assert store.raw(ArtifactRef(one.report.raw)) == path.read_bytes()
+            assert ArtifactRef(one.report.raw) in store.kept()
+
+
+def test_what_the_commits_hold_is_what_the_file_says(
+    store: MemoryStore, imported: dict[Path, Imported]
+) -> None:
+    """The conversation at each tip, from the commits alone, is the one that is read of the file."""
+    assert FORMAT.reads is not None
+    compared = 0
+    for path, one in imported.items():
+        if one.report.tips:
+            main = CommitId(one.report.tips[0].ctx)
+            found = entries_in(store, picked(store, main))
+            assert _plain(found) == _plain(FORMAT.reads(path.read_bytes())), path
+            compared += 1
+    assert compared > 100
+
+
+def _plain(entries: list[WholeEntry]) -> list[object]:
+    """Without ids of records: a copy that was made to resume has others."""
+    return [(entry.message, (entry.source or {}).get("kind")) for entry in entries]
+
+
+def test_subagents_begin_where_they_were_spawned(
+    store: MemoryStore, imported: dict[Path, Imported]
+) -> None:
+    spawned = [
+        one for path, one in imported.items() if path.parent.name == "subagents" and one.report.tips
+    ]
+    parents = [picked(store, CommitId(one.report.tips[0].ctx))[0].commit.parent for one in spawned]
+    assert len(parents) > 5
+    assert sum(parent is not None for parent in parents) >= len(parents) - 2
+
+
+@pytest.mark.parametrize("recorded", recordings("cc"), ids=lambda recorded: recorded.name)
+def test_what_is_sent_is_what_the_real_client_sent(recorded: Recorded) -> None:
+    assert FORMAT.reads is not None
+    ours = sent(FORMAT.reads(recorded.source.read_bytes()))
+    assert differences(ours, recorded.messages) == []

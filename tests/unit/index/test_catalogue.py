@@ -1,0 +1,87 @@
+"""The catalogue can be lost at any time, and never stands in the way."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from harken.core.commits import CommitId
+from harken.errors import ConfigError
+from harken.index.catalogue import Catalogue, Known, Mark
+
+MARK = Mark(7, 10**18, b"tail")
+CTX = CommitId("ctx-" + "0" * 64)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "index.db"
+
+
+def test_what_is_noted_is_known_after_a_commit_only(path: Path) -> None:
+    catalogue = Catalogue(path)
+    catalogue.note("/a", MARK, b"record")
+    assert catalogue.known(["/a", "/b"]) == {"/a": Known(MARK, b"record")}
+    catalogue.close()
+    catalogue = Catalogue(path)
+    assert catalogue.known(["/a"]) == {}
+    catalogue.note("/a", MARK, b"record")
+    catalogue.commit()
+    catalogue.close()
+    assert Catalogue(path).known(["/a"]) == {"/a": Known(MARK, b"record")}
+
+
+def test_lineages_and_spawners_are_found_again(path: Path) -> None:
+    catalogue = Catalogue(path)
+    catalogue.note_lineage({b"key": CTX})
+    catalogue.note_spawner("claude", "session", "ann", CTX)
+    assert catalogue.lineage([b"key", b"other"]) == {b"key": CTX}
+    assert catalogue.spawner("claude", "session", "ann") == CTX
+    assert catalogue.spawner("claude", "session", "bob") is None
+
+
+def test_thousands_are_asked_for_at_once() -> None:
+    catalogue = Catalogue(None)
+    keys = [str(at).encode() for at in range(3000)]
+    catalogue.note_lineage(dict.fromkeys(keys, CTX))
+    assert len(catalogue.lineage(keys)) == 3000
+
+
+def test_only_its_owner_may_read_it(path: Path) -> None:
+    Catalogue(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_one_that_is_damaged_is_begun_anew(path: Path) -> None:
+    path.write_bytes(b"no database at all" * 100)
+    assert Catalogue(path).known(["/a"]) == {}
+
+
+def test_one_of_another_version_is_begun_anew(path: Path) -> None:
+    catalogue = Catalogue(path)
+    catalogue.note("/a", MARK, b"record")
+    catalogue.commit()
+    catalogue.close()
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version=99")
+    database.close()
+    assert Catalogue(path).known(["/a"]) == {}
+
+
+def test_the_database_of_another_program_is_not_touched(path: Path) -> None:
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA application_id=1234")
+        database.execute("CREATE TABLE theirs (x)")
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match="another program"):
+        Catalogue(path)
+    assert path.read_bytes() == before
+
+
+def test_a_place_where_none_can_be_is_an_error_for_a_person(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be used"):
+        Catalogue(tmp_path)
