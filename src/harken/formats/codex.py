@@ -67,14 +67,13 @@ def steps(source: Source, reading: Reading) -> Iterator[Step]:
         else:
             reading.keep(f"{kind}/{text(payload, 'type')}" if kind == "event_msg" else kind)
         rollout.is_one = rollout.is_one or kind in _KINDS
-        time = time_of(record.get("timestamp"))
         match kind:
             case "session_meta":
-                rollout.begin(payload, time)
+                rollout.begin(payload, time_of(record.get("timestamp")))
             case "response_item":
-                yield from rollout.take(payload, time, line.number)
+                yield from rollout.take(payload, time_of(record.get("timestamp")), line.number)
             case "compacted":
-                yield from rollout.compact(payload, time, line.number)
+                yield from rollout.compact(payload, time_of(record.get("timestamp")), line.number)
             case "turn_context":
                 rollout.model = text(payload, "model") or rollout.model
             case "event_msg":

@@ -31,7 +31,7 @@ from harken.formats.rounds import Rounds
 
 NAME = "opencode-v1"
 _SQLITE = b"SQLite format 3\0"
-_EXPORT = (b'"info"', b'"messages"', b'"ses')
+_LOOKED_AT_BYTES = 4096
 _BESIDE = ("-wal", "-shm")
 _MOST_PARTS = 100_000
 """A message with more of them is none."""
@@ -45,8 +45,8 @@ def looks(path: str, head: bytes) -> bool:
     if head.startswith(_SQLITE):
         is_named = path.replace("\\", "/").rsplit("/", 1)[-1].startswith("opencode")
         return is_named or (b"session_id" in head and b"message_id" in head)
-    first = head.lstrip(b"\xef\xbb\xbf \r\n\t")
-    return first.startswith(b"{") and all(name in head for name in _EXPORT[:1] + _EXPORT[2:])
+    first = b"".join(head[:_LOOKED_AT_BYTES].removeprefix(b"\xef\xbb\xbf").split())
+    return first.startswith(b'{"info":{') and b'"id":"ses' in first
 
 
 def settled(path: Path, folder: Path) -> Path:
@@ -81,6 +81,7 @@ def steps(source: Source, reading: Reading) -> Iterator[Step]:
         raise FormatError(NAME, "it has no info.id or no messages")
     reading.used = reading.lines
     yield from _Sessions(reading, _Document(whole)).read()
+    reading.tips = dict.fromkeys([""], *reading.tips.values()) if reading.tips else {}
 
 
 class _Keeper(Protocol):

@@ -136,6 +136,8 @@ def test_a_database_and_an_export_say_the_same(tmp_path: Path) -> None:
     assert reading.lines == reading.used == len(TALK) + sum(len(parts) for _, parts in TALK)
     assert NATIVE.looks("x.db", path.read_bytes())
     assert NATIVE.looks("x.json", exported(*TALK))
+    assert not NATIVE.looks("x.jsonl", b'{"sessionId":"x","level":"info","info":{}}')
+    assert list(read(NATIVE, exported(*TALK))[1].tips) == [""]
 
 
 def test_a_round_is_a_step_and_results_stand_in_their_calls() -> None:
