@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from harken.core.commits import Checkpoint, CommitType
 from harken.core.messages import Message, TextPart, text_of
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
@@ -66,14 +67,13 @@ def steps(source: Source, reading: Reading) -> Iterator[Step]:
         else:
             reading.keep(f"{kind}/{text(payload, 'type')}" if kind == "event_msg" else kind)
         rollout.is_one = rollout.is_one or kind in _KINDS
-        time = time_of(record.get("timestamp"))
         match kind:
             case "session_meta":
-                rollout.begin(payload, time)
+                rollout.begin(payload, time_of(record.get("timestamp")))
             case "response_item":
-                yield from rollout.take(payload, time, line.number)
+                yield from rollout.take(payload, time_of(record.get("timestamp")), line.number)
             case "compacted":
-                yield from rollout.compact(payload, time, line.number)
+                yield from rollout.compact(payload, time_of(record.get("timestamp")), line.number)
             case "turn_context":
                 rollout.model = text(payload, "model") or rollout.model
             case "event_msg":
@@ -108,6 +108,8 @@ class _Rollout:
     model: str = ""
     instructions: WholeEntry | None = None
     """What the client instructs the model with: the header says it, and no item."""
+    agent: str = ""
+    """Who it is, where another session spawned it."""
     parent: str | None = None
     turns: list[str | None] = field(default_factory=list)
     """The step before each prompt: where a rollback goes to."""
@@ -136,6 +138,8 @@ class _Rollout:
         reading.version = text(meta, "cli_version")
         spawned = inner(inner(inner(meta, "source"), "subagent"), "thread_spawn")
         reading.parent = text(meta, "forked_from_id") or text(spawned, "parent_thread_id")
+        if text(spawned, "parent_thread_id"):
+            self.agent = reading.session_id
         told = text(inner(meta, "base_instructions"), "text")
         if told:
             self.instructions = instructions(told, time)
@@ -185,10 +189,14 @@ class _Rollout:
                 if turns:
                     yield from self.seal()
                     if self.parent is not None:
-                        self.reading.branches.append(("", self.parent))
+                        self.reading.branches.append((self.agent, self.parent))
                     self.parent = self.turns[-turns]
                     del self.turns[-turns:]
                     self.prompts.forget(turns)
+            case "collab_agent_spawn_end" if text(event, "new_thread_id"):
+                step = str(self.line) if self.entries or self.answer else self.parent
+                if step is not None:
+                    self.reading.spawned[text(event, "new_thread_id")] = step
 
     def seal(self) -> Iterator[Step]:
         """End the step, if there is anything in it."""
@@ -196,16 +204,21 @@ class _Rollout:
         if self.entries:
             self._tell_usage()
             id_ = str(self.line)
-            is_delta = self.compaction is None
+            kind: tuple[CommitType, Checkpoint] = ("delta", "import")
+            if self.compaction is not None:
+                kind = ("compaction", "compaction")
+            elif self.agent and self.parent is None:
+                kind = ("snapshot", "spawn")
             yield Step(
                 id=id_,
                 parent=self.parent,
-                type="delta" if is_delta else "compaction",
-                trigger="import" if is_delta else "compaction",
+                agent=self.agent,
+                type=kind[0],
+                trigger=kind[1],
                 entries=self.entries,
                 summary=self.compaction or "",
             )
-            self.parent = self.reading.tips[""] = id_
+            self.parent = self.reading.tips[self.agent] = id_
         self.entries, self.is_answered, self.compaction = [], False, None
 
     def _open(self, line: int) -> None:
@@ -228,8 +241,11 @@ class _Rollout:
 
     def _close_answer(self) -> None:
         if self.answer:
-            source = {"model": self.model} if self.model else None
-            self.entries.append(WholeEntry(said(self.answer), self.answer_time, source))
+            source: Record = {"model": self.model} if self.model else {}
+            named = next(filter(None, (text(item, "id") for item in self.answer)), "")
+            if named:
+                source["id"] = named
+            self.entries.append(WholeEntry(said(self.answer), self.answer_time, source or None))
             self.answer, self.answer_time, self.calls = [], None, set()
 
     def _ask(self, prompt: str) -> None:

@@ -13,7 +13,14 @@ from harken.formats.native import Native
 
 LOOKED_AT_BYTES = 64 * 1024
 """So much of a file is looked at to say what it is."""
-_MODULES = ("harken.formats.claude_code",)
+_MODULES = (
+    "harken.formats.codex",
+    "harken.formats.pi",
+    "harken.formats.gemini_cli",
+    "harken.formats.copilot_cli",
+    "harken.formats.opencode",
+    "harken.formats.claude_code",  # last: it takes lines of JSON for its own
+)
 
 
 @cache

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import msgspec
+
+from harken.core import codec
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
 from harken.formats.native import Native, Reading, Source, Step
@@ -97,11 +101,32 @@ class _Tree:
         return []
 
 
+class _Shape(msgspec.Struct):
+    """What the outline wants of a line; anything else is passed over."""
+
+    type: object = None
+    id: object = None
+    parentId: object = None  # noqa: N815 - as Pi calls it
+    version: object = None
+    firstKeptEntryId: object = None  # noqa: N815
+    firstKeptEntryIndex: object = None  # noqa: N815
+
+
+_shapes = msgspec.json.Decoder(_Shape)
+
+
+def _shape(data: bytes) -> Any:
+    try:
+        return msgspec.structs.asdict(_shapes.decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return codec.decode(data)
+
+
 def _outline(source: Source) -> _Tree:
     """Read what the tree is like. Raises FormatError where no line is a header."""
     tree, aside = _Tree(), Reading()
     nodes, version = _Nodes(), 0
-    for at, (_, record) in enumerate(records(source, aside)):
+    for at, (_, record) in enumerate(records(source, aside, _shape)):
         if text(record, "type") == "session":
             version = version or count(record, "version") or 1
             nodes.is_tree = version > 1

@@ -81,10 +81,15 @@ class Rounds:
         """The last step that has ended, where nothing came since."""
         return self._parent
 
+    @property
+    def current(self) -> str | None:
+        """The step that the last node is in, or that is before it."""
+        return self._places.get(self.head) if self.head is not None else None
+
     def end(self) -> Iterator[Step]:
         """End the last step; say where the conversation is, and where it once was."""
         yield from self._seal()
-        tip = self._places.get(self.head) if self.head is not None else None
+        tip = self.current
         if tip is not None:
             self.reading.tips[self.agent] = tip
         self.reading.branches += [(self.agent, step) for step in self._ends if step != tip]

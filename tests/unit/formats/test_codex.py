@@ -264,10 +264,25 @@ def test_the_second_header_of_a_fork_is_that_of_its_origin() -> None:
 
 def test_a_subagent_says_who_spawned_it() -> None:
     spawned = {"subagent": {"thread_spawn": {"parent_thread_id": "0199-p", "depth": 1}}}
-    _, reading = read(NATIVE, lines(line("session_meta", {**META, "source": spawned}), item(USER)))
+    steps, reading = read(
+        NATIVE,
+        lines(
+            line("session_meta", {**META, "source": spawned}), item(USER), item(DONE), item(USER)
+        ),
+    )
     assert reading.parent == "0199-p"
+    assert [(step.agent, step.type, step.trigger) for step in steps] == [
+        ("0199-a", "snapshot", "spawn"),
+        ("0199-a", "delta", "import"),
+    ]
     _, reading = read(NATIVE, lines(line("session_meta", {**META, "source": "cli"}), item(USER)))
     assert reading.parent == ""
+
+
+def test_a_session_says_whom_it_spawned_and_where() -> None:
+    event = line("event_msg", {"type": "collab_agent_spawn_end", "new_thread_id": "0199-c"})
+    steps, reading = read(NATIVE, lines(item(USER), item(CALL), event, item(OUTPUT), item(DONE)))
+    assert reading.spawned == {"0199-c": steps[0].id}
 
 
 def test_the_first_versions_wrote_items_without_a_wrapper() -> None:

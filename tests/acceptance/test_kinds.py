@@ -1,0 +1,29 @@
+"""Each real transcript is taken for what it is, by what it begins with."""
+
+from __future__ import annotations
+
+import pytest
+
+from harken.formats.natives import LOOKED_AT_BYTES, native_of
+from tests.acceptance.shared_data import needed, transcripts
+
+RUNTIMES = {
+    "claude-code": "claude",
+    "codex": "codex",
+    "copilot-cli": "copilot",
+    "gemini-cli": "gemini",
+    "pi": "pi",
+}
+
+pytestmark = needed
+
+
+@pytest.mark.parametrize("folder", RUNTIMES)
+def test_a_transcript_is_known(folder: str) -> None:
+    for path in transcripts(folder):
+        data = path.read_bytes()
+        native = native_of(str(path), data[:LOOKED_AT_BYTES])
+        if native is not None:
+            assert native.runtime == RUNTIMES[folder], path
+        else:
+            assert not data or path.suffix == ".json", path
