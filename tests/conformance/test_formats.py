@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.formats import events_v1, messages_v1, narrative
+from harken.formats import claude_code, events_v1, messages_v1, narrative
 from harken.formats.base import WholeEntry
 from harken.testing import FormatSuite
 from tests.unit.context.toys import TOY_1, TOY_2, read_v1
@@ -17,6 +17,10 @@ class TestEvents(FormatSuite):
 
 class TestMessages(FormatSuite):
     format = messages_v1.FORMAT
+
+
+class TestClaudeCode(FormatSuite):
+    format = claude_code.FORMAT
 
 
 @pytest.mark.req("S2-59")

@@ -71,6 +71,11 @@ class File:
         """Its path, from the root on: by that it is known again."""
         return os.path.abspath(self.path)  # noqa: PTH100 - links stay as they are
 
+    @property
+    def shown(self) -> str:
+        """The same as a text that can be written down, also where the name is no UTF-8."""
+        return self.name.encode("utf-8", "backslashreplace").decode()
+
     def beginning(self, size_bytes: int) -> bytes:
         """Return its first bytes. Raises OSError."""
         with self.path.open("rb") as file:
