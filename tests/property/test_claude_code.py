@@ -60,7 +60,7 @@ def everything() -> Transcript:
 
 def spoken(found: Read) -> list[str]:
     """Return the ids of all records that are in steps, in some order."""
-    uuids = []
+    uuids: list[str] = []
     for step in found.steps:
         for entry in step.entries:
             source = entry.source or {}
