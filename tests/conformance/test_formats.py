@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harken.formats import events_v1, messages_v1, narrative
+from harken.formats import claude_code, events_v1, messages_v1, narrative
 from harken.formats.base import WholeEntry
 from harken.testing import FormatSuite
 from tests.unit.context.toys import TOY_1, TOY_2, read_v1
+from tests.unit.formats.transcripts import Transcript, lines, text, thought, use
 
 
 @pytest.mark.req("S2-52", "S2-53")
@@ -17,6 +18,20 @@ class TestEvents(FormatSuite):
 
 class TestMessages(FormatSuite):
     format = messages_v1.FORMAT
+
+
+class TestClaudeCode(FormatSuite):
+    format = claude_code.FORMAT
+
+    def sample(self) -> bytes:
+        made = Transcript()
+        made.user("Is somebody at the door?")
+        made.answer(thought("Hm."), text("I look."), use("c1", "Task", prompt="Look."))
+        made.result("c1", "Nobody.")
+        made.answer(text("Nobody."))
+        # Without names: a record that comes again is another one, and follows the one above it.
+        names = ("uuid", "parentUuid")
+        return lines({n: v for n, v in r.items() if n not in names} for r in made.records)
 
 
 @pytest.mark.req("S2-59")

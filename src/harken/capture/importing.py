@@ -135,15 +135,15 @@ class Importer:
         """Read a file. Raises _Later where its parent may come, and it is not the last time."""
         try:
             mark, beginning = file.mark(), file.beginning(LOOKED_AT_BYTES)
-            native = native_of(file.name, beginning)
+            native = native_of(file.shown, beginning)
             if native is None and beginning:
-                report, new = Report(source=file.name, reason="nobody here reads it"), 0
+                report, new = Report(source=file.shown, reason="nobody here reads it"), 0
             else:
                 raw, source = self._kept(file)
                 report, new = self._read(raw, source, native, is_last=is_last)
         except OSError as error:
             reason = f"it cannot be read ({error.strerror or error})"
-            return Imported(Report(source=file.name, reason=reason))
+            return Imported(Report(source=file.shown, reason=reason))
         self._catalogue.note(file.name, mark, msgspec.json.encode(report))
         return Imported(report, new=new)
 
@@ -152,13 +152,13 @@ class Importer:
         if file.size > SMALL_BYTES:
             with file.path.open("rb") as opened:
                 raw = put_file(self._store, opened)
-            source = Source(file.name, lambda: self._store.pieces(raw))
+            source = Source(file.shown, lambda: self._store.pieces(raw))
         else:
             data = file.path.read_bytes()
             raw = raw_ref(data)
             self._waiting.batches.append(file_of(data))
             self._waiting.size += len(data)
-            source = Source(file.name, lambda: [data])
+            source = Source(file.shown, lambda: [data])
         self._waiting.pins.append(raw)
         return raw, source
 

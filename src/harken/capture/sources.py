@@ -55,6 +55,13 @@ PLACES = (
     ),
     Place(runtime="gemini", name="Gemini CLI", folder=".gemini", inside="tmp", pattern="session-*"),
     Place(runtime="pi", name="Pi", folder=".pi/agent", inside="sessions", pattern="*.jsonl"),
+    Place(
+        runtime="copilot",
+        name="Copilot CLI",
+        folder=".copilot",
+        inside="session-state",
+        pattern="events.jsonl",
+    ),
 )
 
 
@@ -70,6 +77,11 @@ class File:
     def name(self) -> str:
         """Its path, from the root on: by that it is known again."""
         return os.path.abspath(self.path)  # noqa: PTH100 - links stay as they are
+
+    @property
+    def shown(self) -> str:
+        """The same as a text that can be written down, also where the name is no UTF-8."""
+        return self.name.encode("utf-8", "backslashreplace").decode()
 
     def beginning(self, size_bytes: int) -> bytes:
         """Return its first bytes. Raises OSError."""

@@ -22,7 +22,7 @@ APPLICATION = 0x48726B69  # "Hrki"
 VERSION = 1
 _TABLES = """
 CREATE TABLE source (
-    path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, tail BLOB NOT NULL,
+    path BLOB PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, tail BLOB NOT NULL,
     record BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE lineage (key BLOB PRIMARY KEY, ctx TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -69,10 +69,11 @@ class Catalogue:
     def known(self, paths: Iterable[str]) -> dict[str, Known]:
         """Return what is known of files."""
         listed = list(paths)
+        names = [os.fsencode(path) for path in listed]
         rows = self._select(
-            "SELECT path, size, mtime_ns, tail, record FROM source WHERE path", listed
+            "SELECT path, size, mtime_ns, tail, record FROM source WHERE path", names
         )
-        found = {row[0]: Known(Mark(*row[1:4]), row[4]) for row in rows}
+        found = {os.fsdecode(row[0]): Known(Mark(*row[1:4]), row[4]) for row in rows}
         return found | {path: self._sources[path] for path in listed if path in self._sources}
 
     def note(self, path: str, mark: Mark, record: bytes) -> None:
@@ -107,7 +108,10 @@ class Catalogue:
 
     def commit(self) -> None:
         """Keep what was noted. Raises StoreWriteError."""
-        sources = [(path, *astuple(one.mark), one.record) for path, one in self._sources.items()]
+        sources = [
+            (os.fsencode(path), *astuple(one.mark), one.record)
+            for path, one in self._sources.items()
+        ]
         spawned = [(*key, ctx) for key, ctx in self._spawned.items()]
         put = "INSERT OR REPLACE INTO"
         try:

@@ -246,6 +246,20 @@ def test_a_large_file_is_read_from_the_store_and_gives_the_same(desk: Desk, tmp_
     assert raw == path.read_bytes()
 
 
+def test_a_file_whose_name_is_no_text_is_read_and_known_again(desk: Desk) -> None:
+    desk.write("a.jsonl", talk())
+    odd = Path(os.fsdecode(os.fsencode(desk.folder) + b"/caf\xe9.jsonl"))
+    try:
+        (desk.folder / "a.jsonl").rename(odd)
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    (one,) = desk.run().values()
+    assert one.report.source.endswith("caf\\udce9.jsonl")
+    assert desk.said(tip(one))[0] == "Hello"
+    (again,) = desk.run().values()
+    assert again.is_unchanged
+
+
 def test_it_is_told_how_far_the_work_is(desk: Desk) -> None:
     files = [desk.write(f"{at}.jsonl", talk(str(at))) for at in range(3)]
     told: list[int] = []

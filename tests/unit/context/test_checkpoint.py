@@ -5,10 +5,12 @@ import pytest
 from harken.context.checkpoint import (
     Draft,
     Origin,
+    batch_of,
     checkpoint,
     checkpoint_all,
     derived_summary,
     normal_time,
+    prepare,
     tokens_in,
 )
 from harken.context.history import show
@@ -17,6 +19,7 @@ from harken.core.commits import ArtifactRef, CommitId, raw_ref
 from harken.core.events import TranscriptEntry
 from harken.core.messages import FunctionCall, Message, TextPart, ToolCall
 from harken.errors import ObjectMissing
+from harken.formats.base import WholeEntry
 from harken.store.base import Batch
 from tests.unit.context.kit import NOON, commit, said, texts
 from tests.unit.context.watched import WatchedStore
@@ -217,3 +220,22 @@ def test_a_checkpoint_writes_what_is_new_alone(store: WatchedStore) -> None:
     assert store.asked["objects written"] == 2
     assert store.asked["entries written"] == 1
     assert store.asked["commits walked"] == store.asked["objects read"] == 0
+
+
+def test_a_prepared_commit_is_the_one_that_a_checkpoint_writes(store: WatchedStore) -> None:
+    entries = [WholeEntry(Message("user", "hi"), "2026-01-31T12:00:00Z", {"uuid": "u1"})]
+    first = prepare(Draft(entries=entries))
+    second = prepare(Draft(entries=entries, parent=first.id))
+    store.write(batch_of([first, second]))
+    assert store.chain(second.id)[-1].id == first.id
+    assert checkpoint(store, Draft(entries=entries)) == first.id
+    (delta,) = store.deltas([first.commit.artifact]).values()
+    assert (delta[0].time, delta[0].source) == ("2026-01-31T12:00:00Z", {"uuid": "u1"})
+
+
+def test_what_is_stored_already_or_said_twice_is_no_draft_to_prepare() -> None:
+    entries = [WholeEntry(Message("user", "hi"), "2026-01-31T12:00:00Z")]
+    with pytest.raises(ValueError, match="never both"):
+        prepare(Draft(entries=entries, messages=[Message("user", "hi")]))
+    with pytest.raises(ValueError, match="is stored"):
+        prepare(Draft(artifact=ArtifactRef("art-" + "0" * 64)))
