@@ -135,7 +135,7 @@ def log_size(folder: Path) -> Row:
         for _ in range(1000):
             session.log_transcript_entry(agent, {"role": "user", "content": next(text)})
             session.log_transcript_entry(agent, {"role": "assistant", "content": next(text)})
-            checkpointer.turn(session, agent)
+            checkpointer.take(session, agent, "turn_boundary")
     store.close()
     return Row("session log, 1,000 steps", f"{path.stat().st_size / 1e6:.2f} MB", "< 2.2")
 
