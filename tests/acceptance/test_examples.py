@@ -1,7 +1,7 @@
 """The examples of the specification (session-log.md, "Concrete Examples"), played again.
 
 Each is compared with its listing there: the events, in order, with their links. Three things
-differ on purpose: one call has one result (DESIGN §3), so that of c3 comes once, at the end;
+differ on purpose: one call has one result, so that of c3 comes once, at the end;
 ids are allocated; and the log holds more kinds of events, which are left out here.
 """
 

@@ -3,8 +3,6 @@
 A content is one substance: an utterance, or a text that came from outside or was made for
 others. It shows in the words of the first chosen agent that said or heard it, never in words
 that none of them said or heard: a hook may have kept those from all of them.
-
-Source: DESIGN §8, "Log".
 """
 
 from __future__ import annotations
