@@ -8,15 +8,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
+from typing import TypeAlias
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 POWER_CUT = ROOT.parent / "shared" / "tools" / "power_cut.py"
 """Lies beside this repository where Harken is developed."""
+
+Wrong: TypeAlias = Callable[[Path, int], str | None]
 
 
 def killed(module: str, *arguments: str, after_s: float, patience: int) -> int:
@@ -52,6 +56,22 @@ def small_file_system(at: Path, size: str) -> Iterator[Path]:
         yield at
     finally:
         subprocess.run(["umount", str(at)], check=True)
+
+
+def kills(writer: str, wrong: Wrong, folder: Path, runs: int, seed: int) -> int:
+    """Kill a writer so many times, each on what the last one left; return the last number.
+
+    `wrong` says what is not as it was acknowledged up to a number.
+    """
+    dice, acknowledged = Random(seed), -1
+    for run in range(runs):
+        patience = dice.choice([0, 1, 5, 20])
+        after_s = dice.uniform(0, 0.4 if patience == 0 else 0.03)
+        now = killed(writer, str(folder), after_s=after_s, patience=patience)
+        acknowledged = max(acknowledged, now)
+        reason = wrong(folder, acknowledged)
+        assert reason is None, f"run {run}: {reason}"
+    return acknowledged
 
 
 def power_cuts(writer: Path, *, cuts: int, seed: int, seconds: float) -> int:

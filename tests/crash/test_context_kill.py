@@ -15,35 +15,22 @@ from harken.store.checks import fsck
 from harken.store.sqlite import SqliteStore
 from tests.crash import crowd
 from tests.crash.context_writer import LATER, wrong
-from tests.crash.harm import ROOT, killed, power_cuts
+from tests.crash.harm import ROOT, killed, kills, power_cuts
 from tests.crash.lived_in import packs_in
 
 WRITER = ROOT / "tests" / "crash" / "context_writer.py"
 
 
-def kills(folder: Path, runs: int, seed: int) -> int:
-    """Kill a writer so many times; return the last step that was acknowledged."""
-    dice, acknowledged = Random(seed), -1
-    for run in range(runs):
-        patience = dice.choice([0, 1, 5, 20])
-        after_s = dice.uniform(0, 0.4 if patience == 0 else 0.03)
-        now = killed("tests.crash.context_writer", str(folder), after_s=after_s, patience=patience)
-        acknowledged = max(acknowledged, now)
-        reason = wrong(folder, acknowledged)
-        assert reason is None, f"run {run}: {reason}"
-    return acknowledged
-
-
 @pytest.mark.req("D-01", "S2-11")
 def test_kill_9_loses_no_step_of_a_conversation(tmp_path: Path) -> None:
-    assert kills(tmp_path, 10, seed=1) > 0
+    assert kills("tests.crash.context_writer", wrong, tmp_path, 10, seed=1) > 0
 
 
 @pytest.mark.full
 @pytest.mark.req("D-01", "S2-11")
 @pytest.mark.parametrize("seed", range(15))
 def test_kill_9_loses_no_step_of_a_conversation_300_times(tmp_path: Path, seed: int) -> None:
-    assert kills(tmp_path, 20, seed) > 0
+    assert kills("tests.crash.context_writer", wrong, tmp_path, 20, seed) > 0
 
 
 def kills_of_both(folder: Path, runs: int, seed: int) -> int:

@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from tests.crash.harm import ROOT, killed, power_cuts
+from tests.crash.harm import ROOT, kills, power_cuts
 from tests.crash.store_writer import wrong
-
-
-def kills(folder: Path, runs: int, seed: int) -> int:
-    """Kill a writer so many times; return the last number that was acknowledged."""
-    dice, acknowledged = Random(seed), -1
-    for run in range(runs):
-        patience = dice.choice([0, 1, 5, 30])
-        after_s = dice.uniform(0, 0.3 if patience == 0 else 0.02)
-        acknowledged = max(
-            acknowledged,
-            killed("tests.crash.store_writer", str(folder), after_s=after_s, patience=patience),
-        )
-        reason = wrong(folder, acknowledged)
-        assert reason is None, f"run {run}: {reason}"
-    return acknowledged
 
 
 @pytest.mark.req("D-01", "S2-11")
 def test_kill_9_loses_no_commit_that_was_acknowledged(tmp_path: Path) -> None:
-    assert kills(tmp_path, 10, seed=1) > 0
+    assert kills("tests.crash.store_writer", wrong, tmp_path, 10, seed=1) > 0
 
 
 @pytest.mark.full
 @pytest.mark.req("D-01", "S2-11")
 @pytest.mark.parametrize("seed", range(10))
 def test_kill_9_loses_no_commit_that_was_acknowledged_200_times(tmp_path: Path, seed: int) -> None:
-    assert kills(tmp_path, 20, seed) > 0
+    assert kills("tests.crash.store_writer", wrong, tmp_path, 20, seed) > 0
 
 
 @pytest.mark.full

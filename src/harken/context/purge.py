@@ -6,7 +6,8 @@ materializes to, and what a log says, are the same but for the text.
 
 What is found: the text in parts, in what varies of messages, in raw bytes and files, in commits,
 summaries and labels, and in the lines of logs; as it is, and as JSON texts have it. Not found is
-what hides it: base64, compressed bytes, images.
+what hides it: base64, compressed bytes, images. Raw bytes whose format counts lengths (CBOR) are
+rid of it, too, but can then no longer be read by that format.
 
 Source: docs/formats/store.md, "Purging"; docs/formats/session-log.md, "content_purged".
 """

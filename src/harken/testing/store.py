@@ -13,12 +13,13 @@ from harken.core.clock import rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
 from harken.core.messages import Message
 from harken.errors import ObjectMissing, UnknownName
-from harken.store.base import Batch, Store
+from harken.store.base import Batch
 from harken.testing.store_kit import (
     BEGINNING_US,
     OTHER,
     SURROGATE,
     batch_of,
+    chain_in,
     commit_in,
     refused,
 )
@@ -191,7 +192,7 @@ class StoreSuite(RefusalSuite):
 
     def test_any_limit_is_a_limit(self) -> None:
         store = self.store()
-        names = self._chain(store, 3)
+        names = chain_in(store, 3)
         for reader in self._both(store):
             for many in (3, 2**70):
                 assert reader.newest(many) == names[::-1]
@@ -202,7 +203,7 @@ class StoreSuite(RefusalSuite):
 
     def test_everything_is_yielded_after_what_it_needs(self) -> None:
         store = self.store()
-        names = self._chain(store, 3)
+        names = chain_in(store, 3)
         seen: set[str] = set()
         for thing in store.things():
             assert seen.issuperset(thing.needs)
@@ -225,7 +226,7 @@ class StoreSuite(RefusalSuite):
 
     def test_a_chain_is_walked_from_its_end(self) -> None:
         store = self.store()
-        names = self._chain(store, 5)
+        names = chain_in(store, 5)
         for reader in self._both(store):
             assert [s.id for s in reader.chain(names[-1])] == names[::-1]
             assert [s.id for s in reader.chain(names[3], 2)] == [names[3], names[2]]
@@ -233,7 +234,7 @@ class StoreSuite(RefusalSuite):
 
     def test_branches_are_children_oldest_first(self) -> None:
         store = self.store()
-        [root] = self._chain(store, 1)
+        [root] = chain_in(store, 1)
         late = batch_of("late", parent=root, second=9)
         early = batch_of("early", parent=root, second=3)
         for batch in (late, early):
@@ -244,8 +245,8 @@ class StoreSuite(RefusalSuite):
 
     def test_the_latest_is_at_or_before_a_time(self) -> None:
         store = self.store()
-        names = self._chain(store, 3, principal="a")
-        self._chain(store, 2, principal="b\ud800")
+        names = chain_in(store, 3, principal="a")
+        chain_in(store, 2, principal="b\ud800")
         last = batch_of("same time", parent=names[-1], second=2, principal="a")
         store.write(last)
         for reader in self._both(store):
@@ -278,7 +279,7 @@ class StoreSuite(RefusalSuite):
 
     def test_annotating_changes_notes_and_nothing_else(self) -> None:
         store = self.store()
-        names = self._chain(store, 3)
+        names = chain_in(store, 3)
         before = store.chain(names[-1])
         store.annotate(names[1], Notes(summary="what it knew", labels=("x", "y")))
         store.annotate(names[2], Notes(labels=("x",)))
@@ -295,7 +296,7 @@ class StoreSuite(RefusalSuite):
 
     def test_writers_at_once_all_succeed(self) -> None:
         store = self.store()
-        [root] = self._chain(store, 1)
+        [root] = chain_in(store, 1)
         stores = [store, *self._both(store)[1:]]
         failed: list[Exception] = []
 
@@ -321,15 +322,6 @@ class StoreSuite(RefusalSuite):
         store = self.store()
         store.close()
         store.close()
-
-    def _chain(self, store: Store, length: int, **members: Any) -> list[CommitId]:
-        names: list[CommitId] = []
-        for at in range(length):
-            parent = names[-1] if names else None
-            batch = batch_of(f"step {at}", parent=parent, second=at, **members)
-            store.write(batch)
-            names.append(commit_in(batch))
-        return names
 
 
 def _known(members: dict[str, Any]) -> dict[str, Any]:

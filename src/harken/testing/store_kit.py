@@ -9,7 +9,7 @@ from harken.core import commits
 from harken.core.clock import rfc3339
 from harken.core.commits import Commit, CommitId, Entry, Hash, Notes
 from harken.core.messages import ChatMessage, Message
-from harken.store.base import Batch
+from harken.store.base import Batch, Store
 
 BEGINNING_US = 1_767_225_600_000_000
 """The beginning of 2026."""
@@ -45,6 +45,17 @@ def batch_of(
 def commit_in(batch: Batch) -> CommitId:
     """Return the name of a batch's last commit."""
     return batch.commits[-1][0].id
+
+
+def chain_in(store: Store, length: int, **members: Any) -> list[CommitId]:
+    """Write so many commits, each the parent of the next; return their names, oldest first."""
+    names: list[CommitId] = []
+    for at in range(length):
+        parent = names[-1] if names else None
+        batch = batch_of(f"step {at}", parent=parent, second=at, **members)
+        store.write(batch)
+        names.append(commit_in(batch))
+    return names
 
 
 def refused(error: type[Exception], act: Callable[..., object], *given: object) -> None:

@@ -15,8 +15,8 @@ from harken.core import commits
 from harken.core.commits import ArtifactRef, CommitId, Notes
 from harken.errors import ObjectMissing, UnknownName
 from harken.store.base import Batch, Collected, Keeping, Store, Tombstone
-from harken.testing.store import batch_of, commit_in
-from harken.testing.store_purge import PurgeSuite, later, refused
+from harken.testing.store_kit import batch_of, chain_in, commit_in, refused
+from harken.testing.store_purge import PurgeSuite, later
 
 
 class LifecycleSuite(PurgeSuite):
@@ -24,7 +24,7 @@ class LifecycleSuite(PurgeSuite):
 
     def test_what_a_commit_needs_stays(self) -> None:
         store = self.store()
-        names = self._chain(store, 5)
+        names = chain_in(store, 5)
         fork = batch_of("fork", parent=names[2])
         store.write(fork)
         before = self._everything(store)
@@ -35,7 +35,7 @@ class LifecycleSuite(PurgeSuite):
 
     def test_what_nothing_needs_goes(self) -> None:
         store = self.store()
-        [kept] = self._chain(store, 1)
+        [kept] = chain_in(store, 1)
         loose = batch_of("only here", "step 0")
         raw, sequence = commits.raw_ref(b"loose"), commits.sequence_of([*loose.deltas])[0]
         store.write(Batch(objects=loose.objects, deltas=loose.deltas, raw={raw: b"loose"}))
@@ -134,7 +134,7 @@ class LifecycleSuite(PurgeSuite):
 
     def test_keeping_what_is_not_there_is_refused(self) -> None:
         store = self.store()
-        [name] = self._chain(store, 1)
+        [name] = chain_in(store, 1)
         pin = Keeping("pin")
         for odd in ("", "art-", "ctx-" + "f" * 64, "art-" + "f" * 64, name[:12], "\0"):
             refused(UnknownName, store.keep, {name: pin, odd: pin})
@@ -152,7 +152,7 @@ class LifecycleSuite(PurgeSuite):
 
     def test_an_expired_commit_goes_with_what_only_it_needs(self) -> None:
         store = self.store()
-        names = self._chain(store, 3, principal="ann")
+        names = chain_in(store, 3, principal="ann")
         own = [*_deltas_of(store, names[2:])]
         store.annotate(names[1], Notes(summary="stays", labels=("x",)))
         store.keep({names[2]: Keeping("ephemeral", later(1))})
@@ -175,7 +175,7 @@ class LifecycleSuite(PurgeSuite):
 
     def test_an_expired_commit_on_which_something_stands_stays(self) -> None:
         store = self.store()
-        names = self._chain(store, 4)
+        names = chain_in(store, 4)
         expired = Keeping("ephemeral", later(1))
         store.keep(dict.fromkeys(names[:3], expired))
         assert self._collect(store) == Collected()
@@ -214,7 +214,7 @@ class LifecycleSuite(PurgeSuite):
 
     def test_a_dry_run_says_the_same_and_changes_nothing(self) -> None:
         store = self.store()
-        names = self._chain(store, 3)
+        names = chain_in(store, 3)
         loose = batch_of("only here")
         store.write(
             Batch(objects=loose.objects, deltas=loose.deltas, raw={commits.raw_ref(b"x"): b"x"})
@@ -232,7 +232,7 @@ class LifecycleSuite(PurgeSuite):
     def test_writers_beside_a_collection_lose_nothing(self) -> None:
         """Each checks that something is there, names it, and must find it ever after."""
         store = self.store()
-        [root] = self._chain(store, 1)
+        [root] = chain_in(store, 1)
         stores = [store, *self._both(store)[1:]]
         written: list[CommitId] = []
         failed: list[Exception] = []

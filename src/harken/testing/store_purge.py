@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -16,7 +15,7 @@ from harken.errors import ObjectDamaged, ObjectMissing
 from harken.store.base import Batch, Collected, Kind, Name, Store, Tombstone
 from harken.store.checks import fsck
 from harken.store.contents import DOMAINS, name_of
-from harken.testing.store import batch_of, commit_in
+from harken.testing.store_kit import batch_of, commit_in, refused
 
 _HOUR_US = 3_600_000_000
 _SECRET = "sk-live-0123456789abcdef"  # noqa: S105 - nobody's
@@ -235,15 +234,6 @@ class PurgeSuite:
             assert reader.tombstones() == {}
         self._is_whole(store)
 
-    def _chain(self, store: Store, length: int, **members: Any) -> list[CommitId]:
-        names: list[CommitId] = []
-        for at in range(length):
-            parent = names[-1] if names else None
-            batch = batch_of(f"step {at}", parent=parent, second=at, **members)
-            store.write(batch)
-            names.append(commit_in(batch))
-        return names
-
     def _both(self, store: Store) -> Sequence[Store]:
         other = self.again(store)
         return [store] if other is None else [store, other]
@@ -306,14 +296,3 @@ def _part_with(batch: Batch, text: str) -> Hash:
 
 def _replaced(body: bytes, text: str = _SECRET) -> bytes:
     return body.replace(text.encode(), b"[purged]")
-
-
-def refused(error: type[Exception], act: Callable[..., object], *given: object) -> None:
-    """Assert that something is refused, in words."""
-    try:
-        found = act(*given)
-    except error as refusal:
-        if str(refusal).strip():
-            return
-        raise AssertionError(f"a {error.__name__} that does not say what is wrong") from refusal
-    raise AssertionError(f"no {error.__name__}, but {found!r}")

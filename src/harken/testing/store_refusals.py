@@ -65,7 +65,7 @@ class RefusalSuite:
         store.write(right)
         assert [s.id for s in store.chain(commit_in(child))] == [commit_in(child), commit_in(root)]
 
-    def test_a_wrong_name_isrefused(self) -> None:
+    def test_a_wrong_name_is_refused(self) -> None:
         whole = batch_of("Hi")
         [(ref, entries)] = whole.deltas.items()
         other = ArtifactRef("art-" + OTHER)
@@ -79,7 +79,7 @@ class RefusalSuite:
             refused(ObjectDamaged, store.write, batch)
             self._is_empty(store, whole)
 
-    def test_a_commit_with_an_odd_member_isrefused(self) -> None:
+    def test_a_commit_with_an_odd_member_is_refused(self) -> None:
         for odd in (
             {"type": "merge"},
             {"checkpoint": "midnight"},
@@ -94,7 +94,7 @@ class RefusalSuite:
             refused(ValueError, store.write, batch)
             self._is_empty(store, batch)
 
-    def test_a_file_that_is_something_else_isrefused(self) -> None:
+    def test_a_file_that_is_something_else_is_refused(self) -> None:
         pieces = {commits.raw_ref(data): data for data in (b"a", b"b")}
         [a, b] = pieces
         whole, other = commits.raw_ref(b"ab"), ArtifactRef("art-" + OTHER)
@@ -156,14 +156,14 @@ class RefusalSuite:
         store.write(Batch(objects=batch.objects, deltas=batch.deltas, sequences=backwards))
         assert store.sequences([last]) == {last: sequences[last]}
 
-    def test_what_is_no_number_isrefused(self) -> None:
+    def test_what_is_no_number_is_refused(self) -> None:
         entry, objects = commits.entry_of(Message("user", "Hi"))
         for odd in (float("nan"), float("inf")):
             entries = [Entry(entry.message, entry.occurrence, source={"x": odd})]
             batch = Batch(objects=objects, deltas={commits.delta_of(entries)[0]: entries})
             refused(ObjectDamaged, self.store().write, batch)
 
-    def test_an_object_that_is_no_json_isrefused(self) -> None:
+    def test_an_object_that_is_no_json_is_refused(self) -> None:
         for body in (b"[" * 100_000, b"x", b"", b'{"b":1,"a":2}', b'{"text": "Hi","type":"text"}'):
             name = Hash(codec.digest(codec.PART, body).hex())
             refused(ObjectDamaged, self.store().write, Batch(objects={name: body}))
