@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -139,26 +141,35 @@ class Importer:
             if native is None and beginning:
                 report, new = Report(source=file.shown, reason="nobody here reads it"), 0
             else:
-                raw, source = self._kept(file)
+                raw, source = self._whole(file, native)
                 report, new = self._read(raw, source, native, is_last=is_last)
+        except FormatError as error:
+            report, new = Report(source=file.shown, reason=str(error)), 0
         except OSError as error:
             reason = f"it cannot be read ({error.strerror or error})"
             return Imported(Report(source=file.shown, reason=reason))
         self._catalogue.note(file.name, mark, msgspec.json.encode(report))
         return Imported(report, new=new)
 
-    def _kept(self, file: File) -> tuple[ArtifactRef, Source]:
+    def _whole(self, file: File, native: Native | None) -> tuple[ArtifactRef, Source]:
+        """Keep a file, with what its runtime has beside it. As `_kept`; raises FormatError."""
+        if native is None or native.settled is None:
+            return self._kept(file.path, file.shown)
+        with TemporaryDirectory(prefix="harken-") as folder:
+            return self._kept(native.settled(file.path, Path(folder)), file.shown)
+
+    def _kept(self, path: Path, name: str) -> tuple[ArtifactRef, Source]:
         """Keep the bytes of a file; return their name, and what reads the very same bytes."""
-        if file.size > SMALL_BYTES:
-            with file.path.open("rb") as opened:
+        if path.stat().st_size > SMALL_BYTES:
+            with path.open("rb") as opened:
                 raw = put_file(self._store, opened)
-            source = Source(file.shown, lambda: self._store.pieces(raw))
+            source = Source(name, lambda: self._store.pieces(raw))
         else:
-            data = file.path.read_bytes()
+            data = path.read_bytes()
             raw = raw_ref(data)
             self._waiting.batches.append(file_of(data))
             self._waiting.size += len(data)
-            source = Source(file.shown, lambda: [data])
+            source = Source(name, lambda: [data])
         self._waiting.pins.append(raw)
         return raw, source
 

@@ -62,6 +62,13 @@ PLACES = (
         inside="session-state",
         pattern="events.jsonl",
     ),
+    Place(
+        runtime="opencode",
+        name="OpenCode",
+        folder=".local/share",
+        inside="opencode",
+        pattern="opencode*.db",
+    ),
 )
 
 
@@ -71,6 +78,7 @@ class File:
 
     path: Path
     size: int
+    """With the log that a database has beside it: the newest stands only there."""
     mtime_ns: int
 
     @property
@@ -90,10 +98,12 @@ class File:
 
     def mark(self) -> Mark:
         """Return by what it is seen later that it has changed. Raises OSError."""
-        with self.path.open("rb") as file:
-            file.seek(max(0, self.size - _TAIL_BYTES))
-            tail = file.read(_TAIL_BYTES)
-        return Mark(self.size, self.mtime_ns, blake3(tail).digest(16))
+        tails = blake3()
+        for path in (self.path, *_beside(self.path)):
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+                tails.update(file.read(_TAIL_BYTES))
+        return Mark(self.size, self.mtime_ns, tails.digest(16))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +154,14 @@ def in_order(files: Iterable[File]) -> list[File]:
 def _file(path: Path) -> File | None:
     """Return a file that can be looked at; sockets, pipes and what is gone are none."""
     try:
-        status = path.stat()
+        found = [one.stat() for one in (path, *_beside(path))]
     except OSError:
         return None
-    return File(path, status.st_size, status.st_mtime_ns) if path.is_file() else None
+    size, changed_ns = sum(one.st_size for one in found), max(one.st_mtime_ns for one in found)
+    return File(path, size, changed_ns) if path.is_file() else None
+
+
+def _beside(path: Path) -> list[Path]:
+    """Return the log of a SQLite database, where there is one."""
+    log = path.with_name(path.name + "-wal")
+    return [log] if log.is_file() else []

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from harken.core.clock import microseconds, rfc3339
@@ -141,6 +142,10 @@ class Native:
     """Whether a file is of this kind: its path, and its first 64 KB."""
     steps: Steps
     sent: Sent | None = None
+    settled: Callable[[Path, Path], Path] | None = None
+    """Copies a file into a folder with what others still have beside it, and returns the copy.
+
+    None: a file is all there is. Raises OSError, FormatError."""
 
 
 def time_of(value: object) -> str | None:

@@ -333,4 +333,4 @@ def _before_revert(info: Record, messages: Iterator[Told]) -> str | None:
     return None
 
 
-NATIVE = Native(name=NAME, runtime="opencode", looks=looks, steps=steps, sent=sent)
+NATIVE = Native(name=NAME, runtime="opencode", looks=looks, steps=steps, sent=sent, settled=settled)

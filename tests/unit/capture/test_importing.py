@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from harken.core.messages import text_of
 from harken.index.catalogue import Catalogue
 from harken.store.base import Batch, Keeping
 from harken.store.memory import MemoryStore
+from tests.unit.formats.test_opencode import TALK, database
 from tests.unit.formats.transcripts import Transcript, result, text, use
 
 
@@ -333,3 +337,23 @@ def test_integers_of_any_length_stop_nothing(desk: Desk, digits: int) -> None:
     report = desk.run()["a.jsonl"].report
     assert report.lines == 2
     assert desk.run()["a.jsonl"].is_unchanged
+
+
+def test_what_a_database_has_only_in_its_log_is_imported_too(desk: Desk) -> None:
+    desk.folder.mkdir()
+    path = database(desk.folder / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
+    with closing(sqlite3.connect(path)) as live:
+        live.execute("PRAGMA journal_mode=WAL")
+        live.execute("PRAGMA wal_autocheckpoint=0")
+        for number, words in enumerate(("late", "later")):
+            message = (f"msg_{8 + number}", "ses_1", 9 + number, json.dumps({"role": "user"}))
+            live.execute("INSERT INTO message VALUES (?,?,?,?)", message)
+            part = json.dumps({"type": "text", "text": words})
+            row = (f"prt_z{number}", message[0], "ses_1", part)
+            live.execute("INSERT INTO part VALUES (?,?,?,?)", row)
+            live.commit()
+            before = path.read_bytes()
+            found = desk.run()["opencode.db"]
+            assert desk.said(found.report.tips[0].ctx)[-1] == words
+            assert path.read_bytes() == before
+            assert desk.run()["opencode.db"].is_unchanged
