@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -166,3 +167,23 @@ def test_a_home_without_a_store_is_purged_too(cli: Cli, tmp_path: Path) -> None:
     assert done.code == 0, done
     assert (cli.home / "history").read_text() == "+[purged]\n"
     assert oct((cli.home / "history").stat().st_mode & 0o777) == "0o600"
+
+
+def test_the_index_of_imports_goes_with_a_key_in_a_title(cli: Cli, tmp_path: Path) -> None:
+    said = {"role": "user", "content": f"the key is {KEY}"}
+    ids = {"uuid": "a1", "parentUuid": None, "sessionId": "s1", "timestamp": "2026-01-01T00:00:00Z"}
+    title = {"type": "summary", "summary": f"Key {KEY}", "leafUuid": "a1"}
+    source = tmp_path / "x.jsonl"
+    lines = [{"type": "user", "message": said, **ids}, title]
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    cli.ok("import", source)
+    assert KEY.encode() in (cli.home / "index.db").read_bytes()
+    assert purge(cli, "--yes").code == 0
+    assert [path for path in cli.home.rglob("*") if holds(path)] == []
+    assert cli.ok("fsck").code == 0
+    source.write_text("")
+    cli.ok("import", source)
+
+
+def holds(path: Path) -> bool:
+    return path.is_file() and KEY.encode() in path.read_bytes()

@@ -20,11 +20,11 @@ _LARGEST_BYTES = 256 << 20
 
 
 def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
-    """Yield the files of a home that hold a text, but its store and its logs; links are no files.
+    """Yield the files of a home that hold a text, but its store, index and logs; no links.
 
     `secrets`: the text as it may be written there.
     """
-    known = {home.store_file.name, *(home.store_file.name + end for end in ("-wal", "-shm"))}
+    known = {file.name for file in (*_database(home.store_file), *_database(home.index_file))}
     logs = set(home.logs())
     for folder, _, names in os.walk(home.folder):
         for name in sorted(names):
@@ -35,6 +35,18 @@ def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
             with suppress(OSError):  # what cannot be read is not ours
                 if _holds(path, secrets):
                     yield path
+
+
+def forget_index(home: Home) -> None:
+    """Delete what can be found out again: a text may stand there, cut by the ends of pages.
+
+    Raises StoreWriteError.
+    """
+    for path in _database(home.index_file):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreWriteError(path, reason=error.strerror or str(error)) from error
 
 
 def is_ours(home: Home, path: Path) -> bool:
@@ -65,6 +77,11 @@ def without(path: Path, secrets: Iterable[Secret]) -> None:
         raise StoreWriteError(path, reason=error.strerror or str(error)) from error
     finally:
         new.unlink(missing_ok=True)
+
+
+def _database(path: Path) -> list[Path]:
+    """Return the files of a SQLite database, whether they are there or not."""
+    return [path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))]
 
 
 def _holds(path: Path, secrets: Iterable[Secret]) -> bool:
