@@ -131,6 +131,26 @@ Sent: TypeAlias = Callable[[Sequence[WholeEntry]], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewSession:
+    """What a session that is written anew is called, and where it will go on."""
+
+    id: str
+    """A UUID, of the kind that the runtime uses."""
+    folder: str
+    """Absolute: where the runtime will work."""
+    time: str
+    """UTC, RFC 3339: when it is made; entries without a time get one from it."""
+    title: str = ""
+    model: str = ""
+    """As the runtime calls it; empty: one that it knows, where it insists on one."""
+
+
+Writes: TypeAlias = Callable[[Sequence[WholeEntry], NewSession], bytes]
+"""Writes a conversation as the file of a session that the runtime resumes: whatever runtime it came
+from, it is turned into what this one accepts. The same bytes each time. Raises nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Native:
     """How some runtime keeps its conversations."""
 
@@ -142,6 +162,8 @@ class Native:
     """Whether a file is of this kind: its path, and its first 64 KB."""
     steps: Steps
     sent: Sent | None = None
+    writes: Writes | None = None
+    """None: no session of it can be written."""
     settled: Callable[[Path, Path], Path] | None = None
     """Copies a file into a folder with what others still have beside it, and returns the copy.
 

@@ -1,0 +1,113 @@
+"""The tables of facts: what sessions, agents, messages, calls and requests there were.
+
+One idea: each thing that was said is one row, however many files and commits repeat it. All of it
+is read from commits, logs and the catalogue, and can be made again; search, statistics and tables
+for other programs are queries over it.
+
+Times are whole microseconds since 1970, UTC. A name that ends in `_id` is the `id` of a row of
+another table. What is not known is NULL.
+
+Source: docs/formats/facts.md.
+"""
+
+from __future__ import annotations
+
+APPLICATION = 0x48726B66  # "Hrkf"
+VERSION = 1
+
+TABLES = """
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,      -- 'claude:0f1e...'; of Harken itself: the id of its session
+    runtime TEXT NOT NULL,          -- 'claude', 'codex', 'pi', ..., 'harken'
+    native TEXT NOT NULL,           -- what the runtime calls it
+    title TEXT NOT NULL,            -- '' where it has none
+    project TEXT NOT NULL,          -- the folder in which it worked; '' where that is not known
+    version TEXT NOT NULL,          -- of the runtime, the last one
+    source TEXT NOT NULL,           -- the file that was read last; '' where there is none
+    began INTEGER, ended INTEGER,   -- first and last message of any of its agents
+    outcome TEXT                    -- 'success', 'error_max_turns', ...: where the runtime says so
+) STRICT;
+CREATE TABLE agents (
+    id INTEGER PRIMARY KEY,
+    session_id INTEGER NOT NULL,
+    name TEXT NOT NULL,             -- '' is the main conversation
+    principal TEXT NOT NULL UNIQUE, -- as its commits say
+    template TEXT NOT NULL,         -- what kind of agent; '' where that is not known
+    parent_id INTEGER,              -- the agent that spawned it
+    tip_id INTEGER                  -- its newest commit: to go on from here
+) STRICT;
+CREATE TABLE commits (
+    id INTEGER PRIMARY KEY,         -- in the order in which they were read: parents first
+    name BLOB NOT NULL UNIQUE,      -- the 32 bytes of ctx-...
+    parent_id INTEGER,
+    session_id INTEGER NOT NULL,
+    agent_id INTEGER NOT NULL,
+    type TEXT NOT NULL,             -- 'delta', 'compaction', 'snapshot'
+    checkpoint TEXT NOT NULL,       -- what triggered it: 'import', 'turn_boundary', ...
+    time INTEGER NOT NULL,
+    messages INTEGER NOT NULL,      -- how many it holds
+    tokens INTEGER NOT NULL         -- estimated
+) STRICT;
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY,         -- also the row of its words in the search index
+    commit_id INTEGER NOT NULL,
+    position INTEGER NOT NULL,      -- in the delta of its commit, from 0
+    session_id INTEGER NOT NULL,
+    agent_id INTEGER NOT NULL,
+    role TEXT NOT NULL,             -- 'system', 'user', 'assistant', 'tool'
+    kind TEXT NOT NULL,             -- 'prompt' (a person), 'system' (put in by the runtime),
+                                    -- 'response', 'tool_result', 'summary', 'error' (of the API)
+    time INTEGER,
+    hash BLOB NOT NULL,             -- the 32 bytes of the message's name in the store
+    characters INTEGER NOT NULL,    -- of its texts, arguments and thoughts aside
+    thinking INTEGER NOT NULL,      -- characters of its thoughts
+    images INTEGER NOT NULL,
+    call_id TEXT,                   -- of a result: what it answers, as the provider calls it
+    is_error INTEGER NOT NULL,      -- of a result: whether it says so
+    is_repeat INTEGER NOT NULL      -- a compaction or a fork says again what stands in another row
+) STRICT;
+CREATE TABLE tool_calls (
+    id INTEGER PRIMARY KEY,
+    message_id INTEGER NOT NULL,    -- the answer that asked for it
+    session_id INTEGER NOT NULL,
+    agent_id INTEGER NOT NULL,
+    name TEXT NOT NULL,             -- of the tool
+    call_id TEXT NOT NULL,
+    time INTEGER,
+    arguments INTEGER NOT NULL,     -- characters
+    result_id INTEGER,              -- the message with its result
+    is_error INTEGER,               -- NULL: there is no result
+    duration INTEGER                -- microseconds until the result
+) STRICT;
+CREATE TABLE requests (
+    id INTEGER PRIMARY KEY,
+    message_id INTEGER,             -- the answer; NULL: only usage is known
+    session_id INTEGER NOT NULL,
+    agent_id INTEGER NOT NULL,
+    response TEXT,                  -- its id, from the provider: each response is one row
+    model TEXT NOT NULL,
+    time INTEGER,
+    stop_reason TEXT,
+    input_tokens INTEGER,           -- read anew: neither read from a cache nor written into one
+    cache_read_tokens INTEGER,
+    cache_write_tokens INTEGER,
+    output_tokens INTEGER,          -- with those of thoughts
+    reasoning_tokens INTEGER,       -- of `output_tokens`
+    cost_usd REAL,                  -- as the runtime says, else by the price list; NULL: no price
+    is_cost_told INTEGER NOT NULL   -- whether the runtime said it
+) STRICT;
+CREATE TABLE edges (
+    parent_id INTEGER NOT NULL,     -- a commit
+    child_id INTEGER NOT NULL,      -- a commit
+    kind TEXT NOT NULL              -- 'next', 'compaction', 'spawn', 'fork' (a second 'next')
+) STRICT;
+CREATE INDEX commits_by_agent ON commits (agent_id);
+CREATE INDEX messages_by_commit ON messages (commit_id);
+CREATE INDEX messages_by_session ON messages (session_id);
+CREATE INDEX calls_by_session ON tool_calls (session_id);
+CREATE INDEX requests_by_session ON requests (session_id);
+CREATE UNIQUE INDEX requests_by_response ON requests (response) WHERE response IS NOT NULL;
+CREATE INDEX edges_by_child ON edges (child_id);
+"""
+"""Makes the tables. Those of search, and of how far the facts go, are `harken.index.facts`' own."""
