@@ -1,0 +1,165 @@
+"""The facts as Parquet: a file for each table, for DuckDB, Polars, pandas and the like.
+
+One idea: rows go from one cursor to one file in groups, so memory does not grow with them; and a
+file takes the place of an older one when it is whole, never before.
+
+pyarrow writes the files: it is what the readers named above are tested against. It comes with the
+extra `tables`.
+
+Source: docs/formats/tables.md.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from harken.analytics.columns import SCHEMA_VERSION, TABLES, TEXT, Column, Kind, Table
+from harken.errors import ConfigError
+from harken.formats.calls import clean
+
+ROWS = 16 * 1024
+"""So many rows are held at once."""
+_ARROW: dict[Kind, str] = {"ctx": "string", "hash": "string", "bool": "bool_"}
+
+Texts: TypeAlias = Callable[[Sequence[bytes]], Sequence[str | None]]
+"""Returns the words of messages by their hashes (32 bytes each); None: they are gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Which sessions are written."""
+
+    since: int | None = None
+    """Microseconds since 1970: sessions that had not ended before."""
+    project: str | None = None
+    """The folder, or the end of its path."""
+    runtime: str | None = None
+
+    @property
+    def where(self) -> tuple[str, list[object]]:
+        """A condition on `sessions`, and its values; empty: all of them."""
+        conditions: dict[str, list[object]] = {}
+        if self.since is not None:
+            conditions["ended >= ?"] = [self.since]
+        if self.project is not None:
+            end = "/" + self.project.strip("/")
+            conditions["(project = ? OR substr(project, ?) = ?)"] = [self.project, -len(end), end]
+        if self.runtime is not None:
+            conditions["runtime = ?"] = [self.runtime]
+        return " AND ".join(conditions), [value for some in conditions.values() for value in some]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file that was written."""
+
+    path: Path
+    rows: int
+    size_bytes: int
+
+
+def write_tables(
+    database: sqlite3.Connection,
+    folder: Path,
+    chosen: Chosen = Chosen(),
+    texts: Texts | None = None,
+) -> Iterator[Written]:
+    """Write each table as `folder/NAME.parquet`; yield it when it is there.
+
+    Files of these names are replaced, others stay. `texts`: `messages` gets a column with them.
+    Raises ConfigError without pyarrow, and where the folder cannot be written.
+    """
+    try:
+        import pyarrow.parquet  # noqa: F401, PLC0415 - an extra
+    except ImportError:
+        raise ConfigError("tables are written by pyarrow: pip install 'harken[tables]'") from None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for table in TABLES:
+            wanted = texts if table.name == "messages" else None
+            yield _write(database, folder / f"{table.name}.parquet", table, chosen, wanted)
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written ({error.strerror or error})") from None
+
+
+def _write(
+    database: sqlite3.Connection, path: Path, table: Table, chosen: Chosen, texts: Texts | None
+) -> Written:
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+    import pyarrow.parquet as pq  # noqa: PLC0415 - an extra
+
+    schema = _schema(pa, table, has_text=texts is not None)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    rows = 0
+    try:
+        with pq.ParquetWriter(part, schema, compression="zstd") as writer:
+            for some in _groups(database, table, chosen):
+                values = [list(column) for column in zip(*some, strict=True)]
+                if texts is not None:
+                    hashes = values[[column.name for column in table.columns].index("hash")]
+                    values.append([None if one is None else clean(one) for one in texts(hashes)])
+                arrays = [
+                    _array(pa, column, kind)
+                    for column, kind in zip(values, schema.types, strict=True)
+                ]
+                writer.write_batch(pa.record_batch(arrays, schema=schema))
+                rows += len(some)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return Written(path, rows, path.stat().st_size)
+
+
+def _groups(
+    database: sqlite3.Connection, table: Table, chosen: Chosen
+) -> Iterator[list[tuple[Any, ...]]]:
+    condition, values = chosen.where
+    where = ""
+    if condition:
+        session = table.session.replace("{table}", table.name)
+        where = f"WHERE {session} IN (SELECT id FROM sessions WHERE {condition})"  # noqa: S608
+    cursor = database.execute(table.query.replace("{where}", where), values)
+    convert = [_CONVERSIONS.get(column.kind) for column in table.columns]
+    while some := cursor.fetchmany(ROWS):
+        yield [
+            tuple(
+                value if made is None or value is None else made(value)
+                for value, made in zip(row, convert, strict=True)
+            )
+            for row in some
+        ]
+
+
+_CONVERSIONS: dict[Kind, Callable[[Any], Any]] = {
+    "ctx": lambda name: f"ctx-{name.hex()}",
+    "hash": bytes,
+    "bool": bool,
+}
+
+
+def _array(pa: Any, values: Iterable[Any], kind: Any) -> Any:
+    """Return a column as Arrow has it; hashes are bytes until now."""
+    return pa.array([v.hex() if isinstance(v, bytes) else v for v in values], type=kind)
+
+
+def _schema(pa: Any, table: Table, *, has_text: bool) -> Any:
+    columns = [*table.columns, TEXT] if has_text else table.columns
+    fields = [
+        pa.field(column.name, _type(pa, column), metadata={"says": column.says})
+        for column in columns
+    ]
+    told = {"harken.schema_version": str(SCHEMA_VERSION), "harken.table": table.name}
+    return pa.schema(fields, metadata=told)
+
+
+def _type(pa: Any, column: Column) -> Any:
+    if column.kind == "timestamp":
+        return pa.timestamp("us", tz="UTC")
+    if column.kind == "double":
+        return pa.float64()
+    return getattr(pa, _ARROW.get(column.kind, column.kind))()

@@ -1,0 +1,78 @@
+"""A small story as rows of facts: two sessions, a subagent, a failing tool, two models."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from harken.index.schema import TABLES
+
+SECOND = 1_000_000
+BEGAN = 1_767_261_600 * SECOND
+"""2026-01-01T10:00:00Z."""
+
+
+def add(database: sqlite3.Connection, table: str, **row: Any) -> None:
+    """Insert a row; what is left out is NULL."""
+    marks = ",".join("?" * len(row))
+    database.execute(
+        f"INSERT INTO {table} ({','.join(row)}) VALUES ({marks})",
+        list(row.values()),
+    )
+
+
+def message(database: sqlite3.Connection, id_: int, **row: Any) -> None:
+    """Insert a message of the first session; `id_` counts seconds from its beginning, too."""
+    add(
+        database,
+        "messages",
+        **{
+            "id": id_,
+            "commit_id": 1,
+            "position": id_,
+            "session_id": 1,
+            "agent_id": 1,
+            "time": BEGAN + id_ * SECOND,
+            "hash": id_.to_bytes(32, "big"),
+            "characters": 10 * id_,
+            "thinking": 0,
+            "images": 0,
+            "is_error": 0,
+            "is_repeat": 0,
+            **row,
+        },
+    )
+
+
+_SESSIONS = [
+    (1, "claude:a", "claude", "a", "Fix the door", "/home/j/café", "1.0", "/home/j/a.jsonl"),
+    (2, "codex:b", "codex", "b", "", "/home/j/tea", "1.0", "/home/j/b.jsonl"),
+]
+_AGENTS = [(1, 1, "", None), (2, 1, "sub", 1), (3, 2, "", None)]
+
+
+def story() -> sqlite3.Connection:
+    """Return the facts of a story that fits on a page."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    db.executescript(TABLES)
+    times = [(BEGAN, BEGAN + 9 * SECOND, "success"), (5, 6, None)]
+    rows = [(*one, *more) for one, more in zip(_SESSIONS, times, strict=True)]
+    db.executemany(f"INSERT INTO sessions VALUES ({','.join('?' * 11)})", rows)
+    for id_, session, name, parent in _AGENTS:
+        agent = (id_, session, name, f"p{id_}", "", parent, id_)
+        db.execute("INSERT INTO agents VALUES (?,?,?,?,?,?,?)", agent)
+        held = (id_, bytes([id_]) * 32, parent, session, id_, "delta", "import", BEGAN, 4, 40)
+        db.execute(f"INSERT INTO commits VALUES ({','.join('?' * 10)})", held)
+    add(db, "edges", parent_id=1, child_id=2, kind="spawn")
+    message(db, 1, role="user", kind="prompt")
+    message(db, 2, role="assistant", kind="response", thinking=7)
+    message(db, 3, role="tool", kind="tool_result", call_id="c", is_error=1)
+    message(db, 4, role="user", kind="prompt", session_id=2, agent_id=3, commit_id=3)
+    calls = [
+        (1, 2, 1, 1, "Bash", "c", BEGAN, 12, 3, 1, SECOND),
+        (2, 2, 1, 1, "Read", "d", BEGAN, 3, None, None, None),
+    ]
+    db.executemany(f"INSERT INTO tool_calls VALUES ({','.join('?' * 11)})", calls)
+    request = (1, 2, 1, 1, "msg_1", "m", BEGAN, "tool_use", 5, 100, 0, 9, None, 0.25, 0)
+    db.execute(f"INSERT INTO requests VALUES ({','.join('?' * 15)})", request)
+    return db

@@ -1,0 +1,143 @@
+"""Tables for other programs: what is in the facts is in the files, with its types."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harken.analytics.columns import TABLES
+from harken.analytics.parquet import ROWS, Chosen, Written, write_tables
+from harken.errors import ConfigError
+from tests.unit.analytics.rows import BEGAN, message, story
+
+NOON = datetime.fromtimestamp(BEGAN / 1e6, UTC)
+
+
+def _written(db: sqlite3.Connection, folder: Path, chosen: Chosen | None = None) -> dict[str, int]:
+    return {one.path.stem: one.rows for one in write_tables(db, folder, chosen or Chosen())}
+
+
+def test_every_row_is_in_the_file_of_its_table(tmp_path: Path) -> None:
+    assert _written(story(), tmp_path / "new" / "tables") == {
+        "sessions": 2,
+        "agents": 3,
+        "commits": 3,
+        "messages": 4,
+        "tool_calls": 2,
+        "requests": 1,
+        "edges": 1,
+    }
+
+
+def test_columns_have_the_types_that_are_documented(tmp_path: Path) -> None:
+    arrow = {
+        "int64": pa.int64(),
+        "double": pa.float64(),
+        "bool": pa.bool_(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+    }
+    _written(story(), tmp_path)
+    for table in TABLES:
+        schema = pq.read_schema(tmp_path / f"{table.name}.parquet")
+        assert schema.names == [column.name for column in table.columns]
+        assert schema.types == [arrow.get(column.kind, pa.string()) for column in table.columns]
+        assert schema.metadata[b"harken.schema_version"] == b"1"
+        assert all(field.metadata[b"says"] for field in schema)
+
+
+def test_values_are_those_that_people_join_by(tmp_path: Path) -> None:
+    _written(story(), tmp_path)
+    calls = pq.read_table(tmp_path / "tool_calls.parquet").to_pylist()
+    assert [row["duration_us"] for row in calls] == [1_000_000, None]
+    assert [row["is_error"] for row in calls] == [True, None]
+    messages = pq.read_table(tmp_path / "messages.parquet").to_pylist()
+    assert messages[0]["time"] == NOON + timedelta(seconds=1)
+    assert messages[0]["hash"] == f"{1:064x}"
+    assert messages[3]["ctx"] == "ctx-" + "03" * 32
+    agents = pq.read_table(tmp_path / "agents.parquet").to_pylist()
+    assert [row["tip"][:6] for row in agents] == ["ctx-01", "ctx-02", "ctx-03"]
+    assert agents[1]["parent_id"] == 1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "names"),
+    [
+        (Chosen(runtime="codex"), ["codex:b"]),
+        (Chosen(project="café"), ["claude:a"]),
+        (Chosen(project="/home/j/tea"), ["codex:b"]),
+        (Chosen(project="afé"), []),
+        (Chosen(since=BEGAN), ["claude:a"]),
+        (Chosen(since=BEGAN, runtime="codex"), []),
+    ],
+)
+def test_chosen_sessions_come_with_all_that_is_theirs(
+    tmp_path: Path, chosen: Chosen, names: list[str]
+) -> None:
+    rows = _written(story(), tmp_path, chosen)
+    assert pq.read_table(tmp_path / "sessions.parquet")["name"].to_pylist() == names
+    assert rows["edges"] == rows["requests"] == ("claude:a" in names)
+    assert rows["messages"] == 3 * ("claude:a" in names) + ("codex:b" in names)
+
+
+def test_texts_stand_in_a_column_of_their_own_where_they_are_wanted(tmp_path: Path) -> None:
+    list(write_tables(story(), tmp_path, texts=lambda hashes: [f"{h[-1]}\ud800" for h in hashes]))
+    messages = pq.read_table(tmp_path / "messages.parquet")
+    assert messages.column_names[-1] == "text"
+    assert messages["text"].to_pylist() == ["1?", "2?", "3?", "4?"]
+
+
+def test_again_replaces_the_tables_and_leaves_what_else_is_there(tmp_path: Path) -> None:
+    db = story()
+    (tmp_path / "notes.txt").write_text("mine")
+    _written(db, tmp_path)
+    db.execute("DELETE FROM edges")
+    assert _written(db, tmp_path)["edges"] == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"notes.txt", *(f"{table.name}.parquet" for table in TABLES)}
+
+
+def test_a_table_that_is_not_whole_takes_no_ones_place(tmp_path: Path) -> None:
+    db = story()
+    _written(db, tmp_path)
+    before = (tmp_path / "messages.parquet").read_bytes()
+
+    def broken(hashes: object) -> list[str]:
+        raise RuntimeError(hashes)
+
+    with pytest.raises(RuntimeError):
+        list(write_tables(db, tmp_path, texts=broken))
+    assert (tmp_path / "messages.parquet").read_bytes() == before
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
+
+
+def test_more_rows_than_one_group_are_written_in_their_order(tmp_path: Path) -> None:
+    db = story()
+    for id_ in range(5, 2 * ROWS):
+        message(db, id_, role="user", kind="prompt")
+    found: list[Written] = list(write_tables(db, tmp_path))
+    file = pq.ParquetFile(tmp_path / "messages.parquet")
+    assert file.num_row_groups == 2
+    ids = file.read(columns=["id"])["id"].to_pylist()
+    assert ids == list(range(1, 2 * ROWS))
+    assert sum(one.size_bytes for one in found) == sum(
+        path.stat().st_size for path in tmp_path.iterdir()
+    )
+
+
+def test_a_folder_that_is_a_file_is_told_in_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(ConfigError, match=r"file: cannot be written \("):
+        list(write_tables(story(), file))
+
+
+def test_the_schema_is_imported_without_pyarrow() -> None:
+    assert "harken.analytics.columns" in sys.modules
+    source = Path(sys.modules["harken.analytics.columns"].__file__ or "").read_text("utf-8")
+    assert "pyarrow" not in source
