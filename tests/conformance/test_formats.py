@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.formats import claude_code, events_v1, messages_v1, narrative
+from harken.formats import atif, claude_code, events_v1, messages_v1, narrative
 from harken.formats.base import WholeEntry
 from harken.testing import FormatSuite
 from tests.unit.context.toys import TOY_1, TOY_2, read_v1
@@ -14,6 +14,10 @@ from tests.unit.formats.transcripts import Transcript, lines, text, thought, use
 @pytest.mark.req("S2-52", "S2-53")
 class TestEvents(FormatSuite):
     format = events_v1.FORMAT
+
+
+class TestAtif(FormatSuite):
+    format = atif.FORMAT
 
 
 class TestMessages(FormatSuite):

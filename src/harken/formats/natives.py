@@ -19,6 +19,7 @@ _MODULES = (
     "harken.formats.gemini_cli",
     "harken.formats.copilot_cli",
     "harken.formats.opencode",
+    "harken.formats.atif",
     "harken.formats.claude_code",  # last: it takes lines of JSON for its own
 )
 

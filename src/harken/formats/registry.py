@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 GROUP = "harken.formats"
 _BUILT_IN = {
+    "atif-v1": "harken.formats.atif",
     "claude-code-v1": "harken.formats.claude_code",
     "events-v1": "harken.formats.events_v1",
     "messages-v1": "harken.formats.messages_v1",
