@@ -48,6 +48,11 @@ class Home:
         return self.folder / "index.db"
 
     @property
+    def facts_file(self) -> Path:
+        """Where is kept what was said, in rows, and the index over its words."""
+        return self.folder / "facts.db"
+
+    @property
     def token_file(self) -> Path:
         """Where the token of this home's service is."""
         return self.folder / "service.token"

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from harken.core.commits import CommitId
-from harken.errors import ConfigError, StoreWriteError
+from harken.errors import StoreWriteError
+from harken.index.database import Kind, opened
 
 APPLICATION = 0x48726B69  # "Hrki"
 VERSION = 1
@@ -61,10 +62,7 @@ class Catalogue:
         self._sources: dict[str, Known] = {}
         self._lineage: dict[bytes, CommitId] = {}
         self._spawned: dict[tuple[str, str, str], CommitId] = {}
-        try:
-            self._database = _opened(path)
-        except (sqlite3.Error, OSError) as error:
-            raise ConfigError(f"{path}: the catalogue cannot be used ({error})") from None
+        self._database = opened(path, Kind("the catalogue", APPLICATION, VERSION, _TABLES))
 
     def known(self, paths: Iterable[str]) -> dict[str, Known]:
         """Return what is known of files."""
@@ -79,6 +77,12 @@ class Catalogue:
     def note(self, path: str, mark: Mark, record: bytes) -> None:
         """Note a file that was read."""
         self._sources[path] = Known(mark, record)
+
+    def records(self) -> Iterator[bytes]:
+        """Yield what was told of all files, those that were read."""
+        query = "SELECT record FROM source ORDER BY mtime_ns, path"
+        for (record,) in self._database.execute(query):
+            yield record
 
     def lineage(self, keys: Iterable[bytes]) -> dict[bytes, CommitId]:
         """Return the commits that histories became, by what is in them."""
@@ -138,43 +142,3 @@ class Catalogue:
             marks = ",".join("?" * len(some))
             found += self._database.execute(f"{query} IN ({marks})", some).fetchall()
         return found
-
-
-def _opened(path: Path | None) -> sqlite3.Connection:
-    """Open a catalogue; one that cannot be read is begun anew.
-
-    Raises ConfigError, OSError, sqlite3.Error.
-    """
-    database = _connected(path)
-    if path is not None:
-        try:
-            is_ours = _number(database, "application_id") in (0, APPLICATION)
-            is_usable = _number(database, "user_version") in (0, VERSION)
-        except sqlite3.DatabaseError:
-            is_ours, is_usable = True, False
-        if not is_ours or not is_usable:
-            database.close()
-            if not is_ours:
-                raise ConfigError(f"{path}: this is another program's database; move it away")
-            for end in ("", "-journal"):
-                path.with_name(path.name + end).unlink(missing_ok=True)
-            database = _connected(path)
-    # Not more: what a power cut takes from here is found out again.
-    database.execute("PRAGMA synchronous=NORMAL")
-    if not _number(database, "user_version"):
-        database.executescript(
-            f"BEGIN;{_TABLES}PRAGMA application_id={APPLICATION};"
-            f"PRAGMA user_version={VERSION};COMMIT"
-        )
-    return database
-
-
-def _connected(path: Path | None) -> sqlite3.Connection:
-    if path is not None:  # readable by its owner only, from the beginning
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    return sqlite3.connect(path or ":memory:", isolation_level=None, timeout=30)
-
-
-def _number(database: sqlite3.Connection, pragma: str) -> int:
-    number: int = database.execute(f"PRAGMA {pragma}").fetchone()[0]
-    return number

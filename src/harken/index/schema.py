@@ -32,10 +32,11 @@ CREATE TABLE agents (
     id INTEGER PRIMARY KEY,
     session_id INTEGER NOT NULL,
     name TEXT NOT NULL,             -- '' is the main conversation
-    principal TEXT NOT NULL UNIQUE, -- as its commits say
+    principal TEXT NOT NULL,        -- as its commits say
     template TEXT NOT NULL,         -- what kind of agent; '' where that is not known
     parent_id INTEGER,              -- the agent that spawned it
-    tip_id INTEGER                  -- its newest commit: to go on from here
+    tip_id INTEGER,                 -- its newest commit: to go on from here
+    UNIQUE (session_id, principal)
 ) STRICT;
 CREATE TABLE commits (
     id INTEGER PRIMARY KEY,         -- in the order in which they were read: parents first
@@ -51,13 +52,14 @@ CREATE TABLE commits (
 ) STRICT;
 CREATE TABLE messages (
     id INTEGER PRIMARY KEY,         -- also the row of its words in the search index
-    commit_id INTEGER NOT NULL,
-    position INTEGER NOT NULL,      -- in the delta of its commit, from 0
+    commit_id INTEGER,              -- NULL: it is in no commit, only a log has it
+    position INTEGER NOT NULL,      -- in the delta of its commit, or among the messages of its log
     session_id INTEGER NOT NULL,
     agent_id INTEGER NOT NULL,
     role TEXT NOT NULL,             -- 'system', 'user', 'assistant', 'tool'
-    kind TEXT NOT NULL,             -- 'prompt' (a person), 'system' (put in by the runtime),
-                                    -- 'response', 'tool_result', 'summary', 'error' (of the API)
+    kind TEXT NOT NULL,             -- 'prompt' (a person), 'system' (put in by the runtime, or
+                                    -- by another agent), 'response', 'tool_result', 'summary',
+                                    -- 'error' (of the API)
     time INTEGER,
     hash BLOB NOT NULL,             -- the 32 bytes of the message's name in the store
     characters INTEGER NOT NULL,    -- of its texts, arguments and thoughts aside
@@ -65,7 +67,8 @@ CREATE TABLE messages (
     images INTEGER NOT NULL,
     call_id TEXT,                   -- of a result: what it answers, as the provider calls it
     is_error INTEGER NOT NULL,      -- of a result: whether it says so
-    is_repeat INTEGER NOT NULL      -- a compaction or a fork says again what stands in another row
+    is_repeat INTEGER NOT NULL      -- it says again what stands in another row: a compaction, a
+                                    -- copy, or who was told what somebody else had said
 ) STRICT;
 CREATE TABLE tool_calls (
     id INTEGER PRIMARY KEY,

@@ -1,0 +1,124 @@
+"""Messages as rows of facts, with the calls in them and the words that are looked for.
+
+One idea: a call and its result are one row, from whenever the result is there: in the same commit,
+in a later one, or after another reading of a log that grew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harken.index.ledger import Ledger
+from harken.index.words import Said, utf8, words_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """A message, and where it was said."""
+
+    commit: int | None
+    position: int
+    session: int
+    agent: int
+    kind: str
+    time_us: int | None
+    hash: bytes
+    said: Said
+    calls: Sequence[str] = ()
+    """The ids of its calls, in order."""
+    answers: str | None = None
+    """The id of the call that it is the result of."""
+    is_repeat: bool = False
+
+
+@dataclass(slots=True)
+class Messages:
+    """Enters messages."""
+
+    ledger: Ledger
+    _open: dict[tuple[int, str], tuple[int, int | None]] = field(default_factory=dict)
+    """Agent and id of a call without a result -> its row and its time."""
+    _loaded: set[int] = field(default_factory=set)
+    """Sessions whose open calls are known."""
+    _results: list[tuple[int, bool, int | None, int]] = field(default_factory=list)
+    _times: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Session -> its first and last message."""
+
+    def add(self, one: Heard) -> int:
+        """Enter a message; return its row."""
+        said, row = one.said, self.ledger.number("messages")
+        self.ledger.add(
+            "messages",
+            row,
+            one.commit,
+            one.position,
+            one.session,
+            one.agent,
+            utf8(said.role),
+            one.kind,
+            one.time_us,
+            one.hash,
+            said.characters,
+            said.thinking,
+            said.images,
+            None if one.answers is None else utf8(one.answers),
+            said.is_error,
+            one.is_repeat,
+        )
+        if one.time_us is not None:
+            first, last = self._times.get(one.session, (one.time_us, one.time_us))
+            self._times[one.session] = min(first, one.time_us), max(last, one.time_us)
+        if one.answers is not None:
+            self._answer(row, one)
+        if not one.is_repeat:
+            self._call(row, one)
+            words = words_of(said)
+            if words:
+                self.ledger.add("words", row, words)
+        return row
+
+    def write(self) -> None:
+        """Write what was entered."""
+        ledger = self.ledger
+        ledger.write()
+        ledger.database.executemany(_RESULT, self._results)
+        times = [(first, last, session) for session, (first, last) in self._times.items()]
+        ledger.database.executemany(_TIMES, times)
+        self._results.clear()
+        self._times.clear()
+
+    def _call(self, row: int, one: Heard) -> None:
+        ids = [*one.calls, *[""] * (len(one.said.calls) - len(one.calls))]
+        for (name, size), id_ in zip(one.said.calls, ids, strict=False):
+            call = self.ledger.number("tool_calls")
+            known = utf8(name), utf8(id_)
+            where = one.session, one.agent
+            self.ledger.add(
+                "tool_calls", call, row, *where, *known, one.time_us, size, None, None, None
+            )
+            self._open[one.agent, id_] = call, one.time_us
+
+    def _answer(self, row: int, one: Heard) -> None:
+        """Say of a call that this is its result."""
+        key = (one.agent, one.answers or "")
+        if key not in self._open and one.session not in self._loaded:
+            self._loaded.add(one.session)
+            query = (
+                "SELECT agent_id, call_id, id, time FROM tool_calls "
+                "WHERE session_id = ? AND result_id IS NULL"
+            )
+            for agent, id_, call, time in self.ledger.database.execute(query, (one.session,)):
+                self._open.setdefault((agent, id_), (call, time))
+        found = self._open.pop(key, None)
+        if found is not None:
+            call, time = found
+            took = None if time is None or one.time_us is None else one.time_us - time
+            self._results.append((row, one.said.is_error, took, call))
+
+
+_RESULT = "UPDATE tool_calls SET result_id = ?, is_error = ?, duration = ? WHERE id = ?"
+_TIMES = """
+UPDATE sessions SET began = min(ifnull(began, ?1), ?1), ended = max(ifnull(ended, ?2), ?2)
+WHERE id = ?3
+"""

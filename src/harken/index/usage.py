@@ -1,0 +1,146 @@
+"""Usage: what an answer took, however the runtime that it came from counts.
+
+One idea: Anthropic counts what was read from a cache beside the input, all others in it. The facts
+have each token in one column: read anew, read from a cache, written into one, put out.
+
+Source: docs/formats/facts.md, "Requests".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from harken.core.events import Usage
+from harken.llm.prices import Prices, built_in
+
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST = 1 << 40
+"""More tokens than this nobody counted."""
+_MOST_USD = 1e6
+_PROVIDERS = {"claude": "anthropic", "codex": "openai", "gemini": "gemini"}
+"""Runtimes that mostly have one provider."""
+_NAMES = {"google": "gemini", "github-copilot": ""}
+"""How a runtime calls a provider, and how the list of prices does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an answer took; None: nobody said."""
+
+    input: int | None = None
+    """Read anew: neither from a cache nor written into one."""
+    cache_read: int | None = None
+    cache_write: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+    """Of the output."""
+
+    def usage(self) -> Usage:
+        """Return it as a log has it, and as prices want it: the input is all of it."""
+        whole = None
+        if self.input is not None:
+            whole = self.input + (self.cache_read or 0) + (self.cache_write or 0)
+        return Usage(whole, self.output, self.cache_read, self.cache_write)
+
+
+def spent(usage: Mapping[str, Any]) -> Spent:
+    """Return what a usage says, in any of the shapes that runtimes have. It may say anything.
+
+    >>> spent({"input_tokens": 5, "cache_read_input_tokens": 90, "output_tokens": 2}).input
+    5
+    >>> spent({"input_tokens": 95, "cache_read_tokens": 90, "output_tokens": 2}).input
+    5
+    """
+    given = _count(usage, "input_tokens", "prompt_tokens")
+    output = _count(usage, "output_tokens", "completion_tokens")
+    details = _inner(usage, "output_tokens_details", "completion_tokens_details")
+    reasoning = _count(usage, "reasoning_tokens") or _count(details, "reasoning_tokens")
+    if "cache_read_input_tokens" in usage or "cache_creation_input_tokens" in usage:
+        read = _count(usage, "cache_read_input_tokens")
+        return Spent(given, read, _count(usage, "cache_creation_input_tokens"), output, reasoning)
+    details = _inner(usage, "input_tokens_details", "prompt_tokens_details")
+    read = _count(usage, "cache_read_tokens", "cached_input_tokens")
+    if read is None:
+        read = _count(details, "cached_tokens")
+    written = _count(usage, "cache_write_tokens")
+    if given is not None:  # then what is not said is none
+        given, output = max(given - (read or 0) - (written or 0), 0), output or 0
+    return Spent(given, read, written, output, reasoning)
+
+
+def of_log(usage: Usage) -> Spent:
+    """Return what a response in a log took."""
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    given = usage.input_tokens
+    if given is not None:
+        given = max(given - (read or 0) - (written or 0), 0)
+    return Spent(given, read, written, usage.output_tokens)
+
+
+def told_cost(source: Mapping[str, Any]) -> float | None:
+    """Return what a runtime says that an answer cost, in USD; None: it does not say.
+
+    >>> told_cost({"pi": {"usage": {"cost": {"total": 0.25}}}}), told_cost({})
+    (0.25, None)
+    """
+    cost = source.get(
+        "cost_usd", _inner(_inner(_inner(source, "pi"), "usage"), "cost").get("total")
+    )
+    is_one = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD
+    return float(cost) if is_one else None
+
+
+@dataclass(slots=True)
+class Costs:
+    """What answers cost by a list of prices."""
+
+    prices: Prices
+    _found: dict[tuple[str, str, date], Any] = field(default_factory=dict)
+
+    def cost(self, took: Spent, model: str, provider: str, time_us: int | None) -> float | None:
+        """Return the cost in USD; None where tokens, time or price are not known.
+
+        provider: as the runtime calls it, or the runtime; empty: whoever has such a model.
+        """
+        if time_us is None or not model:
+            return None
+        day = (_1970 + timedelta(microseconds=time_us)).date()
+        key = (model, provider, day)
+        if key not in self._found:
+            self._found[key] = self._price(model, provider, day)
+        price = self._found[key]
+        found: float | None = None if price is None else price.cost(took.usage())
+        return found
+
+    def _price(self, model: str, provider: str, day: date) -> Any:
+        provider = _PROVIDERS.get(provider, _NAMES.get(provider, provider))
+        names = [f"{provider}/{model}", model]
+        names += [f"{one}/{model}" for one in _providers(self.prices)]
+        prices = (self.prices.price(name, day) for name in names if "/" in name)
+        return next((price for price in prices if price is not None), None)
+
+
+def provider_of(source: Mapping[str, Any]) -> str:
+    """Return who answered, where the runtime says it."""
+    own = _inner(source, "pi").get("provider", source.get("provider"))
+    return own if isinstance(own, str) else ""
+
+
+def _providers(prices: Prices) -> list[str]:
+    return sorted({one.model.partition("/")[0] for one in [*prices.own, *built_in()]})
+
+
+def _inner(value: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    found = (value.get(name) for name in names)
+    return next((one for one in found if isinstance(one, dict)), {})
+
+
+def _count(value: Mapping[str, Any], *names: str) -> int | None:
+    for name in names:
+        one = value.get(name)
+        if isinstance(one, int) and not isinstance(one, bool) and 0 <= one < _MOST:
+            return one
+    return None

@@ -1,0 +1,50 @@
+"""Files that are imported into a store, and the facts that are read of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harken.capture.importing import Importer
+from harken.capture.sources import files_in
+from harken.index.catalogue import Catalogue
+from harken.index.facts import Facts
+from harken.store.sqlite import SqliteStore
+from tests.unit.formats.transcripts import Transcript
+
+
+class Imports:
+    """A home with a store, a catalogue and facts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sources = folder / "sources"
+        self.sources.mkdir()
+        self.store = SqliteStore(folder / "store.db")
+        self.catalogue = Catalogue(folder / "index.db")
+        self.facts = Facts(folder / "facts.db")
+        self.logs: list[Path] = []
+
+    def read(self, name: str, data: bytes | Transcript) -> None:
+        """Write a file, import it, and read what is new of it."""
+        self.add(name, data)
+        self.update()
+
+    def add(self, name: str, data: bytes | Transcript) -> None:
+        """Write a file, and import it."""
+        path = self.sources / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.data)
+        list(Importer(self.store, self.catalogue).run(list(files_in(path))))
+
+    def update(self) -> None:
+        """Read what is new."""
+        self.facts.update(self.store, self.catalogue, self.logs)
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a query over the facts."""
+        return self.facts.database.execute(query, values).fetchall()
+
+    def column(self, query: str, *values: object) -> list[Any]:
+        """Return the first column of a query over the facts."""
+        return [row[0] for row in self.rows(query, *values)]
