@@ -48,10 +48,11 @@ class Table:
 
     @property
     def query(self) -> str:
-        """The rows in the order of their ids, less a condition; `{where}` stands for it."""
+        """The rows in the order of their ids; `{scope}`: a condition on `sessions`."""
         values = ", ".join(column.sql for column in self.columns)
-        text = f"SELECT {values} FROM {{table}} {self.joins} {{where}} "  # noqa: S608 - no input
-        return (text + "ORDER BY {table}.rowid").replace("{table}", self.name)
+        text = f"SELECT {values} FROM {{table}} {self.joins} WHERE {self.session} IN "  # noqa: S608
+        text += "(SELECT id FROM sessions WHERE {scope}) ORDER BY {table}.rowid"
+        return text.replace("{table}", self.name)
 
 
 def _ctx(name: str, alias: str, says: str) -> Column:
@@ -116,16 +117,18 @@ TABLES: tuple[Table, ...] = (
         "Something said, once, however many commits and files repeat it.",
         (
             Column("id", "int64", "Joins the others"),
-            Column("commit_id", "int64", "commits.id: where it was first said"),
+            Column(
+                "commit_id", "int64", "commits.id: where it was said; null: in a log only"
+            ),
             _ctx("ctx", "held", "The name of that commit"),
-            Column("position", "int64", "In the commit, from 0"),
+            Column("position", "int64", "In its commit or log, from 0"),
             _SESSION,
             _AGENT,
             Column("role", "string", "`system`, `user`, `assistant`, `tool`"),
             Column(
                 "kind",
                 "string",
-                "`prompt` (a person), `system` (put in by the runtime), `response`, "
+                "`prompt` (a person), `system` (the runtime, or another agent), `response`, "
                 "`tool_result`, `summary`, `error` (of the API)",
             ),
             Column("time", "timestamp", "When it was said"),
@@ -135,7 +138,11 @@ TABLES: tuple[Table, ...] = (
             Column("images", "int64", "How many"),
             Column("call_id", "string", "Of a result: which call it answers"),
             Column("is_error", "bool", "Of a result: whether it says so"),
-            Column("is_repeat", "bool", "A compaction or a fork says another row again"),
+            Column(
+                "is_repeat",
+                "bool",
+                "It says another row again: a compaction, a copy",
+            ),
         ),
         _COMMIT_OF_MESSAGE,
     ),

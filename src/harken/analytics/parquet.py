@@ -15,10 +15,12 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from harken.analytics.columns import SCHEMA_VERSION, TABLES, TEXT, Column, Kind, Table
+from harken.analytics.scope import ALL, Scope
 from harken.errors import ConfigError
 from harken.formats.calls import clean
 
@@ -28,30 +30,6 @@ _ARROW: dict[Kind, str] = {"ctx": "string", "hash": "string", "bool": "bool_"}
 
 Texts: TypeAlias = Callable[[Sequence[bytes]], Sequence[str | None]]
 """Returns the words of messages by their hashes (32 bytes each); None: they are gone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """Which sessions are written."""
-
-    since: int | None = None
-    """Microseconds since 1970: sessions that had not ended before."""
-    project: str | None = None
-    """The folder, or the end of its path."""
-    runtime: str | None = None
-
-    @property
-    def where(self) -> tuple[str, list[object]]:
-        """A condition on `sessions`, and its values; empty: all of them."""
-        conditions: dict[str, list[object]] = {}
-        if self.since is not None:
-            conditions["ended >= ?"] = [self.since]
-        if self.project is not None:
-            end = "/" + self.project.strip("/")
-            conditions["(project = ? OR substr(project, ?) = ?)"] = [self.project, -len(end), end]
-        if self.runtime is not None:
-            conditions["runtime = ?"] = [self.runtime]
-        return " AND ".join(conditions), [value for some in conditions.values() for value in some]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +44,13 @@ class Written:
 def write_tables(
     database: sqlite3.Connection,
     folder: Path,
-    chosen: Chosen = Chosen(),
+    scope: Scope = ALL,
     texts: Texts | None = None,
 ) -> Iterator[Written]:
     """Write each table as `folder/NAME.parquet`; yield it when it is there.
 
-    Files of these names are replaced, others stay. `texts`: `messages` gets a column with them.
-    Raises ConfigError without pyarrow, and where the folder cannot be written.
+    Sessions in the scope come whole. Files of these names are replaced, others stay. `texts`:
+    `messages` gets a column with them. Raises ConfigError without pyarrow, and where the folder cannot be written.
     """
     try:
         import pyarrow.parquet  # noqa: F401, PLC0415 - an extra
@@ -82,13 +60,13 @@ def write_tables(
         folder.mkdir(parents=True, exist_ok=True)
         for table in TABLES:
             wanted = texts if table.name == "messages" else None
-            yield _write(database, folder / f"{table.name}.parquet", table, chosen, wanted)
+            yield _write(database, folder / f"{table.name}.parquet", table, scope, wanted)
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written ({error.strerror or error})") from None
 
 
 def _write(
-    database: sqlite3.Connection, path: Path, table: Table, chosen: Chosen, texts: Texts | None
+    database: sqlite3.Connection, path: Path, table: Table, scope: Scope, texts: Texts | None
 ) -> Written:
     import pyarrow as pa  # noqa: PLC0415 - an extra
     import pyarrow.parquet as pq  # noqa: PLC0415 - an extra
@@ -98,7 +76,7 @@ def _write(
     rows = 0
     try:
         with pq.ParquetWriter(part, schema, compression="zstd") as writer:
-            for some in _groups(database, table, chosen):
+            for some in _groups(database, table, scope):
                 values = [list(column) for column in zip(*some, strict=True)]
                 if texts is not None:
                     hashes = values[[column.name for column in table.columns].index("hash")]
@@ -116,16 +94,11 @@ def _write(
 
 
 def _groups(
-    database: sqlite3.Connection, table: Table, chosen: Chosen
+    database: sqlite3.Connection, table: Table, scope: Scope
 ) -> Iterator[list[tuple[Any, ...]]]:
-    condition, values = chosen.where
-    where = ""
-    if condition:
-        session = table.session.replace("{table}", table.name)
-        where = f"WHERE {session} IN (SELECT id FROM sessions WHERE {condition})"  # noqa: S608
-    cursor = database.execute(table.query.replace("{where}", where), values)
+    rows = scope.rows(database, table.query, "sessions")
     convert = [_CONVERSIONS.get(column.kind) for column in table.columns]
-    while some := cursor.fetchmany(ROWS):
+    while some := list(islice(rows, ROWS)):
         yield [
             tuple(
                 value if made is None or value is None else made(value)

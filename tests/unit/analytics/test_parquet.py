@@ -12,15 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from harken.analytics.columns import TABLES
-from harken.analytics.parquet import ROWS, Chosen, Written, write_tables
+from harken.analytics.parquet import ROWS, Written, write_tables
+from harken.analytics.scope import ALL, Scope
 from harken.errors import ConfigError
 from tests.unit.analytics.rows import BEGAN, message, story
 
 NOON = datetime.fromtimestamp(BEGAN / 1e6, UTC)
 
 
-def _written(db: sqlite3.Connection, folder: Path, chosen: Chosen | None = None) -> dict[str, int]:
-    return {one.path.stem: one.rows for one in write_tables(db, folder, chosen or Chosen())}
+def _written(db: sqlite3.Connection, folder: Path, scope: Scope = ALL) -> dict[str, int]:
+    return {one.path.stem: one.rows for one in write_tables(db, folder, scope)}
 
 
 def test_every_row_is_in_the_file_of_its_table(tmp_path: Path) -> None:
@@ -66,20 +67,20 @@ def test_values_are_those_that_people_join_by(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "names"),
+    ("scope", "names"),
     [
-        (Chosen(runtime="codex"), ["codex:b"]),
-        (Chosen(project="café"), ["claude:a"]),
-        (Chosen(project="/home/j/tea"), ["codex:b"]),
-        (Chosen(project="afé"), []),
-        (Chosen(since=BEGAN), ["claude:a"]),
-        (Chosen(since=BEGAN, runtime="codex"), []),
+        (Scope(runtime="codex"), ["codex:b"]),
+        (Scope(projects=("/home/j/café", "/other")), ["claude:a"]),
+        (Scope(projects=()), []),
+        (Scope(since_us=BEGAN), ["claude:a"]),
+        (Scope(until_us=BEGAN), ["codex:b"]),
+        (Scope(since_us=BEGAN, runtime="codex"), []),
     ],
 )
 def test_chosen_sessions_come_with_all_that_is_theirs(
-    tmp_path: Path, chosen: Chosen, names: list[str]
+    tmp_path: Path, scope: Scope, names: list[str]
 ) -> None:
-    rows = _written(story(), tmp_path, chosen)
+    rows = _written(story(), tmp_path, scope)
     assert pq.read_table(tmp_path / "sessions.parquet")["name"].to_pylist() == names
     assert rows["edges"] == rows["requests"] == ("claude:a" in names)
     assert rows["messages"] == 3 * ("claude:a" in names) + ("codex:b" in names)
