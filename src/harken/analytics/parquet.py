@@ -50,7 +50,8 @@ def write_tables(
     """Write each table as `folder/NAME.parquet`; yield it when it is there.
 
     Sessions in the scope come whole. Files of these names are replaced, others stay. `texts`:
-    `messages` gets a column with them. Raises ConfigError without pyarrow, and where the folder cannot be written.
+    `messages` gets a column with them. Raises ConfigError without pyarrow, and where the folder
+    cannot be written.
     """
     try:
         import pyarrow.parquet  # noqa: F401, PLC0415 - an extra
