@@ -12,6 +12,7 @@ _LARGE = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K"))
 _IN_FULL = 10_000
 _STEPS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _HALF = 0.05
+_LEAST_S = 0.05
 
 
 def number(value: float | None) -> str:
@@ -19,11 +20,15 @@ def number(value: float | None) -> str:
 
     >>> number(9876), number(45_600), number(1_249_999), number(5_500_000_000), number(None)
     ('9,876', '45.6 K', '1.2 M', '5.5 B', '?')
+    >>> number(35.512), number(0.014), number(2.0)
+    ('35.5', '0.014', '2')
     """
     if value is None:
         return UNKNOWN
+    if isinstance(value, float) and abs(value) < 1000:
+        return f"{value:.3g}"
     if abs(value) < _IN_FULL:
-        return f"{value:,}"
+        return f"{value:,.0f}"
     unit, letter = next(one for one in _LARGE if abs(value) >= one[0] - one[0] / 1000 * _HALF)
     return f"{value / unit:,.1f} {letter}"
 
@@ -45,9 +50,13 @@ def duration(seconds: float | None) -> str:
 
     >>> duration(0.25), duration(59.6), duration(754), duration(12_000), duration(200_000)
     ('0.2 s', '60 s', '13 min', '3 h 20 min', '2 d 8 h')
+    >>> duration(0.001), duration(0), duration(None)
+    ('<0.1 s', '0 s', '?')
     """
     if seconds is None:
         return UNKNOWN
+    if 0 < seconds < _LEAST_S:
+        return "<0.1 s"
     if seconds < 10:
         return f"{seconds:.1f} s" if seconds % 1 else f"{seconds:.0f} s"
     unit, name = next(one for one in _STEPS if seconds >= one[0])
@@ -73,11 +82,11 @@ def cost(cost_usd: float | None, unpriced: int) -> str:
     """Return what is known of a cost. `unpriced`: so many responses whose price nobody knows.
 
     >>> cost(1.5, 0), cost(1.5, 2), cost(None, 2), cost(None, 0)
-    ('$1.50', 'at least $1.50', 'unknown', '')
+    ('$1.50', '≥ $1.50', 'unknown', '')
     """
     if cost_usd is None:
         return "unknown" if unpriced else ""
-    return f"at least {dollars(cost_usd)}" if unpriced else dollars(cost_usd)
+    return f"≥ {dollars(cost_usd)}" if unpriced else dollars(cost_usd)
 
 
 def tokens(usage: Usage) -> int | None:

@@ -13,14 +13,15 @@ from harken.analytics.scope import Scope
 
 # Agents are far fewer than calls: the calls are counted before anybody looks whose they are.
 _QUERY = """
-    SELECT coalesce(agents.template, ''), called.name, sum(calls), sum(errors), sum(unanswered),
+    SELECT coalesce(agents.template, ''), agents.parent_id IS NOT NULL, called.name,
+        sum(calls), sum(errors), sum(unanswered),
         CAST(sum(duration) AS INTEGER)
     FROM (
         SELECT agent_id, name, count(*) AS calls, coalesce(sum(is_error), 0) AS errors,
             sum(result_id IS NULL) AS unanswered, sum(duration * 1.0) AS duration
         FROM tool_calls WHERE {scope} GROUP BY 1, 2
     ) AS called LEFT JOIN agents ON agents.id = called.agent_id
-    GROUP BY 1, 2
+    GROUP BY 1, 2, 3
 """
 
 
@@ -42,6 +43,8 @@ class TemplateTools(Row, frozen=True, kw_only=True):
 
     template: str
     """What kind of agent; "" where that is not known."""
+    is_subagent: bool
+    """Whether others made them."""
     calls: int
     tools: list[Tool]
     """The most called first."""
@@ -59,6 +62,7 @@ class _Called(NamedTuple):
     """Sums over the calls of one tool by one kind of agent."""
 
     template: str
+    is_subagent: bool
     name: str
     calls: int
     errors: int
@@ -71,15 +75,15 @@ def tools(database: sqlite3.Connection, scope: Scope) -> Tools:
     called = [_Called(*row) for row in scope.rows(database, _QUERY, "tool_calls")]
     by_template = defaultdict(list)
     for one in called:
-        by_template[one.template].append(one)
+        by_template[one.template, bool(one.is_subagent)].append(one)
     templates = [
-        TemplateTools(template=name, calls=_calls(rows), tools=_by_name(rows))
-        for name, rows in by_template.items()
+        TemplateTools(template=name, is_subagent=is_made, calls=_calls(rows), tools=_by_name(rows))
+        for (name, is_made), rows in by_template.items()
     ]
     return Tools(
         calls=_calls(called),
         tools=_by_name(called),
-        templates=sorted(templates, key=lambda one: (-one.calls, one.template)),
+        templates=sorted(templates, key=lambda one: (-one.calls, one.template, one.is_subagent)),
     )
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harken.cli.strokes import Strokes, strokes_for
+from harken.cli.strokes import PLAIN, Strokes, strokes_for
 from harken.cli.terminal import one_line
 
 NARROW = 60
@@ -50,7 +50,8 @@ class Sheet:
     def heading(self, text: str, note: str = "") -> None:
         """Begin a section."""
         self._console.print()
-        self.line((f"{one_line(text, self.width)}  ", "bold cyan"), (note, "dim"), indent=0)
+        after = f"  {note}" if note else ""
+        self.line((one_line(text, self.width), "bold cyan"), (after, "dim"), indent=0)
 
     def line(self, *spans: str | tuple[str, str], indent: int = 2) -> None:
         """Print texts after each other, some with a style; they are broken between words."""
@@ -82,4 +83,6 @@ class Sheet:
         """Return a text as this terminal can show it; spaces stay."""
         safe = text if text.isprintable() else one_line(text, len(text) * 6)
         encoding = self._console.encoding
+        if self.strokes is PLAIN:
+            safe = safe.replace("≥", ">=").replace("…", "~")
         return safe.encode(encoding, "backslashreplace").decode(encoding)

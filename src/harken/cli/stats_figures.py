@@ -57,10 +57,10 @@ def show_models(sheet: Sheet, models: Sequence[ModelUsage]) -> None:
     """Show what each model used."""
     columns = (
         Column("model", is_text=True),
-        Column("responses", from_width=NARROW),
+        Column("responses", from_width=90),
         Column("read anew"),
         Column("from cache", from_width=NARROW),
-        Column("into cache", from_width=80),
+        Column("into cache", from_width=76),
         Column("written"),
         Column("cost", style="green"),
     )
@@ -122,7 +122,8 @@ def _show_templates(sheet: Sheet, found: Tools) -> None:
     for one in found.templates[:TEMPLATES]:
         first = one.tools[:_OF_TEMPLATE]
         called = ", ".join(f"{tool.name} {share(tool.calls, one.calls)}" for tool in first)
-        rows.append((one.template or NAMELESS, number(one.calls), called))
+        place = "(subagents)" if one.is_subagent else "(main conversations)"
+        rows.append((one.template or place, number(one.calls), called))
     sheet.table(columns, rows)
     more(sheet, len(found.templates), TEMPLATES)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta, tzinfo
+from pathlib import Path
 
 from harken.analytics.activity import Activity, Day
 from harken.analytics.compactions import Compactions
@@ -29,6 +31,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 LAST = 5
 """So many sessions are told one by one."""
 _MARGIN = 26
+_OTHERS = 46
 
 
 def show_overview(sheet: Sheet, found: Overview, zone: tzinfo) -> None:
@@ -104,9 +107,11 @@ def _show_peak(sheet: Sheet, peak: Concurrency, zone: tzinfo) -> None:
     if peak.at_work_at is not None:
         when = _minute(peak.at_work_at, zone)
         sheet.line(
-            (number(peak.at_work), "bold"),
-            f" at work in the same quarter of an hour at most ({when});",
-            f" {number(peak.open)} open at once ({_minute(peak.open_at, zone)})",
+            "At most ",
+            (count(peak.at_work, "session"), "bold"),
+            f" at work in the same quarter of an hour ({when}), and ",
+            (number(peak.open), "bold"),
+            f" open at once ({_minute(peak.open_at, zone)}).",
         )
 
 
@@ -120,7 +125,7 @@ def _show_projects(sheet: Sheet, projects: Sequence[ProjectUsage]) -> None:
     )
     rows = [
         (
-            _tail(one.project or NAMELESS, sheet.width // 2),
+            _tail(one.project or NAMELESS, max(sheet.width - _OTHERS, 12)),
             number(one.sessions),
             number(one.responses),
             number(tokens(one)),
@@ -160,16 +165,16 @@ def _show_compactions(sheet: Sheet, known: Compactions) -> None:
         return
     words = ""
     if known.correlation is not None:
-        words = f"; with duration they correlate by {known.correlation:.2f}"
+        words = f"; correlation with duration {known.correlation:.2f}"
     sheet.line(
         (count(known.compactions, "compaction"), "bold"),
-        f" in {count(known.sessions, 'session')}, at most {known.most} in one{words}",
+        f" in {count(known.sessions, 'session')}, at most {known.most} in one{words}.",
     )
     columns = (
         Column("lasted", is_text=True),
         Column("sessions"),
         Column("compactions"),
-        Column("each"),
+        Column("per session"),
         Column("", is_text=True, style="cyan", from_width=NARROW),
     )
     most = max(one.per_session or 0 for one in known.bands)
@@ -222,5 +227,11 @@ def _minute(when: datetime | None, zone: tzinfo) -> str:
 
 
 def _tail(path: str, width: int) -> str:
-    """Return the end of a path: there the folders differ."""
+    """Return the end of a path, whole parts where they fit: there the folders differ."""
+    home = str(Path.home())
+    if path == home or path.startswith(home + os.sep):
+        path = "~" + path.removeprefix(home)
+    parts = path.split("/")
+    while len(path) > width and len(parts) > 1:
+        path = "/".join(["…", *(parts := parts[1:])])
     return path if len(path) <= width else f"…{path[-width + 1 :]}"

@@ -55,7 +55,7 @@ def show_session(sheet: Sheet, found: OneSession, zone: tzinfo) -> None:
 def _show_profile(sheet: Sheet, profile: Profile, zone: tzinfo) -> None:
     sheet.heading("Profile", f"a letter is {duration(profile.bin_s)}")
     span = (profile.bins[-1].began - profile.bins[0].began).total_seconds()
-    clock = "%H:%M" if span < 86_400 else "%m-%d"
+    clock = "%H:%M:%S" if span < 600 else "%H:%M" if span < 86_400 else "%m-%d"
     first = f"{profile.bins[0].began.astimezone(zone):{clock}}"
     last = f"{profile.bins[-1].began.astimezone(zone):{clock}}"
     gap = max(len(profile.bins) - len(first) - len(last), 1)

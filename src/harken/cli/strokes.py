@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,10 +14,6 @@ class Strokes:
     heights: str
     shades: str
     bar: str
-    dot: str
-    """Between words."""
-    most: str
-    """At most."""
 
     def line(self, values: Sequence[float], full: float | None = None) -> str:
         """Return a letter for each value. `full`: the highest; None: the largest of the values.
@@ -29,12 +26,12 @@ class Strokes:
         return "".join(_letter(self.heights, value, full or max(values)) for value in values)
 
     def shade(self, value: float, full: float) -> str:
-        """Return how dark a value is.
+        """Return how dark a value is: by its root, so that one busy hour does not pale all others.
 
-        >>> PLAIN.shade(0, 9), PLAIN.shade(1, 9), PLAIN.shade(9, 9)
-        ('.', ':', '#')
+        >>> PLAIN.shade(0, 9), PLAIN.shade(0.1, 9), PLAIN.shade(3, 9), PLAIN.shade(9, 9)
+        ('.', ':', '+', '#')
         """
-        return _letter(self.shades, value, full)
+        return _letter(self.shades, math.sqrt(value), math.sqrt(full))
 
     def length(self, value: float, full: float, width: int) -> str:
         """Return a bar as long as a value, at most so many letters.
@@ -45,8 +42,8 @@ class Strokes:
         return self.bar * (max(1, round(width * value / full)) if value else 0)
 
 
-DRAWN = Strokes(" ▁▂▃▄▅▆▇█", "·░▒▓█", "█", "·", "≤")
-PLAIN = Strokes(" _.-=+*%#", ".:+*#", "=", "-", "<=")
+DRAWN = Strokes(" ▁▂▃▄▅▆▇█", "·░▒▓█", "█")
+PLAIN = Strokes(" _.-=+*%#", ".:+*#", "=")
 
 
 def strokes_for(encoding: str | None) -> Strokes:

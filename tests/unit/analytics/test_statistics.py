@@ -143,6 +143,7 @@ def test_tools_are_counted_in_all_and_by_template() -> None:
     by_template = {
         one.template: [(tool.name, tool.calls) for tool in one.tools] for one in found.templates
     }
+    assert [one.is_subagent for one in found.templates] == [False, True]
     assert by_template == {"": [("Bash", 1), ("Read", 1)], "reviewer": [("Read", 2)]}
 
 
