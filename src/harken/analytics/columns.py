@@ -117,9 +117,7 @@ TABLES: tuple[Table, ...] = (
         "Something said, once, however many commits and files repeat it.",
         (
             Column("id", "int64", "Joins the others"),
-            Column(
-                "commit_id", "int64", "commits.id: where it was said; null: in a log only"
-            ),
+            Column("commit_id", "int64", "commits.id: where it was said; null: in a log only"),
             _ctx("ctx", "held", "The name of that commit"),
             Column("position", "int64", "In its commit or log, from 0"),
             _SESSION,
@@ -198,5 +196,5 @@ TABLES: tuple[Table, ...] = (
 )
 """All tables, in the order of their documentation."""
 
-TEXT = Column("text", "string", "Its words; of parts that are no text, none")
+TEXT = Column("text", "string", "Its words: texts, thoughts, arguments; null: a log has it")
 """The last column of `messages`, where it was asked for."""
