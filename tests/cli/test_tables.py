@@ -19,7 +19,7 @@ def _history(folder: Path) -> Path:
         "content": [{"type": "text", "text": "Nobody \u304a\u8336."}],
         "usage": {"input_tokens": 5, "output_tokens": 3},
     }
-    records = [
+    records: list[dict[str, object]] = [
         {
             "type": "user",
             "uuid": "1",

@@ -216,7 +216,7 @@ def test_a_result_that_answers_no_call_says_so() -> None:
     assert entry.message == Message("tool", "Late.", tool_call_id="gone", is_error=True)
 
 
-_words = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
+_words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 _arguments = st.dictionaries(_words, st.integers(-9, 9) | _words, max_size=3)
 
 
@@ -233,7 +233,8 @@ def _conversations(draw: st.DrawFn) -> list[WholeEntry]:
         ]
         parts: list[Any] = [ThinkingPart(draw(_words))] if draw(st.booleans()) else []
         answer: Any = [*parts, TextPart(draw(_words))] if parts else draw(_words)
-        source = draw(st.sampled_from([{"kind": "response", "model": "m", "id": "r"}, {"x": 1}]))
+        sources: list[dict[str, Any]] = [{"kind": "response", "model": "m", "id": "r"}, {"x": 1}]
+        source = draw(st.sampled_from(sources))
         entries.append(WholeEntry(Message("assistant", answer, calls or None), NOON, source))
         entries += [
             WholeEntry(
