@@ -1,0 +1,37 @@
+"""Moments: the whole microseconds of the facts as times of a calendar.
+
+A file may claim any time: what no calendar holds becomes the first or the last that it does.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+from typing import overload
+
+US = 1_000_000
+"""Microseconds in a second."""
+_LAST_US = 253_370_764_800 * US  # the year 9999, of which a zone may still take a day
+
+
+@overload
+def moment(time_us: int, zone: tzinfo = UTC) -> datetime: ...
+@overload
+def moment(time_us: int | None, zone: tzinfo = UTC) -> datetime | None: ...
+def moment(time_us: int | None, zone: tzinfo = UTC) -> datetime | None:
+    """Return a time in a zone, to the second; None: it is not known.
+
+    >>> moment(1_000_000, UTC).isoformat()
+    '1970-01-01T00:00:01+00:00'
+    """
+    if time_us is None:
+        return None
+    return datetime.fromtimestamp(min(max(time_us, 0), _LAST_US) // US, zone)
+
+
+def seconds(duration_us: int | None) -> float | None:
+    """Return a duration in seconds, to the millisecond; None: it is not known.
+
+    >>> seconds(1_234_567)
+    1.235
+    """
+    return None if duration_us is None else round(duration_us / US, 3)

@@ -1,0 +1,173 @@
+"""A session's profile: what was done in it over time, as a scheduler draws threads.
+
+Each bin says what happened in it (events) and for how long each activity went on (seconds). Agents
+that work side by side add up, so a bin may hold more seconds than it is long; idle is the time in
+which none of them did anything.
+
+Source: the specification of contexts, "Analytics Derivability"; `harken.analytics.spans`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from harken.analytics.moment import US, moment
+from harken.analytics.row import Row
+from harken.analytics.scope import Scope
+from harken.analytics.spans import ACTIVITIES, Span, spans
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+WIDTHS_S = (
+    *(1, 2, 5, 10, 15, 30),
+    *(_MINUTE * n for n in (1, 2, 5, 10, 15, 30)),
+    *(_HOUR * n for n in (1, 2, 3, 6, 12)),
+    *(_DAY * n for n in (1, 2, 7, 14, 30, 90, 365)),
+)
+"""How long a bin may be: what a person can count in."""
+_RANGE = "SELECT min(time), max(time) FROM messages WHERE NOT is_repeat AND {scope}"
+_EVENTS = """
+    SELECT what, (time - :began) / :width, count(*) FROM (
+        SELECT kind AS what, time FROM messages
+        WHERE kind IN ('prompt', 'response') AND NOT is_repeat AND {scope}
+        UNION ALL SELECT 'thinking', time FROM messages
+        WHERE kind = 'response' AND thinking > 0 AND NOT is_repeat AND {scope}
+        UNION ALL SELECT 'tool', time FROM tool_calls WHERE session_id = :session
+        UNION ALL SELECT 'compaction', time FROM commits
+        WHERE session_id = :session AND type = 'compaction'
+    ) WHERE time BETWEEN :began AND :ended GROUP BY 1, 2
+"""
+
+
+class Events(Row, frozen=True, kw_only=True):
+    """How often something happened."""
+
+    prompt: int = 0
+    response: int = 0
+    tool: int = 0
+    """Calls."""
+    thinking: int = 0
+    """Answers with thoughts."""
+    compaction: int = 0
+
+
+class Seconds(Row, frozen=True, kw_only=True):
+    """For how long something went on, of all agents together."""
+
+    prompt: float = 0.0
+    """A person read and wrote."""
+    response: float = 0.0
+    tool: float = 0.0
+    """A tool ran, or waited for leave."""
+    thinking: float = 0.0
+    compaction: float = 0.0
+    idle: float = 0.0
+    """Nothing of all this."""
+
+
+class Bin(Row, frozen=True, kw_only=True):
+    """A stretch of time."""
+
+    began: datetime
+    events: Events
+    seconds: Seconds
+
+
+class Profile(Row, frozen=True, kw_only=True):
+    """A session over time, in bins of the same length, from its first message to its last."""
+
+    began: datetime | None
+    ended: datetime | None
+    bin_s: int
+    bins: list[Bin]
+    events: Events
+    seconds: Seconds
+
+
+def profile(database: sqlite3.Connection, scope: Scope, most_bins: int = 60) -> Profile:
+    """Return the profile of the one session of a scope, in at most so many bins."""
+    began, ended = next(scope.rows(database, _RANGE))
+    if began is None:
+        return Profile(began=None, ended=None, bin_s=1, bins=[], events=Events(), seconds=Seconds())
+    grid = _Grid(began, ended, _width(began, ended, most_bins))
+    events = _events(database, scope, grid)
+    durations = _durations(list(spans(database, scope)), grid)
+    return Profile(
+        began=moment(began),
+        ended=moment(ended),
+        bin_s=grid.width_us // US,
+        bins=[
+            Bin(
+                began=moment(began + at * grid.width_us),
+                events=Events(**{what: counts[at] for what, counts in events.items()}),
+                seconds=_seconds({what: times[at] for what, times in durations.items()}),
+            )
+            for at in range(grid.bins)
+        ],
+        events=Events(**{what: sum(counts) for what, counts in events.items()}),
+        seconds=_seconds({what: sum(times) for what, times in durations.items()}),
+    )
+
+
+class _Grid(NamedTuple):
+    """Bins of the same length; the last ends with the session."""
+
+    began_us: int
+    ended_us: int
+    width_us: int
+
+    @property
+    def bins(self) -> int:
+        return (self.ended_us - self.began_us) // self.width_us + 1
+
+    def parts(self, began_us: int, ended_us: int) -> Iterator[tuple[int, int]]:
+        """Yield the bins that a stretch touches, and how long it is in each."""
+        at = max(began_us, self.began_us)
+        ended_us = min(ended_us, self.ended_us)
+        while at < ended_us:
+            bin_ = (at - self.began_us) // self.width_us
+            until = min(ended_us, self.began_us + (bin_ + 1) * self.width_us)
+            yield bin_, until - at
+            at = until
+
+
+def _width(began_us: int, ended_us: int, most_bins: int) -> int:
+    """Return how long bins are, in microseconds."""
+    least = (ended_us - began_us) // (US * most_bins) + 1
+    return US * next((width for width in WIDTHS_S if width >= least), least)
+
+
+def _events(database: sqlite3.Connection, scope: Scope, grid: _Grid) -> dict[str, list[int]]:
+    counts: dict[str, list[int]] = {what: [0] * grid.bins for what in ACTIVITIES}
+    limits = {"began": grid.began_us, "ended": grid.ended_us, "width": grid.width_us}
+    for what, at, count in scope.rows(database, _EVENTS, values=limits):
+        counts[what][min(int(at), grid.bins - 1)] += count  # a real number where times are absurd
+    return counts
+
+
+def _durations(found: Sequence[Span], grid: _Grid) -> dict[str, list[int]]:
+    """Return how long each activity went on in each bin, in microseconds."""
+    times: dict[str, list[int]] = {what: [0] * grid.bins for what in (*ACTIVITIES, "idle")}
+    for span in found:
+        for at, duration in grid.parts(span.began_us, span.ended_us):
+            times[span.activity][at] += duration
+    for began, ended in _gaps(found, grid):
+        for at, duration in grid.parts(began, ended):
+            times["idle"][at] += duration
+    return times
+
+
+def _gaps(found: Iterable[Span], grid: _Grid) -> Iterator[tuple[int, int]]:
+    """Yield the stretches in which nobody did anything."""
+    until = grid.began_us
+    for span in sorted(found, key=lambda one: one.began_us):
+        if span.began_us > until:
+            yield until, span.began_us
+        until = max(until, span.ended_us)
+    yield until, grid.ended_us
+
+
+def _seconds(times_us: Mapping[str, int]) -> Seconds:
+    return Seconds(**{what: round(time / US, 3) for what, time in times_us.items()})

@@ -1,0 +1,97 @@
+"""Scope: what is counted. A query says `{scope}` where the condition on its rows belongs.
+
+One idea: a row counts by its own time. A session that was at work before and after a day counts
+on that day with what it did then.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+_SESSIONS = "sessions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Which rows count: those for which all of this holds. Nothing is said: all rows."""
+
+    since_us: int | None = None
+    """From then on, in microseconds since 1970, UTC."""
+    until_us: int | None = None
+    """Before then."""
+    projects: tuple[str, ...] | None = None
+    """Of sessions that worked in one of these folders, as the facts name them."""
+    runtime: str | None = None
+    session_id: int | None = None
+    """Of this session alone."""
+
+    @property
+    def is_span(self) -> bool:
+        """Whether only a span of time counts."""
+        return self.since_us is not None or self.until_us is not None
+
+    def of(self, session_id: int) -> Scope:
+        """Return the same for one session."""
+        return replace(self, session_id=session_id)
+
+    def rows(
+        self,
+        database: sqlite3.Connection,
+        query: str,
+        table: str = "messages",
+        *,
+        values: Mapping[str, object] | None = None,
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield what a query finds.
+
+        `table`: which of its tables is limited to this scope; `values`: what else it names.
+        Sessions count that were there at the time. Where a time is asked for, a row that has
+        none does not count.
+        """
+        whole = query.replace("{scope}", " AND ".join(self._conditions(table)) or "TRUE")
+        yield from database.execute(whole, {**self._values, **(values or {})})
+
+    @property
+    def _values(self) -> dict[str, object]:
+        return {
+            "since": self.since_us,
+            "until": self.until_us,
+            "projects": json.dumps(self.projects),
+            "runtime": self.runtime,
+            "session": self.session_id,
+        }
+
+    def _conditions(self, table: str) -> Iterator[str]:
+        if table == _SESSIONS:
+            yield from self._of_sessions()
+            return
+        if self.session_id is not None:
+            yield f"{table}.session_id = :session"
+        elif sessions := " AND ".join(self._of_sessions()):
+            # They are found by an index: a part of a long history is not all of it read.
+            yield f"{table}.session_id IN (SELECT id FROM sessions WHERE {sessions})"  # noqa: S608
+        if self.since_us is not None:
+            yield f"{table}.time >= :since"
+        if self.until_us is not None:
+            yield f"{table}.time < :until"
+
+    def _of_sessions(self) -> Iterator[str]:
+        if self.session_id is not None:
+            yield "sessions.id = :session"
+            return
+        if self.runtime is not None:
+            yield "sessions.runtime = :runtime"
+        if self.projects is not None:
+            yield "sessions.project IN (SELECT value FROM json_each(:projects))"
+        if self.since_us is not None:
+            yield "sessions.ended >= :since"
+        if self.until_us is not None:
+            yield "sessions.began < :until"
+
+
+ALL = Scope()
+"""Everything."""

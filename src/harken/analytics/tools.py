@@ -1,0 +1,110 @@
+"""Tools: which were called how often, by which kind of agent, and how that went."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from harken.analytics.moment import seconds
+from harken.analytics.row import Row
+from harken.analytics.scope import Scope
+
+# Agents are far fewer than calls: the calls are counted before anybody looks whose they are.
+_QUERY = """
+    SELECT coalesce(agents.template, ''), agents.parent_id IS NOT NULL, called.name,
+        sum(calls), sum(errors), sum(unanswered),
+        CAST(sum(duration) AS INTEGER)
+    FROM (
+        SELECT agent_id, name, count(*) AS calls, coalesce(sum(is_error), 0) AS errors,
+            sum(result_id IS NULL) AS unanswered, sum(duration * 1.0) AS duration
+        FROM tool_calls WHERE {scope} GROUP BY 1, 2
+    ) AS called LEFT JOIN agents ON agents.id = called.agent_id
+    GROUP BY 1, 2, 3
+"""
+
+
+class Tool(Row, frozen=True, kw_only=True):
+    """How often a tool was called."""
+
+    name: str
+    calls: int
+    errors: int
+    """Results that say so themselves."""
+    unanswered: int
+    """Calls without a result."""
+    duration_s: float | None
+    """From all calls to their results together; None: no time is known of any."""
+
+
+class TemplateTools(Row, frozen=True, kw_only=True):
+    """Which tools agents of one kind called."""
+
+    template: str
+    """What kind of agent; "" where that is not known."""
+    is_subagent: bool
+    """Whether others made them."""
+    calls: int
+    tools: list[Tool]
+    """The most called first."""
+
+
+class Tools(Row, frozen=True, kw_only=True):
+    """Which tools were called; the most called first."""
+
+    calls: int
+    tools: list[Tool]
+    templates: list[TemplateTools]
+
+
+class _Called(NamedTuple):
+    """Sums over the calls of one tool by one kind of agent."""
+
+    template: str
+    is_subagent: bool
+    name: str
+    calls: int
+    errors: int
+    unanswered: int
+    duration_us: int | None
+
+
+def tools(database: sqlite3.Connection, scope: Scope) -> Tools:
+    """Return how often each tool was called, by all and by each kind of agent."""
+    called = [_Called(*row) for row in scope.rows(database, _QUERY, "tool_calls")]
+    by_template = defaultdict(list)
+    for one in called:
+        by_template[one.template, bool(one.is_subagent)].append(one)
+    templates = [
+        TemplateTools(template=name, is_subagent=is_made, calls=_calls(rows), tools=_by_name(rows))
+        for (name, is_made), rows in by_template.items()
+    ]
+    return Tools(
+        calls=_calls(called),
+        tools=_by_name(called),
+        templates=sorted(templates, key=lambda one: (-one.calls, one.template, one.is_subagent)),
+    )
+
+
+def _by_name(called: Iterable[_Called]) -> list[Tool]:
+    by_name = defaultdict(list)
+    for one in called:
+        by_name[one.name].append(one)
+    found = [_tool(name, rows) for name, rows in by_name.items()]
+    return sorted(found, key=lambda one: (-one.calls, one.name))
+
+
+def _tool(name: str, rows: Sequence[_Called]) -> Tool:
+    known = [row.duration_us for row in rows if row.duration_us is not None]
+    return Tool(
+        name=name,
+        calls=_calls(rows),
+        errors=sum(row.errors for row in rows),
+        unanswered=sum(row.unanswered for row in rows),
+        duration_s=seconds(sum(known)) if known else None,
+    )
+
+
+def _calls(rows: Iterable[_Called]) -> int:
+    return sum(row.calls for row in rows)

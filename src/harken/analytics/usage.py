@@ -1,0 +1,171 @@
+"""Usage: tokens and cost, by model, by day, by project, by session.
+
+One idea: each response is one row of the facts, in however many files and lines it stands, so sums
+count it once. What is not known is not nothing: tokens that nobody counted are None, and responses
+without a known price are counted beside the sum of those that have one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import date, tzinfo
+from typing import Any, NamedTuple
+
+from harken.analytics.row import Row
+from harken.analytics.scope import Scope
+from harken.analytics.spell import QUARTER_US, begins
+
+_COUNTS = ("input", "cache_read", "cache_write", "output", "reasoning")
+# Whole numbers would stop at 64 bits with an error, and a file may claim any.
+_SUMS = (
+    f"sum(responses), {', '.join(f'CAST(sum({name}) AS INTEGER)' for name in _COUNTS)}, "
+    "sum(cost), sum(unpriced)"
+)
+# Nothing is unknown of the price of nothing: what an API refused is free.
+_QUERY = f"""
+    WITH spent AS MATERIALIZED (
+        SELECT session_id, model, time / {QUARTER_US} AS quarter, count(*) AS responses,
+            sum(input_tokens * 1.0) AS input, sum(cache_read_tokens * 1.0) AS cache_read,
+            sum(cache_write_tokens * 1.0) AS cache_write, sum(output_tokens * 1.0) AS output,
+            sum(reasoning_tokens * 1.0) AS reasoning, sum(cost_usd) AS cost,
+            sum(cost_usd IS NULL AND NOT coalesce(input_tokens = 0 AND output_tokens = 0
+                AND NOT cache_read_tokens > 0 AND NOT cache_write_tokens > 0, 0)) AS unpriced
+        FROM requests WHERE {{scope}} GROUP BY 1, 2, 3
+    )
+    SELECT 'models', model, {_SUMS} FROM spent GROUP BY 2
+    UNION ALL SELECT 'sessions', session_id, {_SUMS} FROM spent GROUP BY 2
+    UNION ALL SELECT 'quarters', quarter, {_SUMS} FROM spent GROUP BY 2
+"""  # noqa: S608 - names and numbers of ours
+_PROJECTS = "SELECT id, project FROM sessions WHERE {scope}"
+
+
+class Usage(Row, frozen=True, kw_only=True):
+    """What responses used. None: nobody counted, or nobody knows a price."""
+
+    responses: int
+    input_tokens: int | None
+    """Read anew: neither read from a cache nor written into one."""
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    output_tokens: int | None
+    """With those of thoughts."""
+    reasoning_tokens: int | None
+    """Of `output_tokens`, where the provider says so."""
+    cost_usd: float | None
+    """Of the responses whose price is known."""
+    unpriced: int
+    """Responses that cost something nobody knows."""
+
+
+class ModelUsage(Usage, frozen=True, kw_only=True):
+    """What the responses of a model used."""
+
+    model: str
+
+
+class DayUsage(Usage, frozen=True, kw_only=True):
+    """What the responses of a day used."""
+
+    day: date | None
+    """None: those without a time."""
+
+
+class ProjectUsage(Usage, frozen=True, kw_only=True):
+    """What the responses in a folder used."""
+
+    project: str
+    """Its path; "" where that is not known."""
+    sessions: int
+    """In which there were responses."""
+
+
+class Sums(NamedTuple):
+    """What some responses used, to be added up."""
+
+    responses: int = 0
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+    unpriced: int = 0
+
+    def members(self) -> dict[str, Any]:
+        """Return them by their names, the cost to a millionth of a dollar."""
+        cost = self.cost_usd
+        return self._asdict() | {"cost_usd": None if cost is None else round(cost, 6)}
+
+
+class Used(NamedTuple):
+    """What the responses of a scope used, seen from three sides."""
+
+    models: dict[str, Sums]
+    sessions: dict[int, Sums]
+    """By their ids in the facts."""
+    quarters: dict[int | None, Sums]
+    """By quarters of an hour since 1970, UTC; None: those without a time."""
+
+
+def added(all_sums: Iterable[Sums]) -> Sums:
+    """Return the sums of sums; what is not known of any is not known.
+
+    >>> added([Sums(1, 5), Sums(2, None)]).input_tokens, added([Sums(1)]).input_tokens
+    (5, None)
+    """
+    found: list[Any] = list(Sums())
+    for sums in all_sums:
+        for at, value in enumerate(sums):
+            if value is not None:
+                found[at] = (found[at] or 0) + value
+    return Sums(*found)
+
+
+def used(database: sqlite3.Connection, scope: Scope) -> Used:
+    """Read what was used."""
+    found: dict[str, dict[Any, Sums]] = {"models": {}, "sessions": {}, "quarters": {}}
+    for side, name, *sums in scope.rows(database, _QUERY, "requests"):
+        found[side][name] = Sums(*sums)
+    return Used(**found)
+
+
+def total(spent: Used) -> Usage:
+    """Return what was used in all."""
+    return Usage(**added(spent.models.values()).members())
+
+
+def by_model(spent: Used) -> list[ModelUsage]:
+    """Return what each model used, the one that cost most first."""
+    found = [ModelUsage(model=model, **sums.members()) for model, sums in spent.models.items()]
+    return sorted(found, key=lambda one: (*_weight(one), one.model))
+
+
+def by_day(spent: Used, zone: tzinfo) -> list[DayUsage]:
+    """Return what was used on each day of a time zone, in order; last what has no time."""
+    of_day: dict[date | None, list[Sums]] = defaultdict(list)
+    for quarter, sums in spent.quarters.items():
+        of_day[None if quarter is None else begins(quarter, zone).date()].append(sums)
+    days = sorted(of_day, key=lambda day: (day is None, day or date.min))
+    return [DayUsage(day=day, **added(of_day[day]).members()) for day in days]
+
+
+def by_project(database: sqlite3.Connection, scope: Scope, spent: Used) -> list[ProjectUsage]:
+    """Return what was used in each folder, the one that cost most first.
+
+    `spent`: what was used in the same scope.
+    """
+    of_project: dict[str, list[Sums]] = defaultdict(list)
+    for id_, project in scope.rows(database, _PROJECTS, "sessions"):
+        if id_ in spent.sessions:
+            of_project[project].append(spent.sessions[id_])
+    found = [
+        ProjectUsage(project=project, sessions=len(all_sums), **added(all_sums).members())
+        for project, all_sums in of_project.items()
+    ]
+    return sorted(found, key=lambda one: (*_weight(one), one.project))
+
+
+def _weight(one: Usage) -> tuple[float, int]:
+    return -(one.cost_usd or 0), -(one.output_tokens or 0)

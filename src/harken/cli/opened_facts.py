@@ -1,0 +1,42 @@
+"""The facts of the home, brought up to date before anything is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from harken.cli.home import Home
+from harken.cli.opened_store import open_store
+from harken.cli.progress import progress
+from harken.cli.settings import load_settings
+
+if TYPE_CHECKING:
+    from harken.index.facts import Facts
+
+
+@contextmanager
+def facts_of(home: Home) -> Iterator[Facts]:
+    """Open the facts, and read what is new in the store, the catalogue and the logs.
+
+    Raises ConfigError, StoreError.
+    """
+    from harken.index.catalogue import Catalogue
+    from harken.index.facts import Facts
+
+    home.make()
+    settings = load_settings(home)
+    has_store = settings.store is not None or home.store_file.exists()
+    facts, store, catalogue = Facts(home.facts_file), None, None
+    try:
+        if has_store:
+            store = open_store(home, settings.store, settings.backing)
+        if home.index_file.exists():
+            catalogue = Catalogue(home.index_file)
+        with progress("Reading what is new") as tell:
+            facts.update(store, catalogue, home.logs(), tell)
+        yield facts
+    finally:
+        for one in (facts, store, catalogue):
+            if one is not None:
+                one.close()

@@ -1,0 +1,88 @@
+"""A sheet of figures in a terminal: headings, lines and tables, as wide as it is.
+
+Nothing that is told is taken for markup, and no letter of it reaches the terminal as a command.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harken.cli.strokes import PLAIN, Strokes, strokes_for
+from harken.cli.terminal import one_line
+
+NARROW = 60
+"""With fewer cells a table leaves out what is not needed most."""
+WIDEST = 120
+"""What is wider is hard to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
+
+    head: str
+    is_text: bool = False
+    """On the left, and cut where there is no room; else it is a number, and whole."""
+    from_width: int = 0
+    """In a narrower terminal it is left out."""
+    style: str = ""
+
+
+class Sheet:
+    """Writes to a stream; None: standard output. Colours where it is a terminal that has them."""
+
+    def __init__(self, stream: TextIO | None = None, width: int | None = None) -> None:
+        """Use this width in cells; None: that of the terminal."""
+        stream = stream or sys.stdout
+        self._console = Console(
+            file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False
+        )
+        self._console.width = self.width = min(self._console.width, WIDEST)
+        self.strokes: Strokes = strokes_for(getattr(stream, "encoding", None))
+
+    def heading(self, text: str, note: str = "") -> None:
+        """Begin a section."""
+        self._console.print()
+        after = f"  {note}" if note else ""
+        self.line((one_line(text, self.width), "bold cyan"), (after, "dim"), indent=0)
+
+    def line(self, *spans: str | tuple[str, str], indent: int = 2) -> None:
+        """Print texts after each other, some with a style; they are broken between words."""
+        line = Text(overflow="fold")
+        for span in spans:
+            text, style = (span, "") if isinstance(span, str) else span
+            line.append(self._shown(text), style)
+        for one in line.wrap(self._console, self.width - indent):
+            self._console.print(Text(" " * indent) + one, no_wrap=True, overflow="ellipsis")
+
+    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+        """Print a table; a row has a text for each column."""
+        shown = [at for at, one in enumerate(columns) if self.width >= one.from_width]
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column("", width=0)
+        for column in (columns[at] for at in shown):
+            table.add_column(
+                column.head,
+                justify="left" if column.is_text else "right",
+                no_wrap=not column.is_text,
+                style=column.style,
+            )
+        for row in rows:
+            cells = (Text(self._shown(row[at]), no_wrap=True, overflow="ellipsis") for at in shown)
+            table.add_row("", *cells)
+        self._console.print(table)
+
+    def _shown(self, text: str) -> str:
+        """Return a text as this terminal can show it; spaces stay."""
+        safe = text if text.isprintable() else one_line(text, len(text) * 6)
+        encoding = self._console.encoding
+        if self.strokes is PLAIN:
+            safe = safe.replace("≥", ">=").replace("…", "~")
+        return safe.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,0 +1,69 @@
+"""Strokes: numbers drawn with letters, for a terminal that may know neither colours nor blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Strokes:
+    """The letters that stand for more and more; the first for nothing at all."""
+
+    heights: str
+    shades: str
+    bar: str
+
+    def line(self, values: Sequence[float], full: float | None = None) -> str:
+        """Return a letter for each value. `full`: the highest; None: the largest of the values.
+
+        What is more than nothing is seen, however little it is.
+
+        >>> DRAWN.line([0, 1, 4, 8])
+        ' ▁▄█'
+        """
+        return "".join(_letter(self.heights, value, full or max(values)) for value in values)
+
+    def shade(self, value: float, full: float) -> str:
+        """Return how dark a value is: by its root, so that one busy hour does not pale all others.
+
+        >>> PLAIN.shade(0, 9), PLAIN.shade(0.1, 9), PLAIN.shade(3, 9), PLAIN.shade(9, 9)
+        ('.', ':', '+', '#')
+        """
+        return _letter(self.shades, math.sqrt(value), math.sqrt(full))
+
+    def length(self, value: float, full: float, width: int) -> str:
+        """Return a bar as long as a value, at most so many letters.
+
+        >>> PLAIN.length(5, 10, 8), PLAIN.length(1, 1000, 8), PLAIN.length(0, 10, 8)
+        ('====', '=', '')
+        """
+        return self.bar * (max(1, round(width * value / full)) if value else 0)
+
+
+DRAWN = Strokes(" ▁▂▃▄▅▆▇█", "·░▒▓█", "█")
+PLAIN = Strokes(" _.-=+*%#", ".:+*#", "=")
+
+
+def strokes_for(encoding: str | None) -> Strokes:
+    """Return what a terminal or file with this encoding can show."""
+    is_wide = (encoding or "").lower().replace("-", "").startswith("utf")
+    return DRAWN if is_wide else PLAIN
+
+
+def fitted(values: Sequence[float], width: int) -> list[float]:
+    """Return at most so many values: each the sum of as many neighbours as it takes.
+
+    >>> fitted([1, 2, 3, 4, 5], 3), fitted([1, 2], 3)
+    ([3, 7, 5], [1, 2])
+    """
+    step = -(-len(values) // max(width, 1)) or 1
+    return [sum(values[at : at + step]) for at in range(0, len(values), step)]
+
+
+def _letter(letters: str, value: float, full: float) -> str:
+    if value <= 0 or full <= 0:
+        return letters[0]
+    last = len(letters) - 1
+    return letters[min(max(round(last * value / full), 1), last)]

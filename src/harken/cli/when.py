@@ -1,0 +1,44 @@
+"""Points in time as people write them: `2026-03-05`, `2026-03-05 14:30`, `today`, `7d` (ago)."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+
+import click
+
+from harken.cli.duration import Duration
+from harken.errors import ConfigError
+
+_DAYS_AGO = {"today": 0, "yesterday": 1}
+
+
+def moment_us(text: str, zone: tzinfo, now: datetime, *, is_end: bool = False) -> int:
+    """Return a point in time in microseconds since 1970, UTC.
+
+    A day begins at its first moment in the time zone; `is_end`: it is meant to the end, so that
+    `--until 2026-03-05` has all of that day. A time with a zone of its own keeps it. Raises
+    ConfigError for what is no time.
+    """
+    words = text.strip().lower()
+    try:
+        if words in _DAYS_AGO:
+            return _of_day(now.astimezone(zone).date() - timedelta(_DAYS_AGO[words]), zone, is_end)
+        if words[-1:] in "smhdw" and words[:1].isdigit():
+            return _us(now - timedelta(seconds=Duration().convert(words, None, None)))
+        if len(words) <= len("2026-03-05"):
+            return _of_day(date.fromisoformat(words), zone, is_end)
+        given = datetime.fromisoformat(words.upper())
+        return _us(given if given.tzinfo else given.replace(tzinfo=zone))
+    except (ValueError, OverflowError, click.BadParameter):
+        raise ConfigError(
+            f"{text!r} is no time; write 2026-03-05, '2026-03-05 14:30', today, yesterday, or how "
+            f"long ago it was: 12h, 7d, 2w"
+        ) from None
+
+
+def _of_day(day: date, zone: tzinfo, is_end: bool) -> int:
+    return _us(datetime.combine(day + timedelta(days=is_end), time(), zone))
+
+
+def _us(when: datetime) -> int:
+    return (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
