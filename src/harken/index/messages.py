@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from harken.index.ledger import Ledger
 from harken.index.words import Said, utf8, words_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message, and where it was said."""
 
     commit: int | None
