@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.formats import atif, claude_code, events_v1, messages_v1, narrative
+from harken.formats import atif, claude_code, events_v1, messages_v1, narrative, pi
 from harken.formats.base import WholeEntry
 from harken.testing import FormatSuite
 from tests.unit.context.toys import TOY_1, TOY_2, read_v1
@@ -36,6 +36,10 @@ class TestClaudeCode(FormatSuite):
         # Without names: a record that comes again is another one, and follows the one above it.
         names = ("uuid", "parentUuid")
         return lines({n: v for n, v in r.items() if n not in names} for r in made.records)
+
+
+class TestPi(FormatSuite):
+    format = pi.FORMAT
 
 
 @pytest.mark.req("S2-59")

@@ -15,20 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from harken.core.messages import (
-    CallPlace,
-    ImagePart,
     Message,
-    Meta,
-    OtherPart,
     Part,
-    TextPart,
-    ThinkingPart,
     ToolCall,
     text_of,
 )
 from harken.formats.anthropic import THINKER
 from harken.formats.base import WholeEntry
-from harken.formats.calls import as_object
+from harken.formats.calls import in_order
+from harken.formats.claude_code_entries import block_of
 
 Block = dict[str, Any]
 
@@ -140,7 +135,7 @@ def _spoken(entry: WholeEntry, model: str, answered: Collection[str | None] | No
     answered: the calls that have results; None: it is the last one, whose calls get some.
     """
     kept: list[Block] = []
-    blocks = [_block(item) for item in _items(entry.message)]
+    blocks = [_block(item) for item in in_order(entry.message)]
     own = str((entry.source or {}).get("model") or "")
     for record in _records(entry, blocks):
         said = [block for block in record if _thinker(block, own) in (None, model)]
@@ -172,25 +167,11 @@ def _records(entry: WholeEntry, blocks: list[Block]) -> Iterator[list[Block]]:
         yield [block]
 
 
-def _items(message: Message) -> Iterator[Part | ToolCall]:
-    """Yield parts and calls in their order; calls without a place stand after the parts."""
-    calls = {call.id: call for call in message.tool_calls or ()}
-    content = message.content
-    placed = set()
-    for part in [TextPart(content)] if isinstance(content, str) else content or ():
-        if isinstance(part, CallPlace):
-            placed.add(part.id)
-            yield calls[part.id]
-        else:
-            yield part
-    yield from (call for call in message.tool_calls or () if call.id not in placed)
-
-
 def _heard(message: Message) -> list[Block]:
     """Return what is sent of what is no result; of a list, blank texts are left out."""
     if isinstance(message.content, str):
         return [_text(message.content)]
-    blocks = [_block(part) for part in _items(message)]
+    blocks = [_block(part) for part in in_order(message)]
     kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
     return kept or [_text(NOTHING)]
 
@@ -251,7 +232,7 @@ def _result(entry: WholeEntry) -> list[Block]:
     if isinstance(message.content, str):
         block["content"] = message.content
     elif message.content is not None:
-        blocks = [_block(part) for part in _items(message)]
+        blocks = [_block(part) for part in in_order(message)]
         # An error holds nothing but texts: the API refuses all else.
         block["content"] = [b for b in blocks if not message.is_error or b["type"] == "text"]
     if message.is_error or "is_error" in (entry.source or {}):
@@ -262,21 +243,8 @@ def _result(entry: WholeEntry) -> list[Block]:
 
 
 def _block(item: Part | ToolCall) -> Block:
-    """Return a part as a block. Thoughts say whose they are, for as long as that matters."""
-    meta: Meta = item.meta if isinstance(item.meta, dict) else {}
-    match item:
-        case ToolCall():
-            name, given = item.function.name, as_object(item.function.arguments)
-            call = {"type": "tool_use", "id": item.id, "name": RENAMED.get(name, name)}
-            return {**call, "input": {} if given is None else given, **meta}
-        case TextPart():
-            return {"type": "text", "text": item.text, **meta}
-        case ThinkingPart():
-            return {"type": "thinking", "thinking": item.text, **meta}
-        case ImagePart(url=str(url)):
-            return {"type": "image", "source": {"type": "url", "url": url}}
-        case ImagePart():
-            source = {"type": "base64", "media_type": item.media_type, "data": item.data}
-            return {"type": "image", "source": source}
-        case OtherPart():
-            return {**(as_object(item.data) or {}), "type": item.kind, **meta}
+    """Return a part as a block; tools have the names that they have now."""
+    block = block_of(item)
+    if block["type"] == "tool_use":
+        block["name"] = RENAMED.get(block["name"], block["name"])
+    return block

@@ -26,6 +26,7 @@ _BUILT_IN = {
     "events-v1": "harken.formats.events_v1",
     "messages-v1": "harken.formats.messages_v1",
     "narrative-v1": "harken.formats.narrative",
+    "pi-v3": "harken.formats.pi",
 }
 
 
