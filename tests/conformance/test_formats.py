@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from harken.formats import atif, claude_code, events_v1, messages_v1, narrative, pi
+from harken.formats import (
+    atif,
+    claude_code,
+    codex,
+    events_v1,
+    gemini_cli,
+    messages_v1,
+    narrative,
+    opencode,
+    pi,
+)
 from harken.formats.base import WholeEntry
 from harken.testing import FormatSuite
 from tests.unit.context.toys import TOY_1, TOY_2, read_v1
@@ -40,6 +50,18 @@ class TestClaudeCode(FormatSuite):
 
 class TestPi(FormatSuite):
     format = pi.FORMAT
+
+
+class TestCodex(FormatSuite):
+    format = codex.FORMAT
+
+
+class TestGemini(FormatSuite):
+    format = gemini_cli.FORMAT
+
+
+class TestOpenCode(FormatSuite):
+    format = opencode.FORMAT
 
 
 @pytest.mark.req("S2-59")

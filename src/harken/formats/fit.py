@@ -93,7 +93,7 @@ class Fit:
         """Return what becomes of the content of any other message; None: nothing is left."""
         before = parts_of(entry.message)
         parts = [kept for part in before for kept in self._part(entry, part)]
-        return entry.message.content if parts == before else content_of(parts)
+        return entry.message.content if parts and parts == before else content_of(parts)
 
     def _call(self, entry: WholeEntry, call: ToolCall, ids: Ids) -> ToolCall:
         wire = wire_call(call, ids, self.name_length)
