@@ -155,12 +155,16 @@ def test_an_id_that_is_not_fit_is_changed_in_both_places() -> None:
     assert found[1:] == ["assistant: I look. [call_fc_1]", "tool of call_fc_1: seen"]
 
 
+def call_in(message: Message) -> ToolCall:
+    return (message.tool_calls or [])[0]
+
+
 def test_free_text_of_a_call_stands_below_a_name_unless_the_target_takes_it() -> None:
     patch = Message("assistant", None, [ToolCall("a", FunctionCall("patch", "*** x"), "custom")])
-    (call,) = fit(Message("user", "Go"), patch)[1].tool_calls or ()
+    call = call_in(fit(Message("user", "Go"), patch)[1])
     assert (call.type, call.function.arguments) == ("function", '{"input":"*** x"}')
     free = replace(STRANGER, has_free_calls=True)
-    (call,) = fit(Message("user", "Go"), patch, to=free)[1].tool_calls or ()
+    call = call_in(fit(Message("user", "Go"), patch, to=free)[1])
     assert (call.type, call.function.arguments) == ("custom", "*** x")
 
 
