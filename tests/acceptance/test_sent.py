@@ -1,6 +1,6 @@
 """What official clients sent after resuming a transcript is what Harken says that they send.
 
-The only place where a difference is allowed, with its reason, is `harken.capture.comparison`.
+The only place where a difference is allowed, with its reason, is `harken.capture.allowed`.
 """
 
 from __future__ import annotations

@@ -1,35 +1,16 @@
-"""When what a client sends, and what was materialized for it, are the same.
+"""When what a client sends, and what it should send, are the same.
 
-One idea: all that may differ is a list of rules, here and nowhere else, each with its reason.
-Everything else must be equal: order, roles, texts to the last byte, ids, inputs, signatures. A rule
-about what a client says of the present takes away only what was not expected, so it hides no loss.
-
-Source: docs/how-to/continue-anywhere.md, "What may differ".
+One idea: what may differ stands in `harken.capture.allowed`. It is taken out of both, and what is
+left is compared message by message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from harken.capture.difference import Message, Request, Row, key, rows
-
-ANY = "*"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """Something in which two requests may differ."""
-
-    name: str
-    why: str
-    clients: tuple[str, ...]
-    """By runtime, or `*`."""
-    applied: Callable[[Request, Request], Request]
-    """Takes it out of the first request; the second is what that is compared with."""
-    is_expected: bool = False
-    """Whether it is taken out of what is expected, too: it says nothing wherever it stands."""
+from harken.capture.allowed import ANY, RULES, Rule, text_of_block
+from harken.capture.difference import Message, Request, Row, rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,179 +51,10 @@ def _before(request: Request, prompt: str) -> Iterator[Message]:
         whole = "content" if "content" in message else "parts"
         blocks = message.get(whole)
         listed = blocks if isinstance(blocks, list) else [blocks]
-        at = next((at for at, block in enumerate(listed) if prompt in _text(block)), None)
+        at = next((at for at, block in enumerate(listed) if prompt in text_of_block(block)), None)
         if at is None:
             yield message
             continue
         if at:
             yield {**message, whole: listed[:at]}
         return
-
-
-def _unmarked(request: Request, _other: Request) -> Request:
-    return [
-        _with_blocks(message, _without(_blocks(message), "cache_control")) for message in request
-    ]
-
-
-def _listed(request: Request, _other: Request) -> Request:
-    return [
-        {**message, "content": [{"type": "text", "text": message["content"]}]}
-        if isinstance(message.get("content"), str)
-        else message
-        for message in request
-    ]
-
-
-def _unsaid(request: Request, _other: Request) -> Request:
-    def plain(block: Any) -> Any:
-        if not isinstance(block, dict):
-            return block
-        empty = {"citations": (None, []), "is_error": (None, False)}
-        return {n: v for n, v in block.items() if n not in empty or v not in empty[n]}
-
-    return [_with_blocks(message, [*map(plain, _blocks(message))]) for message in request]
-
-
-def _without_reminders(request: Request, expected: Request) -> Request:
-    """Take out blocks of reminders, and `system` messages, that nobody expects."""
-    known = {key(block) for message in expected for block in _blocks(message)}
-    found = []
-    for message in request:
-        kept = [one for one in _blocks(message) if key(one) in known or not _is_reminder(one)]
-        if message.get("role") != "system" and (kept or not _blocks(message)):
-            found.append(_with_blocks(message, kept))
-    return found
-
-
-def _is_reminder(block: Any) -> bool:
-    return _text(block).startswith("<system-reminder>")
-
-
-def _without_first_system(request: Request, expected: Request) -> Request:
-    """Take out what a client says to the model before the conversation, in its own name."""
-    known = {key(message) for message in expected}
-    for at, message in enumerate(request):
-        if message.get("role") not in ("system", "developer") or key(message) in known:
-            return request[at:]
-    return []
-
-
-def _without_new_ids(request: Request, expected: Request) -> Request:
-    known = {key(message.get("id")) for message in expected}
-    return [
-        message
-        if key(message.get("id")) in known
-        else {name: value for name, value in message.items() if name != "id"}
-        for message in request
-    ]
-
-
-def _without_told(request: Request, expected: Request) -> Request:
-    """Take out messages at the end that nobody said."""
-    known = {key(message) for message in expected}
-    end = len(request)
-    while end and _is_told(request[end - 1]) and key(request[end - 1]) not in known:
-        end -= 1
-    return request[:end]
-
-
-def _is_told(message: Message) -> bool:
-    return message.get("type") == "message" and message.get("role") in ("user", "developer")
-
-
-def _without_setting(request: Request, expected: Request) -> Request:
-    """Take out what Gemini CLI says in front of the first text of the user."""
-    known = {key(block) for message in expected for block in _blocks(message)}
-    if not request:
-        return request
-    first, *rest = request
-    kept = [
-        block
-        for block in _blocks(first)
-        if key(block) in known or not _text(block).startswith("<session_context>")
-    ]
-    return [_with_blocks(first, kept), *rest] if kept else rest
-
-
-RULES = (
-    Rule(
-        name="cache marks",
-        why="they say how far a provider should keep the request, not what the model reads",
-        clients=("claude",),
-        applied=_unmarked,
-        is_expected=True,
-    ),
-    Rule(
-        name="texts as lists",
-        why="a text is short for a list with this text: the provider makes no difference",
-        clients=("claude", "pi", "opencode"),
-        applied=_listed,
-        is_expected=True,
-    ),
-    Rule(
-        name="members that say nothing",
-        why="no citations, and a result that is no error, are what their absence says",
-        clients=("claude",),
-        applied=_unsaid,
-        is_expected=True,
-    ),
-    Rule(
-        name="reminders",
-        why="what Claude Code says about the folder, the day and its tools when it is started",
-        clients=("claude",),
-        applied=_without_reminders,
-    ),
-    Rule(
-        name="instructions",
-        why="the client's own prompt, which it sends with whatever conversation",
-        clients=("pi", "opencode"),
-        applied=_without_first_system,
-    ),
-    Rule(
-        name="new ids",
-        why="Codex names what has no id in the session, anew each time",
-        clients=("codex",),
-        applied=_without_new_ids,
-    ),
-    Rule(
-        name="the present",
-        why="what Codex says about the folder, the day and its skills when it is started",
-        clients=("codex",),
-        applied=_without_told,
-    ),
-    Rule(
-        name="the setting",
-        why="what Gemini CLI says about the folder and the day in front of the first prompt",
-        clients=("gemini",),
-        applied=_without_setting,
-    ),
-)
-"""All that may differ. They are applied in this order."""
-
-
-def _blocks(message: Message) -> list[Any]:
-    """Return the blocks of a message; none: it has no list of them."""
-    for name in ("content", "parts"):
-        if isinstance(message.get(name), list):
-            return list(message[name])
-    return []
-
-
-def _with_blocks(message: Message, blocks: list[Any]) -> Message:
-    name = "content" if isinstance(message.get("content"), list) else "parts"
-    return {**message, name: blocks} if isinstance(message.get(name), list) else message
-
-
-def _without(blocks: Sequence[Any], name: str) -> list[Any]:
-    return [
-        {n: v for n, v in block.items() if n != name} if isinstance(block, dict) else block
-        for block in blocks
-    ]
-
-
-def _text(block: Any) -> str:
-    """Return the text of a block, which may be a text itself."""
-    if isinstance(block, dict):
-        block = block.get("text")
-    return block if isinstance(block, str) else ""

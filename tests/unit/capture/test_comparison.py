@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.capture.comparison import ANY, RULES, compare
+from harken.capture.allowed import ANY, RULES
+from harken.capture.comparison import compare
 from harken.capture.difference import first_difference
 
 REMINDER = "<system-reminder>\nIt is Saturday.\n</system-reminder>"
