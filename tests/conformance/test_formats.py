@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from harken.formats import claude_code, events_v1, messages_v1, narrative
+from harken.formats import (
+    claude_code,
+    codex,
+    events_v1,
+    gemini_cli,
+    messages_v1,
+    narrative,
+    opencode,
+)
 from harken.formats.base import WholeEntry
 from harken.testing import FormatSuite
 from tests.unit.context.toys import TOY_1, TOY_2, read_v1
@@ -32,6 +40,18 @@ class TestClaudeCode(FormatSuite):
         # Without names: a record that comes again is another one, and follows the one above it.
         names = ("uuid", "parentUuid")
         return lines({n: v for n, v in r.items() if n not in names} for r in made.records)
+
+
+class TestCodex(FormatSuite):
+    format = codex.FORMAT
+
+
+class TestGemini(FormatSuite):
+    format = gemini_cli.FORMAT
+
+
+class TestOpenCode(FormatSuite):
+    format = opencode.FORMAT
 
 
 @pytest.mark.req("S2-59")

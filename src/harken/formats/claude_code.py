@@ -21,6 +21,7 @@ from harken.formats.claude_code_outline import Outline, Plan, Unit
 from harken.formats.claude_code_records import Kind, blocks_in, outlined, record_of, said_in
 from harken.formats.claude_code_requests import MESSAGE, REQUEST, Requests
 from harken.formats.claude_code_sent import sent
+from harken.formats.claude_code_written import exported, writes
 from harken.formats.native import Line, Native, Reading, Source, Step, time_of
 
 NAME = "claude-code-v1"
@@ -242,5 +243,7 @@ def _joins(deltas: Iterable[bytes]) -> bytes:
     return bytes(whole)
 
 
-NATIVE = Native(name=NAME, runtime="claude", looks=looks, steps=steps, sent=sent)
-FORMAT = Format(name=NAME, media_type="application/jsonl", reads=_reads, joins=_joins)
+NATIVE = Native(name=NAME, runtime="claude", looks=looks, steps=steps, sent=sent, writes=writes)
+FORMAT = Format(
+    name=NAME, media_type="application/jsonl", reads=_reads, writes=exported, joins=_joins
+)

@@ -17,15 +17,18 @@ import msgspec
 from harken.core import codec
 from harken.core.messages import (
     Content,
+    ImagePart,
     Message,
+    Meta,
     OtherPart,
     Part,
+    TextPart,
     ThinkingPart,
     ToolCall,
 )
 from harken.formats.anthropic import THINKER, read_block
 from harken.formats.base import WholeEntry
-from harken.formats.calls import spoken
+from harken.formats.calls import as_object, spoken
 from harken.formats.claude_code_records import Kind, blocks_in, said_by, said_in
 from harken.formats.native import time_of
 
@@ -145,6 +148,27 @@ def _part(block: dict[str, Any]) -> Part | ToolCall:
     if isinstance(item, ToolCall):
         return OtherPart("tool_use", codec.encode(block).decode())
     return item
+
+
+def block_of(item: Part | ToolCall) -> dict[str, Any]:
+    """Return a part or a call as a block; thoughts say whose they are, in `THINKER`."""
+    meta: Meta = item.meta if isinstance(item.meta, dict) else {}
+    match item:
+        case ToolCall():
+            given = as_object(item.function.arguments)
+            call = {"type": "tool_use", "id": item.id, "name": item.function.name}
+            return {**call, "input": {} if given is None else given, **meta}
+        case TextPart():
+            return {"type": "text", "text": item.text, **meta}
+        case ThinkingPart():
+            return {"type": "thinking", "thinking": item.text, **meta}
+        case ImagePart(url=str(url)):
+            return {"type": "image", "source": {"type": "url", "url": url}}
+        case ImagePart():
+            source = {"type": "base64", "media_type": item.media_type, "data": item.data}
+            return {"type": "image", "source": source}
+        case OtherPart():
+            return {**(as_object(item.data) or {}), "type": item.kind, **meta}
 
 
 def _body(record: Record) -> dict[str, Any]:

@@ -15,19 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from harken.core.messages import (
-    ImagePart,
     Message,
-    Meta,
-    OtherPart,
     Part,
-    TextPart,
-    ThinkingPart,
     ToolCall,
     text_of,
 )
 from harken.formats.anthropic import THINKER
 from harken.formats.base import WholeEntry
-from harken.formats.calls import as_object, in_order
+from harken.formats.calls import in_order
+from harken.formats.claude_code_entries import block_of
 
 Block = dict[str, Any]
 
@@ -247,21 +243,8 @@ def _result(entry: WholeEntry) -> list[Block]:
 
 
 def _block(item: Part | ToolCall) -> Block:
-    """Return a part as a block. Thoughts say whose they are, for as long as that matters."""
-    meta: Meta = item.meta if isinstance(item.meta, dict) else {}
-    match item:
-        case ToolCall():
-            name, given = item.function.name, as_object(item.function.arguments)
-            call = {"type": "tool_use", "id": item.id, "name": RENAMED.get(name, name)}
-            return {**call, "input": {} if given is None else given, **meta}
-        case TextPart():
-            return {"type": "text", "text": item.text, **meta}
-        case ThinkingPart():
-            return {"type": "thinking", "thinking": item.text, **meta}
-        case ImagePart(url=str(url)):
-            return {"type": "image", "source": {"type": "url", "url": url}}
-        case ImagePart():
-            source = {"type": "base64", "media_type": item.media_type, "data": item.data}
-            return {"type": "image", "source": source}
-        case OtherPart():
-            return {**(as_object(item.data) or {}), "type": item.kind, **meta}
+    """Return a part as a block; tools have the names that they have now."""
+    block = block_of(item)
+    if block["type"] == "tool_use":
+        block["name"] = RENAMED.get(block["name"], block["name"])
+    return block

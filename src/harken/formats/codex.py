@@ -19,7 +19,9 @@ from harken.core.messages import Message, TextPart, text_of
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
 from harken.formats.codex_sent import NO_SUMMARY, Prompts, sent
+from harken.formats.codex_written import writes
 from harken.formats.native import Native, Reading, Source, Step
+from harken.formats.native_format import format_of
 from harken.formats.records import Record, count, inner, items, records, text, time_of, title_of
 from harken.formats.responses import ITEMS, call_id, heard, instructions, is_answer, said
 from harken.formats.rounds import PROMPT, SYSTEM
@@ -306,4 +308,5 @@ def _is_prompt(message: Message) -> bool:
     return not any(one.lstrip()[:40].lower().startswith(_FROM_CODEX) for one in texts)
 
 
-NATIVE = Native(name=NAME, runtime="codex", looks=looks, steps=steps, sent=sent)
+NATIVE = Native(name=NAME, runtime="codex", looks=looks, steps=steps, sent=sent, writes=writes)
+FORMAT = format_of(NATIVE, "application/jsonl")

@@ -23,7 +23,7 @@ OUTPUT_BYTES = 12_000
 NO_SUMMARY = "(no summary available)"
 _PROMPT_TOKENS = 20_000
 _BYTES_PER_TOKEN = 4
-_ABORTED = "aborted"
+ABORTED = "aborted"
 _CLOSING = UUID("90d38d3e-6a5b-4d52-bfe2-2f1e634bfac4")
 """In which Codex names the outputs that it adds."""
 _INTERNAL = "internal_chat_message_metadata_passthrough"
@@ -165,7 +165,7 @@ def _paired(unpaired: Sequence[Record]) -> Iterator[Record]:
         if not is_orphan or item.get("execution") == "server":
             yield item
         if item["type"] in CALLS and (_pair(item), id_) not in answered:
-            yield _closing(item, id_)
+            yield closing(item)
 
 
 def _pair(call: Record) -> str:
@@ -175,11 +175,12 @@ def _pair(call: Record) -> str:
     return own.get(kind, "function_call_output")
 
 
-def _closing(call: Record, id_: str) -> Record:
-    closed: Record = {"type": _pair(call), "call_id": id_}
+def closing(call: Record) -> Record:
+    """Return the output with which Codex closes a call that has none."""
+    closed: Record = {"type": _pair(call), "call_id": text(call, "call_id")}
     if text(call, "id"):
         short = "".join(word[0] for word in closed["type"].split("_"))
         closed["id"] = f"{short}_{uuid5(_CLOSING, clean(f'{short}:' + call['id']))}"
     if call["type"] == "tool_search_call":
         return {**closed, "status": "completed", "execution": "client", "tools": []}
-    return {**closed, "output": _ABORTED}
+    return {**closed, "output": ABORTED}

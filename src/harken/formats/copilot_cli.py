@@ -37,7 +37,7 @@ from harken.formats.records import (
     time_of,
     title_of,
 )
-from harken.formats.rounds import PROMPT, SYSTEM, Rounds
+from harken.formats.rounds import INSTRUCTIONS, PROMPT, SYSTEM, Rounds
 
 NAME = "copilot-cli-v1"
 OWN = "copilot"
@@ -114,7 +114,8 @@ class _Session:
                 self._describe(data)
             case "system.message" if text(data, "content") != self.instructed:
                 self.instructed = text(data, "content")
-                return WholeEntry(Message("system", self.instructed), time, source or None)
+                source["kind"] = INSTRUCTIONS
+                return WholeEntry(Message("system", self.instructed), time, source)
             case "system.notification":
                 return _said_by_client(text(data, "content"), time, source)
             case "user.message":

@@ -29,10 +29,13 @@ from harken.formats.base import WholeEntry
 from harken.formats.calls import content_of, in_order, spoken
 from harken.formats.fit import Fit, parts_of
 from harken.formats.responses import is_instructions
+from harken.formats.rounds import INSTRUCTIONS
+from harken.formats.rounds import SYSTEM as BY_SYSTEM
 from harken.formats.turns import LATE, NO_OUTPUT, NOTHING, SYSTEM
 
 IMAGES = "[images of a result]:"
 """Before images that their result cannot hold."""
+_UNREAD = frozenset({"error", INSTRUCTIONS})
 _BROKEN_OFF = frozenset({"error", "aborted"})
 
 _Call: TypeAlias = tuple[str, str]
@@ -43,7 +46,7 @@ def fitted(entries: Iterable[WholeEntry], fit: Fit) -> list[WholeEntry]:
     """Return a conversation as the target may go on with it, oldest first. Raises nothing.
 
     What is changed keeps its time and its source; of answers that become one, those of the last.
-    What is added has no source.
+    What a user is made to say has the `kind` of what a runtime says in their name.
     """
     return list(_Fitting(fit).entries(entries))
 
@@ -93,7 +96,7 @@ class _Fitting:
                     yield said
                     continue
                 if not self._has_begun:
-                    yield WholeEntry(Message("user", NOTHING), said.entry.time)
+                    yield _made_up([TextPart(NOTHING)], said.entry)
                 yield from self._closed(calls, said.entry.time)
                 yield said.fitted()
                 calls, self._has_begun = said.calls, True
@@ -174,7 +177,7 @@ class _Fitting:
             result, images = self._result(entry, due[1])
             yield result
             if images:
-                pictures.append(WholeEntry(_user([TextPart(IMAGES), *images]), entry.time))
+                pictures.append(_made_up([TextPart(IMAGES), *images], entry))
         yield from self._closed(waiting, one.heard[-1].time if one.heard else None)
         yield from pictures
         for entry in rest:
@@ -207,14 +210,15 @@ class _Fitting:
         """Return a result without a call as what a user says."""
         content = self._fit.content(entry)
         told = TextPart(LATE + (text_of(content) or NO_OUTPUT))
-        return replace(entry, message=_user([told, *_images(content)]))
+        return _made_up([told, *_images(content)], entry)
 
     def _said(self, entry: WholeEntry) -> WholeEntry:
         """Return what a user says, or is made to say."""
-        role, content = entry.message.role, self._fit.content(entry)
-        if role == "system" and not self._fit.has_system:
-            role, content = "user", f"{SYSTEM}{text_of(content)}" if content else None
-        return replace(entry, message=Message(role, content, name=entry.message.name))
+        message, content = entry.message, self._fit.content(entry)
+        if message.role == "system" and not self._fit.has_system:
+            told = [TextPart(SYSTEM + text_of(content))] if content else []
+            return _made_up(told, entry)
+        return replace(entry, message=Message(message.role, content, name=message.name))
 
 
 def is_unread(entry: WholeEntry) -> bool:
@@ -225,11 +229,12 @@ def is_unread(entry: WholeEntry) -> bool:
     source = entry.source or {}
     own = source.get("pi")
     is_broken = isinstance(own, dict) and own.get("stopReason") in _BROKEN_OFF
-    return source.get("kind") == "error" or is_broken or is_instructions(entry)
+    return source.get("kind") in _UNREAD or is_broken or is_instructions(entry)
 
 
-def _user(parts: Sequence[Part]) -> Message:
-    return Message("user", content_of(parts))
+def _made_up(parts: Sequence[Part], near: WholeEntry) -> WholeEntry:
+    """Return an entry that a user is made to say."""
+    return WholeEntry(Message("user", content_of(parts)), near.time, {"kind": BY_SYSTEM})
 
 
 def _parts(content: Content) -> list[Part]:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 
 from harken.errors import FormatError
 from harken.formats.gemini_messages import Answered, entries_of, sent
+from harken.formats.gemini_written import writes
 from harken.formats.native import Native, Reading, Source, Step
+from harken.formats.native_format import format_of
 from harken.formats.records import Record, document, inner, items, records, text
 from harken.formats.rounds import Rounds
 
@@ -213,4 +215,5 @@ def _describe(reading: Reading, told: Record) -> None:
     reading.session_id = reading.session_id or text(told, "sessionId")
 
 
-NATIVE = Native(name=NAME, runtime="gemini", looks=looks, steps=steps, sent=sent)
+NATIVE = Native(name=NAME, runtime="gemini", looks=looks, steps=steps, sent=sent, writes=writes)
+FORMAT = format_of(NATIVE, "application/jsonl")

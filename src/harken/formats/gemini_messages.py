@@ -149,7 +149,7 @@ def _is_response(block: Record) -> bool:
 
 def _thought(thought: Record) -> ThinkingPart:
     subject, told = text(thought, "subject"), text(thought, "description")
-    return ThinkingPart(f"**{subject}** {told}" if subject else told)
+    return ThinkingPart(f"**{subject}** {told}" if subject else told, {OWN: {}})
 
 
 def _part(block: Record) -> Part | ToolCall:
@@ -160,7 +160,7 @@ def _part(block: Record) -> Part | ToolCall:
             given = codec.encode(call.get("args") or {}).decode()
             part = ToolCall(text(call, "id"), FunctionCall(name, given))
         case {"text": str(said), "thought": thought} if thought:
-            part = ThinkingPart(said)
+            part = ThinkingPart(said, {OWN: {}})
         case {"text": str(said)}:
             part = TextPart(said)
         case {"inlineData": {"mimeType": str(kind), "data": str(data)}} if kind[:6] == "image/":
@@ -235,14 +235,22 @@ def _turns(entry: WholeEntry, at: int, named: dict[str, str]) -> Iterator[Record
             yield {"role": "model", "parts": parts}
         return
     if message.role == "tool":
-        yield {"role": "user", "parts": _responses(entry, named)}
-    elif not text_of(message.content).strip().startswith(_UNSENT):
-        parts = [block for part in _kept(message.content) for block in _block(part)]
-        if parts and (text_of(message.content).strip() or len(parts) > 1 or "text" not in parts[0]):
-            yield {"role": "user", "parts": parts}
+        id_ = message.tool_call_id or ""
+        parts = response_of(entry, named.get(id_, id_), message.name or "unknown")
+        yield {"role": "user", "parts": parts}
+    elif not is_unsent(message):
+        yield {"role": "user", "parts": _blocks_of(message.content)}
 
 
-def _own(meta: Any) -> Record:
+def is_unsent(message: Message) -> bool:
+    """Whether a user's message is not sent: it is empty, or a command, or about the present."""
+    blocks = _blocks_of(message.content)
+    said = "".join(text(block, "text") if "text" in block else "[]" for block in blocks).strip()
+    return not said or said.startswith(_UNSENT)
+
+
+def own_of(meta: Any) -> Record:
+    """Return what only Gemini knows of a part, a call or an entry."""
     own = meta.get(OWN) if isinstance(meta, dict) else None
     return own if isinstance(own, dict) else {}
 
@@ -253,16 +261,22 @@ def _kept(content: Content) -> list[Part]:
     return [part for part in content or () if not isinstance(part, CallPlace)]
 
 
-def _block(part: Part) -> Iterator[Record]:
+def _blocks_of(content: Content) -> list[Record]:
+    return [block for part in _kept(content) if (block := block_of(part)) is not None]
+
+
+def block_of(part: Part) -> Record | None:
+    """Return a part as Gemini has it; None: it has none for it."""
     match part:
         case TextPart():
-            yield {"text": part.text, **_own(part.meta)}
+            return {"text": part.text, **own_of(part.meta)}
         case ImagePart(data=str(data), media_type=kind):
-            yield {"inlineData": {"mimeType": kind or "", "data": data}, **_own(part.meta)}
+            return {"inlineData": {"mimeType": kind or "", "data": data}, **own_of(part.meta)}
         case OtherPart():
             value = as_object(part.data)
             if value is not None and next(iter(value), "") == part.kind:
-                yield value
+                return value
+    return None
 
 
 def _said(message: Message, at: int, named: dict[str, str]) -> list[Record] | None:
@@ -274,8 +288,8 @@ def _said(message: Message, at: int, named: dict[str, str]) -> list[Record] | No
             is_thought_of = True
         elif isinstance(item, ToolCall):
             parts.append(_called(item, at, position, named))
-        else:
-            parts += _block(item)
+        elif (block := block_of(item)) is not None:
+            parts.append(block)
     first = next((part for part in parts if "functionCall" in part), None)
     if is_thought_of and first is not None:
         first.setdefault("thoughtSignature", ANY_SIGNATURE)
@@ -283,7 +297,7 @@ def _said(message: Message, at: int, named: dict[str, str]) -> list[Record] | No
 
 
 def _called(call: ToolCall, turn: int, part: int, named: dict[str, str]) -> Record:
-    meta = _own(call.meta)
+    meta = own_of(call.meta)
     given = as_object(call.function.arguments)
     function = {"id": call.id, "name": call.function.name, "args": given or {}}
     if not isinstance(meta.get("unnamed"), str):
@@ -294,14 +308,14 @@ def _called(call: ToolCall, turn: int, part: int, named: dict[str, str]) -> Reco
     return {"functionCall": {**function, "id": named[call.id]}}
 
 
-def _responses(entry: WholeEntry, named: dict[str, str]) -> list[Record]:
+def response_of(entry: WholeEntry, id_: str | None, name: str) -> list[Record]:
+    """Return the parts that say a result; `id_` and `name` are those of its call."""
     message = entry.message
-    rest = dict(_own(entry.source))
+    rest = dict(own_of(entry.source))
     first, *more = _kept(message.content) or [TextPart("")]
     shown = first.text if isinstance(first, TextPart) else ""
     response = rest.pop("response", {"error" if message.is_error else "output": shown})
-    id_ = message.tool_call_id or ""
-    told_of = {"id": named.get(id_, id_), "name": message.name or "unknown"}
+    told_of = {"name": name} if id_ is None else {"id": id_, "name": name}
     told: list[Record] = [{"functionResponse": {**told_of, "response": response, **rest}}]
     left = more if isinstance(first, TextPart) else [first, *more]
-    return told + [block for part in left for block in _block(part)]
+    return told + [block for part in left if (block := block_of(part)) is not None]

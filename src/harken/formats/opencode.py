@@ -25,7 +25,9 @@ from harken.core import codec
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
 from harken.formats.native import BadLine, Native, Reading, Source, Step
+from harken.formats.native_format import format_of
 from harken.formats.opencode_messages import entries_of, sent
+from harken.formats.opencode_written import writes
 from harken.formats.records import Record, document, inner, items, text, title_of
 from harken.formats.rounds import Rounds
 
@@ -333,4 +335,13 @@ def _before_revert(info: Record, messages: Iterator[Told]) -> str | None:
     return None
 
 
-NATIVE = Native(name=NAME, runtime="opencode", looks=looks, steps=steps, sent=sent, settled=settled)
+NATIVE = Native(
+    name=NAME,
+    runtime="opencode",
+    looks=looks,
+    steps=steps,
+    sent=sent,
+    writes=writes,
+    settled=settled,
+)
+FORMAT = format_of(NATIVE, "application/json")

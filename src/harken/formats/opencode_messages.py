@@ -36,7 +36,7 @@ CLEARED = "[Old tool result content cleared]"
 INTERRUPTED = "[Tool execution was interrupted]"
 MEDIA = "Attached media from tool result:"
 _SUBTASK = "The following tool was executed by the user"
-_ABORTED = "MessageAbortedError"
+ABORTED = "MessageAbortedError"
 _AS_TEXT = ("text/plain", "application/x-directory")
 """Files of these kinds stand in a text beside them, too."""
 
@@ -70,7 +70,7 @@ def sent(entries: Sequence[WholeEntry]) -> list[Record]:
         answering = id_
         if role != "assistant":
             found += _heard([block for block in map(_shown, in_order(entry.message)) if block])
-        elif _is_replayed(entry):
+        elif is_replayed(entry):
             results = _results(entries[at + 1 :])
             found += _said(entry, results)
             media = _with_media(media, entry, results)
@@ -120,7 +120,7 @@ def _answered(info: Record, parts: list[Record]) -> Iterator[WholeEntry]:
             case "text":
                 said.append(TextPart(text(part, "text"), _rest(part)))
             case "reasoning":
-                said.append(ThinkingPart(text(part, "text"), _rest(part)))
+                said.append(ThinkingPart(text(part, "text"), _rest(part) or {OWN: {}}))
             case "tool":
                 said.append(_call(part))
                 results += _result(part)
@@ -199,13 +199,13 @@ def _result(part: Record) -> Iterator[WholeEntry]:
     yield WholeEntry(message, time_of(times.get("end")), source)
 
 
-def _is_replayed(entry: WholeEntry) -> bool:
+def is_replayed(entry: WholeEntry) -> bool:
     """Whether an answer is said again: one that failed is not, unless it was cut off halfway."""
     error = (entry.source or {}).get("error")
     if error is None:
         return True
     items_ = in_order(entry.message)
-    return error == _ABORTED and any(not isinstance(item, ThinkingPart) for item in items_)
+    return error == ABORTED and any(not isinstance(item, ThinkingPart) for item in items_)
 
 
 def _results(entries: Sequence[WholeEntry]) -> dict[str, WholeEntry]:

@@ -6,6 +6,7 @@ have, or it is not there; and what is kept as it is, is kept such that every wri
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -48,6 +49,16 @@ def records(
             yield line, value
         else:
             reading.refuse(line, "it is no JSON object")
+
+
+def line_of(record: Record) -> bytes:
+    r"""Return an object as a line that any reader takes: a lone surrogate is a question mark.
+
+    >>> line_of({"said": "\udc80 or é"}).decode()
+    '{"said":"? or é"}\n'
+    """
+    written = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    return written.encode("utf-8", "replace") + b"\n"
 
 
 def document(source: Source, reading: Reading, name: str) -> Record:

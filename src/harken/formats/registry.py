@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 GROUP = "harken.formats"
 _BUILT_IN = {
     "claude-code-v1": "harken.formats.claude_code",
+    "codex-v1": "harken.formats.codex",
     "events-v1": "harken.formats.events_v1",
+    "gemini-cli-v1": "harken.formats.gemini_cli",
     "messages-v1": "harken.formats.messages_v1",
     "narrative-v1": "harken.formats.narrative",
+    "opencode-v1": "harken.formats.opencode",
 }
 
 

@@ -35,8 +35,8 @@ from harken.formats.records import Record, items, text, unsaid
 
 OWN = "codex"
 CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"})
-_PLAIN_OUTPUT = "function_call_output"
-OUTPUTS = frozenset({_PLAIN_OUTPUT, "custom_tool_call_output", "tool_search_output"})
+PLAIN_OUTPUT = "function_call_output"
+OUTPUTS = frozenset({PLAIN_OUTPUT, "custom_tool_call_output", "tool_search_output"})
 HOSTED = frozenset(
     {"web_search_call", "image_generation_call", "compaction", "compaction_summary"}
     | {"context_compaction", "agent_message"}
@@ -71,7 +71,7 @@ def heard(item: Record, time: str | None) -> WholeEntry:
         message = Message("user" if is_user else "system", content)
     kind = text(item, "type")
     rest = unsaid(item, _heard_item(message, kind))
-    if kind in OUTPUTS and kind != _PLAIN_OUTPUT:
+    if kind in OUTPUTS and kind != PLAIN_OUTPUT:
         rest["type"] = kind
     return WholeEntry(message, time, {OWN: rest} if rest else None)
 
@@ -130,7 +130,7 @@ def _result(item: Record) -> Message:
 def _heard_item(message: Message, kind: str) -> Record:
     """Return the item of a message that no model said; `kind` says which, where there are more."""
     if message.role == "tool":
-        return _output(message, kind if kind in OUTPUTS else _PLAIN_OUTPUT)
+        return _output(message, kind if kind in OUTPUTS else PLAIN_OUTPUT)
     role = "developer" if message.role == "system" else "user"
     return {"type": "message", "role": role, "content": _blocks(message, "input_text")}
 

@@ -18,6 +18,8 @@ from harken.formats.records import title_of
 
 PROMPT, SYSTEM = "prompt", "system"
 """The `kind` in the source of a user message: a person said it, or the runtime in their name."""
+INSTRUCTIONS = "instructions"
+"""That of a message of the system in which a runtime tells its model what it is."""
 
 _KINDS: Mapping[str, tuple[CommitType, Checkpoint]] = {
     "delta": ("delta", "import"),
