@@ -20,6 +20,7 @@ from typing import Any
 from harken.capture.difference import Message, Request, key
 
 ANY = "*"
+_MASKED = "<tool_output_masked>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,23 @@ def _without_setting(request: Request, expected: Request) -> Request:
     return [_with_blocks(first, kept), *rest] if kept else rest
 
 
+def _unmasked(request: Request, expected: Request) -> Request:
+    """Put outputs that Gemini CLI masked back, where one is expected for the same call."""
+    whole = {
+        key(part["functionResponse"].get("id")): part
+        for message in expected
+        for part in blocks_of(message)
+        if isinstance(part, dict) and isinstance(part.get("functionResponse"), dict)
+    }
+
+    def plain(part: Any) -> Any:
+        response = part.get("functionResponse") if isinstance(part, dict) else None
+        is_masked = isinstance(response, dict) and _MASKED in key(response.get("response"))
+        return whole.get(key(response.get("id")), part) if response and is_masked else part
+
+    return [_with_blocks(message, [*map(plain, blocks_of(message))]) for message in request]
+
+
 RULES = (
     Rule(
         name="cache marks",
@@ -157,16 +175,16 @@ RULES = (
         applied=_without_reminders,
     ),
     Rule(
-        name="instructions",
-        why="the client's own prompt, which it sends with whatever conversation",
-        clients=("pi", "opencode"),
-        applied=_without_first_system,
-    ),
-    Rule(
         name="new ids",
         why="Codex names what has no id in the session, anew each time",
         clients=("codex",),
         applied=_without_new_ids,
+    ),
+    Rule(
+        name="instructions",
+        why="the client's own prompt, which it sends with whatever conversation",
+        clients=("codex", "pi", "opencode"),
+        applied=_without_first_system,
     ),
     Rule(
         name="the present",
@@ -179,6 +197,13 @@ RULES = (
         why="what Gemini CLI says about the folder and the day in front of the first prompt",
         clients=("gemini",),
         applied=_without_setting,
+    ),
+    Rule(
+        name="masked outputs",
+        why="Gemini CLI sends previews of old outputs where there are many, in any session; "
+        "the outputs themselves are in what is written",
+        clients=("gemini",),
+        applied=_unmasked,
     ),
 )
 """All that may differ. They are applied in this order."""

@@ -1,7 +1,8 @@
 """The clients as data: how one goes on with a session, and how one is run where nobody sits.
 
 One idea: what a client is called with, and what it must be told to speak with the recorder, are
-facts about it; where its sessions lie is in `harken.capture.placing`.
+facts about it; where its sessions lie is in `harken.capture.placing`. There it is told, too, not to
+shorten a long conversation by itself: that depends on the model that it goes on with.
 
 Source: docs/how-to/continue-anywhere.md. *Last verified:* 2026-11, with the versions named there.
 """
@@ -100,6 +101,7 @@ _GEMINI: dict[str, Any] = {
     "privacy": {"usageStatisticsEnabled": False},
     "general": {"disableAutoUpdate": True},
     "context": {"fileName": "no-such-file.md"},
+    "model": {"compressionThreshold": 10**6},
 }
 _OPENCODE_MODEL = {"name": "Recorder", "limit": {"context": 100_000_000, "output": 8000}}
 _OPENCODE: dict[str, Any] = {
@@ -167,7 +169,10 @@ CLIENTS = (
         program="opencode",
         install="npm install -g opencode-ai",
         resume=("--session", "{session}"),
-        once=("run", "--format", "json", "--session", "{session}", "{prompt}"),
+        once=(
+            *("run", "--format", "json", "--model", "recorder/recorder"),
+            *("--session", "{session}", "{prompt}"),
+        ),
         variables={f"OPENCODE_DISABLE_{name}": "1" for name in _OPENCODE_QUIET},
         files={".config/opencode/opencode.json": json.dumps(_OPENCODE)},
     ),
