@@ -12,6 +12,7 @@ from harken.formats import (
     messages_v1,
     narrative,
     opencode,
+    pi,
 )
 from harken.formats.base import WholeEntry
 from harken.testing import FormatSuite
@@ -52,6 +53,10 @@ class TestGemini(FormatSuite):
 
 class TestOpenCode(FormatSuite):
     format = opencode.FORMAT
+
+
+class TestPi(FormatSuite):
+    format = pi.FORMAT
 
 
 @pytest.mark.req("S2-59")

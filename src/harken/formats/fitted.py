@@ -28,6 +28,8 @@ from harken.core.messages import (
 from harken.formats.base import WholeEntry
 from harken.formats.calls import content_of, in_order, spoken
 from harken.formats.fit import Fit, parts_of
+from harken.formats.pi_messages import BROKEN_OFF
+from harken.formats.pi_messages import OWN as PI
 from harken.formats.responses import is_instructions
 from harken.formats.rounds import INSTRUCTIONS
 from harken.formats.rounds import SYSTEM as BY_SYSTEM
@@ -36,7 +38,6 @@ from harken.formats.turns import LATE, NO_OUTPUT, NOTHING, SYSTEM
 IMAGES = "[images of a result]:"
 """Before images that their result cannot hold."""
 _UNREAD = frozenset({"error", INSTRUCTIONS})
-_BROKEN_OFF = frozenset({"error", "aborted"})
 
 _Call: TypeAlias = tuple[str, str]
 """The ids of a call: as it was, and as it is."""
@@ -227,8 +228,8 @@ def is_unread(entry: WholeEntry) -> bool:
     Such are errors that a client wrote, answers that broke off, and instructions about a runtime.
     """
     source = entry.source or {}
-    own = source.get("pi")
-    is_broken = isinstance(own, dict) and own.get("stopReason") in _BROKEN_OFF
+    own = source.get(PI)
+    is_broken = isinstance(own, dict) and own.get("stopReason") in BROKEN_OFF
     return source.get("kind") in _UNREAD or is_broken or is_instructions(entry)
 
 
