@@ -122,9 +122,9 @@ class _Fitting:
         """Yield what becomes of each entry, if anything; results are left for later."""
         for entry in entries:
             role = entry.message.role
-            if self._fit.is_aside(entry) or (role == "tool" and not _is_unread(entry)):
+            if self._fit.is_aside(entry) or (role == "tool" and not is_unread(entry)):
                 yield entry
-            elif _is_unread(entry):
+            elif is_unread(entry):
                 continue
             elif role == "assistant":
                 answer = self._answer(entry)
@@ -227,7 +227,7 @@ class _Fitting:
         return replace(entry, message=Message(message.role, content, name=message.name))
 
 
-def _is_unread(entry: WholeEntry) -> bool:
+def is_unread(entry: WholeEntry) -> bool:
     """Whether no model but the one that it was for reads an entry.
 
     Such are errors that a client wrote, answers that broke off, and instructions about a runtime.
