@@ -26,6 +26,8 @@ COMMANDS = {
     "view": ("harken.cli.view", "Look at a session: tree, dialog, context, and more."),
     "ctx": ("harken.cli.ctx", "Look at commits: what agents understood, and when."),
     "import": ("harken.cli.import_", "Take in the conversations of other runtimes."),
+    "run": ("harken.cli.run", "Run a client such as claude or codex, and record it."),
+    "watch": ("harken.cli.watch", "Take in what other runtimes write, as they write it."),
     "export": ("harken.cli.export", "Write a conversation in another format."),
     "cat": ("harken.cli.cat", "Print the bytes of an artifact."),
     "keep": ("harken.cli.keep", "Say how long commits and artifacts are kept."),
