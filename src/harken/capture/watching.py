@@ -1,9 +1,9 @@
 """Watching: files that other programs write become commits as they grow.
 
-One idea: to look is cheap, to read is not. A file that changed is read when nobody has written it
-for a moment, its last line has its end, and reading it has not taken too much of the time lately;
-so what is read is almost always whole, and a long file that grows by the second costs no more than
-a short one. What is whole is imported like any file, so nothing that is known is made again.
+One idea: to look is cheap, to read is not. A file that changed is read when its last line has its
+end, the model has answered, nobody has written for a moment, and reading it has not taken too much
+of the time lately; so what is read is almost always whole, and a long file that grows by the second
+costs no more than a short one. It is imported like any file: nothing that is known is made again.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from pathlib import Path
 
 import msgspec
 
+from harken.capture.ending import ending_of
 from harken.capture.importing import Importer
 from harken.capture.report import Report
 from harken.capture.sources import File, files_in, in_order
-from harken.context.history import update_metadata
+from harken.context.history import show, update_metadata
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import ObjectMissing, UnknownName
 from harken.index.catalogue import Catalogue
@@ -31,11 +32,10 @@ QUIET_S = 1.5
 """So long nobody has written a file that is read."""
 PATIENCE_S = 15.0
 """A file that never rests is read after so long."""
-TORN_S = 5.0
-"""So long a last line may lack its end."""
-SHARE = 20
-"""Reading a file again takes at most one part in so many of the time."""
-_JSONL = ".jsonl"
+UNANSWERED_S = 60.0
+"""So long a model may take to answer, and a last line to get its end; then the file is read."""
+FREE_S, SHARE = 0.05, 20
+"""What takes longer to read is read again later: it takes one part in so many of the time."""
 
 Seconds = Callable[[], float]
 
@@ -115,16 +115,17 @@ class Follower:
         known = self._known.get(str(path))
         if known is not None and now < known.again_s:
             return False
-        quiet_s = now - change.last_s
-        if quiet_s < TORN_S and _is_torn(path):
-            return False
+        quiet_s, ending = now - change.last_s, ending_of(path)
+        if ending in ("question", "torn"):
+            return quiet_s >= UNANSWERED_S
         return at_once or quiet_s >= QUIET_S or now - change.first_s >= PATIENCE_S
 
     def _import(self, file: File) -> list[News]:
         """Import a file; return what is new, where anything is."""
         if self._pinned is None:
             self._pinned = frozenset(self.store.kept())
-        known = self._known.setdefault(str(file.path), self._first(file))
+        name = str(file.path)
+        known = self._known[name] = self._known.get(name) or self._first(file)
         began = self.clock()
         found: list[News] = []
         for one in Importer(self.store, self.catalogue).run([file]):
@@ -137,8 +138,8 @@ class Follower:
             known.tips = frozenset(tip.ctx for tip in report.tips)
             if commits:
                 found.append(News(report, commits))
-        ended = self.clock()
-        known.again_s = ended + SHARE * (ended - began)
+        took_s = self.clock() - began
+        known.again_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
         return found
 
     def _first(self, file: File) -> _Known:
@@ -187,20 +188,10 @@ class Follower:
             with suppress(UnknownName):
                 if self.store.children(CommitId(tip)):
                     continue
-                stored = self.store.commits([CommitId(tip)])[CommitId(tip)]
-                labels = {*stored.notes.labels, SUPERSEDED}
-                update_metadata(self.store, CommitId(tip), labels=sorted(labels))
+                supersede(self.store, CommitId(tip))
 
 
-def _is_torn(path: Path) -> bool:
-    """Whether the last line of a file of lines lacks its end."""
-    if path.suffix != _JSONL:
-        return False
-    try:
-        with path.open("rb") as file:
-            if file.seek(0, 2) == 0:
-                return False
-            file.seek(-1, 2)
-            return file.read(1) != b"\n"
-    except OSError:
-        return False
+def supersede(store: Store, ctx: CommitId) -> None:
+    """Label a commit in whose place another one stands. Raises UnknownName, StoreError."""
+    labels = {*show(store, ctx).notes.labels, SUPERSEDED}
+    update_metadata(store, ctx, labels=sorted(labels))

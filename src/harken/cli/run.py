@@ -13,6 +13,7 @@ import click
 from harken.cli.home import Home, environment, here, home_option
 from harken.cli.terminal import one_line
 from harken.context.socket import VARIABLE
+from harken.core.ids import AgentId
 
 if TYPE_CHECKING:
     from harken.capture.live.heard import Heard
@@ -29,6 +30,8 @@ QUIET = (
 """What Claude Code is told, where nobody says otherwise: it begins without asking the network."""
 NOT_FOUND, NOT_RUN = 127, 126
 """What a shell ends with where there is no such program, or it cannot be run."""
+CLIENT = (Path(), AgentId("client"))
+"""Whose socket it is: there is one, for the client and its subagents."""
 _PATIENCE_S = 10.0
 
 
@@ -55,14 +58,16 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
     asked = invocation(client, runtime)
     sockets = ContextSockets(home.run_folder)
     try:
-        path, settle = _socket(sockets)
+        path = _socket(sockets)
         with _event_file(events) as tell:
             recording = Recording(
                 opens=_opens(home, asked, _sight(asked)),
                 listen=asked.listen,
-                settle=settle,
+                settle=lambda ctx: sockets.settle(CLIENT, ctx),
+                hold=lambda: sockets.hold(CLIENT),
                 tell=tell,
                 prompt=asked.prompt,
+                has_file=asked.has_file,
                 started=rfc3339(system_clock()),
             )
             return _run(asked, _environ(asked, path), recording)
@@ -101,16 +106,12 @@ def _environ(asked: Invocation, socket: str) -> dict[str, str]:
     return {**environ, VARIABLE: socket} if socket else environ
 
 
-def _socket(sockets: ContextSockets) -> tuple[str, Callable[[str], None]]:
-    """Return where the client's tools ask for their commit, and what settles the answer."""
-    from harken.core.ids import AgentId
-
-    client = (Path(), AgentId("client"))
+def _socket(sockets: ContextSockets) -> str:
+    """Return where the client's tools ask for their commit; empty: nowhere."""
     try:
-        path = str(sockets.path(client))
+        return str(sockets.path(CLIENT))
     except OSError:  # then its tools have no name for what they do
-        return "", lambda _: None
-    return path, lambda ctx: sockets.settle(client, ctx)
+        return ""
 
 
 def _sight(asked: Invocation) -> Sight:
@@ -141,9 +142,11 @@ def _opens(
         from harken.capture.watching import Follower
         from harken.cli.opened_store import open_store
         from harken.core.clock import system_clock
+        from harken.formats.natives import natives
         from harken.index.catalogue import Catalogue
 
         home.make()
+        natives()  # now, and not when the first tool asks
         store = open_store(home, None, patience_s=_PATIENCE_S)
         try:
             catalogue = Catalogue(home.index_file)

@@ -49,6 +49,7 @@ _CODEX = Options(
     many=names("-i --image"),
 )
 _PRINT = re.compile(r"-[cp]*p[cp]*|--print")
+_FORGETFUL = frozenset({"--no-session-persistence", "--ephemeral"})
 _SESSIONS = frozenset({"resume", "fork"})
 
 
@@ -63,6 +64,8 @@ class Invocation:
     """Reads the lines of its output; None: nobody reads them."""
     prompt: str = ""
     """What it is asked, where the command line says it."""
+    has_file: bool = True
+    """Whether it keeps a file of its session."""
     folder: str = ""
     """Where it works, where that is another folder than the one it is started in."""
     most_turns: str = ""
@@ -105,6 +108,7 @@ def _claude(command: tuple[str, ...]) -> Invocation:
         output=output,
         listen=claude_heard,
         prompt=next((word.value for word in found if not word.option), ""),
+        has_file=_keeps(found),
         most_turns=_value(found, "--max-turns"),
         most_usd=_value(found, "--max-budget-usd"),
     )
@@ -138,9 +142,14 @@ def _codex(command: tuple[str, ...]) -> Invocation:
         output="verbatim" if is_told else "untouched",
         listen=CodexLines().heard if is_told else None,
         prompt=prompt,
+        has_file=_keeps(found),
         folder=folder,
     )
 
 
 def _value(found: Sequence[Word], option: str) -> str:
     return next((word.value for word in reversed(found) if word.option == option), "")
+
+
+def _keeps(found: Sequence[Word]) -> bool:
+    return not any(word.option in _FORGETFUL for word in found)

@@ -21,8 +21,7 @@ from harken.capture.live.boundary import Boundaries
 from harken.capture.live.chain import Chain
 from harken.capture.live.heard import Heard, Listen
 from harken.capture.live.trail import Trail
-from harken.capture.watching import SUPERSEDED, News
-from harken.context.history import update_metadata
+from harken.capture.watching import News, supersede
 from harken.core.commits import CommitId
 from harken.errors import HarkenError
 from harken.formats.events import Event, PromptEvent, SystemEvent
@@ -32,7 +31,7 @@ SILENCE_S = 0.03
 """After so long without a line, an answer with a call is whole, and its tool runs."""
 FILE_S = 1.0
 """So long the file is waited for, when a commit is due."""
-EACH_S = 1.0
+EACH_S = 0.1
 """So often the file is looked at where nothing is due."""
 
 
@@ -58,10 +57,14 @@ class Recording:
     """None: the client says nothing that we read; only its files are followed."""
     settle: Callable[[CommitId], None]
     """Is told each commit that the client's tools may ask for."""
+    hold: Callable[[], None] = lambda: None
+    """Is told that a tool begins: what it may ask for is settled soon."""
     tell: Callable[[Heard], None] = lambda _: None
     """Is told all that is heard."""
     prompt: str = ""
     """What the client was asked, which it does not say itself."""
+    has_file: bool = True
+    """Whether the client keeps a file of the session."""
     started: str | None = None
     """When; RFC 3339."""
     failure: str = ""
@@ -109,11 +112,8 @@ class _Work:
         """What was heard before it was decided who the witness is; None: it is decided."""
         self._is_by_file = False
         self._boundaries: dict[str, Boundaries] = {}
-        self._proof = ""
-        """The line of the client that the file holds when it has come so far."""
         self._due_s: float | None = None
         """Since when a commit is due."""
-        self._looked_s = 0.0
 
     def run(self, lines: SimpleQueue[bytes | None]) -> None:
         """Work until the client has ended. Raises StoreError."""
@@ -138,6 +138,8 @@ class _Work:
             return
         heard = listen(line)
         self._recording.tell(heard)
+        if heard.is_call:
+            self._recording.hold()
         if heard.session and not heard.agent:
             self._trail.name(heard.session)
         if self._early is None and not self._is_by_file:
@@ -148,8 +150,6 @@ class _Work:
             self._early.append(heard)
         if heard.events and self._boundaries.setdefault(heard.agent, Boundaries()).before(heard):
             self._due()
-        if heard.is_answer:
-            self._proof = heard.uuid
 
     def _rest(self) -> None:
         """Nothing was heard for a moment."""
@@ -162,24 +162,22 @@ class _Work:
             one.rest()
         if acting or self._due_s is not None:
             self._due()
-        elif time.monotonic() - self._looked_s >= EACH_S:
-            self._look(at_once=False)
+        else:
+            self._look()
 
     def _due(self) -> None:
         """A commit is due: look at the file, and where it does not come, do without."""
         now = time.monotonic()
         self._due_s = self._due_s or now
-        is_late = now - self._due_s >= FILE_S
-        has_come = self._trail.has(self._proof)
-        if ((has_come or is_late) and self._look(at_once=True)) or is_late:
+        patience_s = FILE_S if self._recording.has_file else 0.0
+        if self._look() or now - self._due_s >= patience_s:
             self._due_s = None
             if self._early is not None:
                 self._decide()
 
-    def _look(self, *, at_once: bool) -> bool:
+    def _look(self) -> bool:
         """Read the files as far as they have come; return whether there was anything new."""
-        self._looked_s = time.monotonic()
-        news = self._trail.look(at_once=at_once)
+        news = self._trail.look(at_once=True)
         self._settle(newest_in(news))
         return bool(news)
 
@@ -210,7 +208,7 @@ class _Work:
             self._chain.end()
             self._settle(self._chain.newest)
             if news and self._chain.newest is not None:  # the file came late
-                update_metadata(self._witnesses.store, self._chain.newest, labels=[SUPERSEDED])
+                supersede(self._witnesses.store, self._chain.newest)
         self._settle(newest_in(news))
 
     def _settle(self, newest: CommitId | None) -> None:

@@ -27,7 +27,6 @@ _HASHED = frozenset({"gemini"})
 _UNNAMED = frozenset({"opencode"})
 """Who has all sessions in one file."""
 _SHORTEST_ID = 8
-_TAIL_BYTES = 256 * 1024
 
 
 class Trail:
@@ -60,13 +59,6 @@ class Trail:
         self._see(everything=to_the_end)
         return self._follower.read(at_once=at_once, to_the_end=to_the_end)
 
-    def has(self, line: str) -> bool:
-        """Whether a file has come as far as a line, where its name is known; empty: it is not."""
-        self._see()
-        return bool(self._ours) and (
-            not line or any(line.encode("utf-8", "replace") in _tail(path) for path in self._ours)
-        )
-
     def _see(self, *, everything: bool = False) -> None:
         """See which files have changed."""
         pause_s = SWEEP_S * (_SELDOM if self._ours else 1)
@@ -90,15 +82,6 @@ class Trail:
             return False
         where = str(path).encode("utf-8", "surrogateescape")
         return any(one in beginning or one in where for one in self._mentions)
-
-
-def _tail(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            return file.read(_TAIL_BYTES)
-    except OSError:
-        return b""
 
 
 def mentions_of(runtime: str, folder: Path) -> list[bytes]:
