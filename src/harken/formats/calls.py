@@ -214,22 +214,24 @@ def spoken(items: Sequence[Part | ToolCall]) -> Message:
 
 
 def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
-    """Yield the parts and calls of a message; a call without a place stands after all parts.
+    """Yield the parts and calls of a message, each once, whatever the places say.
+
+    A call without a place stands after all parts.
 
     >>> from harken.core.messages import FunctionCall
     >>> [type(item).__name__ for item in in_order(spoken([ToolCall("c", FunctionCall("f", "{}"))]))]
     ['ToolCall']
     """
-    content, made = message.content, message.tool_calls or ()
-    calls = {call.id: call for call in made}
-    placed: set[str] = set()
+    content, waiting = message.content, list(message.tool_calls or ())
     for part in [TextPart(content)] if isinstance(content, str) else content or ():
         if not isinstance(part, CallPlace):
             yield part
-        elif part.id in calls:
-            placed.add(part.id)
-            yield calls[part.id]
-    yield from (call for call in made if call.id not in placed)
+            continue
+        placed = next((call for call in waiting if call.id == part.id), None)
+        if placed is not None:
+            waiting.remove(placed)
+            yield placed
+    yield from waiting
 
 
 def content_of(parts: Sequence[Part]) -> Content:

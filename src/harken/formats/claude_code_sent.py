@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from harken.core.messages import (
-    CallPlace,
     ImagePart,
     Message,
     Meta,
@@ -28,7 +27,7 @@ from harken.core.messages import (
 )
 from harken.formats.anthropic import THINKER
 from harken.formats.base import WholeEntry
-from harken.formats.calls import as_object
+from harken.formats.calls import as_object, in_order
 
 Block = dict[str, Any]
 
@@ -140,7 +139,7 @@ def _spoken(entry: WholeEntry, model: str, answered: Collection[str | None] | No
     answered: the calls that have results; None: it is the last one, whose calls get some.
     """
     kept: list[Block] = []
-    blocks = [_block(item) for item in _items(entry.message)]
+    blocks = [_block(item) for item in in_order(entry.message)]
     own = str((entry.source or {}).get("model") or "")
     for record in _records(entry, blocks):
         said = [block for block in record if _thinker(block, own) in (None, model)]
@@ -172,25 +171,11 @@ def _records(entry: WholeEntry, blocks: list[Block]) -> Iterator[list[Block]]:
         yield [block]
 
 
-def _items(message: Message) -> Iterator[Part | ToolCall]:
-    """Yield parts and calls in their order; calls without a place stand after the parts."""
-    calls = {call.id: call for call in message.tool_calls or ()}
-    content = message.content
-    placed = set()
-    for part in [TextPart(content)] if isinstance(content, str) else content or ():
-        if isinstance(part, CallPlace):
-            placed.add(part.id)
-            yield calls[part.id]
-        else:
-            yield part
-    yield from (call for call in message.tool_calls or () if call.id not in placed)
-
-
 def _heard(message: Message) -> list[Block]:
     """Return what is sent of what is no result; of a list, blank texts are left out."""
     if isinstance(message.content, str):
         return [_text(message.content)]
-    blocks = [_block(part) for part in _items(message)]
+    blocks = [_block(part) for part in in_order(message)]
     kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
     return kept or [_text(NOTHING)]
 
@@ -251,7 +236,7 @@ def _result(entry: WholeEntry) -> list[Block]:
     if isinstance(message.content, str):
         block["content"] = message.content
     elif message.content is not None:
-        blocks = [_block(part) for part in _items(message)]
+        blocks = [_block(part) for part in in_order(message)]
         # An error holds nothing but texts: the API refuses all else.
         block["content"] = [b for b in blocks if not message.is_error or b["type"] == "text"]
     if message.is_error or "is_error" in (entry.source or {}):

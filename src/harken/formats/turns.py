@@ -12,7 +12,7 @@ a later request only where it still lacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -27,7 +27,7 @@ from harken.core.messages import (
     ToolCall,
     text_of,
 )
-from harken.formats.calls import Ids, WireCall, clean, wire_call
+from harken.formats.calls import Ids, WireCall, clean, in_order, wire_call
 
 Block: TypeAlias = dict[str, Any]
 Place: TypeAlias = Literal["user", "assistant", "result"]
@@ -108,7 +108,7 @@ class Conversation:
     def _speak(self, message: ChatMessage) -> None:
         made: list[tuple[str, WireCall]] = []
         items: list[Part | WireCall] = []
-        for item in _in_order(message):
+        for item in in_order(message):
             if isinstance(item, ToolCall):
                 made.append((item.id, wire_call(item, self.ids, self.name_length)))
                 items.append(made[-1][1])
@@ -174,18 +174,3 @@ def _parts(content: Content) -> list[Part]:
     if isinstance(content, str):
         return [TextPart(content)]
     return [part for part in content or () if not isinstance(part, CallPlace)]
-
-
-def _in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
-    """Yield parts and calls in order, each call once, whatever the places say."""
-    calls = list(message.tool_calls or ())
-    content = message.content
-    for item in [TextPart(content)] if isinstance(content, str) else content or ():
-        if isinstance(item, CallPlace):
-            placed = next((call for call in calls if call.id == item.id), None)
-            if placed is not None:
-                calls.remove(placed)
-                yield placed
-        else:
-            yield item
-    yield from calls
