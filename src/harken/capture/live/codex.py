@@ -30,8 +30,9 @@ _CALLS = frozenset(
 )
 _NO_ARGUMENT = frozenset(
     {"id", "type", "status", "aggregated_output", "exit_code", "result", "error", "agents_states"}
+    | {"server", "tool", "arguments"}
 )
-"""Members of a call that are no arguments of it."""
+"""Members of a call that are no arguments of it, or stand in its name."""
 _FAILED = frozenset({"failed", "declined"})
 
 
