@@ -124,12 +124,17 @@ def histories(home: Path, environ: Mapping[str, str]) -> list[History]:
     """Return what is at the known places of a user's home; those where nothing is, left out."""
     found = []
     for place in PLACES:
-        given = environ.get(place.variable, "").strip() if place.variable else ""
-        folder = (Path(given).expanduser() if given else home / place.folder) / place.inside
+        folder = folder_of(place, home, environ)
         files = tuple(f for f in files_in(folder) if f.path.match(place.pattern))
         if files:
             found.append(History(place, folder, files))
     return found
+
+
+def folder_of(place: Place, home: Path, environ: Mapping[str, str]) -> Path:
+    """Return the folder of a place for a user; it may not be there."""
+    given = environ.get(place.variable, "").strip() if place.variable else ""
+    return (Path(given).expanduser() if given else home / place.folder) / place.inside
 
 
 def files_in(path: Path) -> Iterator[File]:

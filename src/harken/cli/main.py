@@ -30,6 +30,8 @@ COMMANDS = {
     "import": ("harken.cli.import_", "Take in the conversations of other runtimes."),
     "stats": ("harken.cli.stats", "Show what was done in all sessions, and what it took."),
     "tables": ("harken.cli.tables", "Write all that is known as Parquet, for other programs."),
+    "run": ("harken.cli.run", "Run a client such as claude or codex, and record it."),
+    "watch": ("harken.cli.watch", "Take in what other runtimes write, as they write it."),
     "export": ("harken.cli.export", "Write a conversation in another format."),
     "cat": ("harken.cli.cat", "Print the bytes of an artifact."),
     "keep": ("harken.cli.keep", "Say how long commits and artifacts are kept."),

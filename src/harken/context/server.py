@@ -25,6 +25,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Lock, Thread
+from time import monotonic
 from typing import TypeAlias
 
 from harken.context.socket import LONGEST_LINE, PATIENCE_S, answer_to
@@ -32,6 +33,9 @@ from harken.core.ids import AgentId
 
 LONGEST_PATH = 100
 """Bytes. The system takes 104 (macOS) or 108 (Linux) with the zero at the end."""
+HELD_S = 0.7
+"""So long a program waits for a commit that is being made: less than its own patience."""
+_HELD_STEP_S = 0.01
 MOST_AT_ONCE = 64
 """Connections; more are closed unanswered."""
 _PREFIX = "harken-"
@@ -63,6 +67,8 @@ class ContextSockets:
         self._numbers = count(1)
         self._open: dict[Key, _Socket] = {}
         self._settled: dict[Key, str] = {}
+        self._held: dict[Key, float] = {}
+        """Agents whose commit is being made, and until when it is waited for."""
         self._connections = 0
         self._lock = Lock()
         self._process = os.getpid()
@@ -75,6 +81,14 @@ class ContextSockets:
     def settle(self, agent: Key, context_id: str) -> None:
         """Say which commit the programs of an agent are told from now on."""
         self._settled[agent] = context_id
+        self._held.pop(agent, None)
+
+    def hold(self, agent: Key) -> None:
+        """Let the programs of an agent wait a moment: what they will be told is settled soon.
+
+        For agents of others, of whose acts we hear while they act.
+        """
+        self._held[agent] = monotonic() + HELD_S
 
     def path(self, agent: Key) -> Path:
         """Return the path of an agent's socket, which stays the same; it is made when first asked.
@@ -91,6 +105,7 @@ class ContextSockets:
         with self._lock:
             gone = self._open.pop(agent, None)
             self._settled.pop(agent, None)
+            self._held.pop(agent, None)
             if gone is not None and self._thread is not None:
                 self._thread.loop.call_soon_threadsafe(gone.server.close)
                 gone.path.unlink(missing_ok=True)
@@ -108,6 +123,7 @@ class ContextSockets:
             self._thread = self._place = None
             self._open.clear()
             self._settled.clear()
+            self._held.clear()
         if thread is not None:
             thread.end(servers)
         if place is not None:
@@ -149,6 +165,8 @@ class ContextSockets:
             if self._connections <= MOST_AT_ONCE:
                 async with asyncio.timeout(PATIENCE_S):
                     question = await reader.readline()
+                    while monotonic() < self._held.get(agent, 0.0):  # noqa: ASYNC110 - a thread settles
+                        await asyncio.sleep(_HELD_STEP_S)
                     writer.write(answer_to(question, self._settled.get(agent, "")))
                     await writer.drain()
         except (OSError, ValueError):  # TimeoutError is the first, a line without end the second

@@ -1,0 +1,1 @@
+"""Runtimes that run: what they say becomes events, and at its boundaries commits."""

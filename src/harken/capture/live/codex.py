@@ -1,0 +1,119 @@
+"""Codex, running: a line of `codex exec --json` as events.
+
+One idea: an item is told when it begins and when it has ended. A call is heard at its beginning,
+its result at its end; what is told only at its end is both. All else is heard when it is whole.
+
+The lines say less than the model sees: no prompt, no native ids, no compaction. So where Codex
+keeps the session in a file, that is read, and these lines only say when.
+
+Source: observed with 0.169.0 (docs/how-to/capture-live.md).
+"""
+
+from __future__ import annotations
+
+from harken.capture.live.heard import Heard, record_in, said, unknown
+from harken.core import codec
+from harken.formats.events import (
+    ErrorEvent,
+    MetricEvent,
+    Payload,
+    ResponseEvent,
+    SystemEvent,
+    ThinkingEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+)
+from harken.formats.records import Record, count, inner, items, text, time_of
+
+_CALLS = frozenset(
+    {"command_execution", "mcp_tool_call", "collab_tool_call", "web_search", "file_change"}
+)
+_NO_ARGUMENT = frozenset(
+    {"id", "type", "status", "aggregated_output", "exit_code", "result", "error", "agents_states"}
+    | {"server", "tool", "arguments"}
+)
+"""Members of a call that are no arguments of it, or stand in its name."""
+_FAILED = frozenset({"failed", "declined"})
+
+
+class CodexLines:
+    """Reads lines; it remembers which calls have begun."""
+
+    def __init__(self) -> None:
+        """Begin with no call."""
+        self._begun: set[str] = set()
+
+    def heard(self, line: bytes) -> Heard:
+        """Read a line. See `harken.capture.live.heard.Listen`."""
+        record = record_in(line)
+        if record is None:
+            return unknown(line)
+        time = time_of(record.get("timestamp"))
+        match text(record, "type"):
+            case "thread.started":
+                id_ = text(record, "thread_id")
+                return said(SystemEvent("init", metadata={"session_id": id_}), session=id_)
+            case "turn.started":
+                return said(SystemEvent("turn_started"), time=time)
+            case "turn.completed":
+                return said(_metric(inner(record, "usage"), "success"), time=time)
+            case "turn.failed":
+                error = ErrorEvent(text(inner(record, "error"), "message"))
+                return said(error, _metric({}, "error_during_execution"), time=time)
+            case "error":
+                return said(ErrorEvent(text(record, "message")), time=time)
+            case "item.started" | "item.completed" as kind:
+                found = self._item(inner(record, "item"), is_end=kind == "item.completed")
+                return unknown(line, time) if found is None else said(*found, time=time)
+        return unknown(line, time)
+
+    def _item(self, item: Record, *, is_end: bool) -> list[Payload] | None:
+        """Return what an item says; None: nobody here knows it."""
+        kind, id_ = text(item, "type"), text(item, "id")
+        if kind in _CALLS:
+            found: list[Payload] = []
+            if id_ not in self._begun:
+                self._begun.add(id_)
+                found.append(_call(item, kind, id_))
+            return [*found, _result(item, id_)] if is_end else found
+        if not is_end:
+            return []
+        match kind:
+            case "agent_message":
+                return [ResponseEvent(text(item, "text"))]
+            case "reasoning":
+                return [ThinkingEvent(text(item, "text"))]
+            case "error":
+                return [ErrorEvent(text(item, "message"))]
+        return None
+
+
+def _call(item: Record, kind: str, id_: str) -> ToolCallEvent:
+    name = ".".join(filter(None, (text(item, "server"), text(item, "tool")))) or kind
+    given = item.get("arguments")
+    if not isinstance(given, dict):
+        given = {key: value for key, value in item.items() if key not in _NO_ARGUMENT}
+    return ToolCallEvent(id_, name, given)
+
+
+def _result(item: Record, id_: str) -> ToolResultEvent:
+    code = item.get("exit_code")
+    error = text(inner(item, "error"), "message") or text(item, "error")
+    has_failed = text(item, "status") in _FAILED or bool(error) or code not in (None, 0)
+    shown = items(inner(item, "result"), "content")
+    texts = [text(item, "aggregated_output"), *(text(one, "text") for one in shown), error]
+    told = "\n".join(filter(None, texts))
+    states = inner(item, "agents_states")
+    if not told and states:
+        told = codec.encode(states).decode()
+    return ToolResultEvent(told or text(item, "status"), id_, has_failed)
+
+
+def _metric(usage: Record, status: str) -> MetricEvent:
+    return MetricEvent(
+        input_tokens=count(usage, "input_tokens"),
+        output_tokens=count(usage, "output_tokens"),
+        cache_read_tokens=count(usage, "cached_input_tokens"),
+        cache_write_tokens=count(usage, "cache_write_input_tokens"),
+        status=status,
+    )

@@ -1,0 +1,155 @@
+"""`Invocation`: what somebody wants to run, and what is run in its place.
+
+One idea: a client is run as it was called, unless its output can be read only in another form. Then
+it is asked for that form, and what the user would have seen is made of it (`shown`).
+
+Source: docs/how-to/capture-live.md; the help of Claude Code 2.1.329 and Codex 0.169.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal, TypeAlias
+
+from harken.capture.live.claude import heard as claude_heard
+from harken.capture.live.codex import CodexLines
+from harken.capture.live.heard import Listen
+from harken.capture.live.words import Options, Word, names, words
+from harken.capture.sources import PLACES
+from harken.errors import ConfigError
+
+Output: TypeAlias = Literal["untouched", "verbatim", "text", "json", "jsons"]
+"""What the user is shown: what the client writes, without anybody between; the same, read on its
+way; or, made of events, the last words, the last event, or all of them in one list."""
+RUNTIMES = tuple(place.runtime for place in PLACES)
+
+_CLAUDE = Options(
+    one=names(
+        "--agent --agents --append-system-prompt --append-system-prompt-file --autocompact "
+        "--debug-file --effort --environment --fallback-model --input-format --json-schema "
+        "--max-budget-usd --max-turns --model -n --name --output-format --permission-mode "
+        "--permission-prompt-tool --plugin-dir --session-id --setting-sources --settings "
+        "--system-prompt --system-prompt-file"
+    ),
+    perhaps=names("-d --debug --cloud --from-pr -r --resume -w --worktree --teleport"),
+    many=names(
+        "--add-dir --allowedTools --allowed-tools --betas --disallowedTools --disallowed-tools "
+        "--file --mcp-config --tools"
+    ),
+)
+_CODEX = Options(
+    one=names(
+        "-c --config --enable --disable -m --model --local-provider -p --profile -s --sandbox "
+        "-C --cd --add-dir --thread-source --cyber-access-program --output-schema --color -o "
+        "--output-last-message -a --ask-for-approval --remote"
+    ),
+    many=names("-i --image"),
+)
+_PRINT = re.compile(r"-[cp]*p[cp]*|--print")
+_FORGETFUL = frozenset({"--no-session-persistence", "--ephemeral"})
+_SESSIONS = frozenset({"resume", "fork"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """What is run."""
+
+    runtime: str
+    command: tuple[str, ...]
+    output: Output = "untouched"
+    listen: Listen | None = None
+    """Reads the lines of its output; None: nobody reads them."""
+    prompt: str = ""
+    """What it is asked, where the command line says it."""
+    has_file: bool = True
+    """Whether it keeps a file of its session."""
+    folder: str = ""
+    """Where it works, where that is another folder than the one it is started in."""
+    most_turns: str = ""
+    most_usd: str = ""
+
+
+def invocation(command: Sequence[str], runtime: str | None = None) -> Invocation:
+    """Return what to run for a command line; `runtime`: what it is, where its name does not say it.
+
+    Raises ConfigError where nobody here knows it.
+    """
+    name = PurePath(command[0]).name.lower().partition(".")[0]
+    known = runtime or name
+    if known not in RUNTIMES:
+        raise ConfigError(
+            f"{known}: nobody here knows this client; known are {', '.join(RUNTIMES)} "
+            "(--runtime says which one it is, where its name does not)"
+        )
+    if known == "claude":
+        return _claude(tuple(command))
+    if known == "codex":
+        return _codex(tuple(command))
+    return Invocation(runtime=known, command=tuple(command))
+
+
+def _claude(command: tuple[str, ...]) -> Invocation:
+    found = [*words(command[1:], _CLAUDE)]
+    if not any(_PRINT.fullmatch(word.option) for word in found):
+        return Invocation(runtime="claude", command=command)
+    forms = [word for word in found if word.option == "--output-format"]
+    form = forms[-1].value if forms else "text"
+    is_verbose = any(word.option == "--verbose" for word in found)
+    output: Output = "verbatim"
+    if form in ("text", "json"):
+        output = "jsons" if form == "json" and is_verbose else "json" if form == "json" else "text"
+        command = _as_stream(command, forms, is_verbose=is_verbose)
+    return Invocation(
+        runtime="claude",
+        command=command,
+        output=output,
+        listen=claude_heard,
+        prompt=next((word.value for word in found if not word.option), ""),
+        has_file=_keeps(found),
+        most_turns=_value(found, "--max-turns"),
+        most_usd=_value(found, "--max-budget-usd"),
+    )
+
+
+def _as_stream(
+    command: tuple[str, ...], forms: Sequence[Word], *, is_verbose: bool
+) -> tuple[str, ...]:
+    """Return the command line that gives events, whatever form was asked for."""
+    gone = {at for word in forms for at in range(word.start, word.end)}
+    kept = [arg for at, arg in enumerate(command[1:]) if at not in gone]
+    end = kept.index("--") if "--" in kept else len(kept)
+    more = ["--output-format", "stream-json", *([] if is_verbose else ["--verbose"])]
+    return (command[0], *kept[:end], *more, *kept[end:])
+
+
+def _codex(command: tuple[str, ...]) -> Invocation:
+    found = [*words(command[1:], _CODEX)]
+    alone = [word.value for word in found if not word.option]
+    folder = _value(found, "-C") or _value(found, "--cd")
+    if not alone or alone[0] not in ("exec", "e"):
+        return Invocation(runtime="codex", command=command, folder=folder)
+    asked = alone[1:]
+    if asked and asked[0] in _SESSIONS:
+        asked = asked[1 if any(word.option == "--last" for word in found) else 2 :]
+    prompt = asked[0] if asked and asked[0] not in ("-", "review") else ""
+    is_told = any(word.option in ("--json", "--experimental-json") for word in found)
+    return Invocation(
+        runtime="codex",
+        command=command,
+        output="verbatim" if is_told else "untouched",
+        listen=CodexLines().heard if is_told else None,
+        prompt=prompt,
+        has_file=_keeps(found),
+        folder=folder,
+    )
+
+
+def _value(found: Sequence[Word], option: str) -> str:
+    return next((word.value for word in reversed(found) if word.option == option), "")
+
+
+def _keeps(found: Sequence[Word]) -> bool:
+    return not any(word.option in _FORGETFUL for word in found)

@@ -1,0 +1,197 @@
+"""Watching: files that other programs write become commits as they grow.
+
+One idea: to look is cheap, to read is not. A file that changed is read when its last line has its
+end, the model has answered, nobody has written for a moment, and reading it has not taken too much
+of the time lately; so what is read is almost always whole, and a long file that grows by the second
+costs no more than a short one. It is imported like any file: nothing that is known is made again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from harken.capture.ending import ending_of
+from harken.capture.importing import Importer
+from harken.capture.report import Report
+from harken.capture.sources import File, files_in, in_order
+from harken.context.history import show, update_metadata
+from harken.core.commits import ArtifactRef, CommitId
+from harken.errors import ObjectMissing, UnknownName
+from harken.index.catalogue import Catalogue
+from harken.store.base import Store, Stored
+
+SUPERSEDED = "superseded"
+"""A label: a commit of what was not whole yet, in whose place another one stands by now."""
+QUIET_S = 1.5
+"""So long nobody has written a file that is read."""
+PATIENCE_S = 15.0
+"""A file that never rests is read after so long."""
+UNANSWERED_S = 60.0
+"""So long a model may take to answer, and a last line to get its end; then the file is read."""
+FREE_S, SHARE = 0.05, 20
+"""What takes longer to read is read again later: it takes one part in so many of the time."""
+
+Seconds = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What is new of a file."""
+
+    report: Report
+    commits: tuple[Stored, ...]
+    """Those that were not there before, oldest first."""
+
+
+@dataclass(slots=True)
+class _Change:
+    """A file that has changed, and was not read since."""
+
+    first_s: float
+    last_s: float
+
+
+@dataclass(slots=True)
+class _Known:
+    """A file that was read."""
+
+    raw: str | None = None
+    is_ours: bool = False
+    """Whether its bytes were kept for this follower alone."""
+    tips: frozenset[str] = frozenset()
+    again_s: float = 0.0
+    """Before that it is not read again."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """Imports files as they grow."""
+
+    store: Store
+    catalogue: Catalogue
+    clock: Seconds = time.monotonic
+    """Seconds, from anywhere on."""
+    _changed: dict[Path, _Change] = field(default_factory=dict)
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _pinned: frozenset[str] | None = None
+    """Whose bytes others had kept before."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether files have changed that were not read since."""
+        return bool(self._changed)
+
+    def note(self, paths: Iterable[Path]) -> None:
+        """Say that files have changed."""
+        now = self.clock()
+        for path in paths:
+            change = self._changed.setdefault(path, _Change(now, now))
+            change.last_s = now
+
+    def read(self, *, at_once: bool = False, to_the_end: bool = False) -> list[News]:
+        """Import those files that have changed and are due; return what is new.
+
+        at_once: also those that were written just now. to_the_end: all, nobody writes any more.
+        Raises StoreError.
+        """
+        now = self.clock()
+        due = [
+            path
+            for path, change in self._changed.items()
+            if to_the_end or self._is_due(path, change, now, at_once=at_once)
+        ]
+        for path in due:
+            del self._changed[path]
+        found = in_order(file for path in due for file in files_in(path) if file.path == path)
+        return [news for file in found for news in self._import(file)]
+
+    def _is_due(self, path: Path, change: _Change, now: float, *, at_once: bool) -> bool:
+        known = self._known.get(str(path))
+        if known is not None and now < known.again_s:
+            return False
+        quiet_s, ending = now - change.last_s, ending_of(path)
+        if ending in ("question", "torn"):
+            return quiet_s >= UNANSWERED_S
+        return at_once or quiet_s >= QUIET_S or now - change.first_s >= PATIENCE_S
+
+    def _import(self, file: File) -> list[News]:
+        """Import a file; return what is new, where anything is."""
+        if self._pinned is None:
+            self._pinned = frozenset(self.store.kept())
+        name = str(file.path)
+        known = self._known[name] = self._known.get(name) or self._first(file)
+        began = self.clock()
+        found: list[News] = []
+        for one in Importer(self.store, self.catalogue).run([file]):
+            report = one.report
+            if report.format is None or one.is_unchanged:
+                continue
+            self._let_go(known, report)
+            commits = self._new(report, one.new)
+            self._supersede(known.tips, report, commits)
+            known.tips = frozenset(tip.ctx for tip in report.tips)
+            if commits:
+                found.append(News(report, commits))
+        took_s = self.clock() - began
+        known.again_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
+        return found
+
+    def _first(self, file: File) -> _Known:
+        """Return what the catalogue knows of a file."""
+        listed = self.catalogue.known([file.name]).get(file.name)
+        if listed is None:
+            return _Known()
+        with suppress(msgspec.DecodeError):
+            report = msgspec.json.decode(listed.record, type=Report)
+            return _Known(report.raw, tips=frozenset(tip.ctx for tip in report.tips))
+        return _Known()
+
+    def _let_go(self, known: _Known, report: Report) -> None:
+        """Keep the bytes of a file as they are now, and no more as they were a moment ago."""
+        if known.raw == report.raw:
+            return
+        if known.is_ours and known.raw is not None:
+            with suppress(UnknownName):
+                self.store.keep({ArtifactRef(known.raw): None})
+        known.raw, known.is_ours = report.raw, report.raw not in (self._pinned or ())
+
+    def _new(self, report: Report, new: int) -> tuple[Stored, ...]:
+        """Return the commits that an import has made."""
+        found: dict[CommitId, Stored] = {}
+        before = self._known_tips()
+        for tip in report.tips:
+            if len(found) >= new:
+                break
+            with suppress(UnknownName, ObjectMissing):
+                for one in self.store.chain(CommitId(tip.ctx), new):
+                    if one.id in found or one.id in before or len(found) >= new:
+                        break
+                    found[one.id] = one
+        return tuple(sorted(found.values(), key=lambda one: one.commit.created_at))
+
+    def _known_tips(self) -> set[str]:
+        return {tip for known in self._known.values() for tip in known.tips}
+
+    def _supersede(self, tips: Iterable[str], report: Report, made: Iterable[Stored]) -> None:
+        """Label the ends of before on which nothing was built: they were not whole."""
+        ends = {tip.ctx for tip in report.tips}
+        parents = {one.commit.parent for one in made}
+        for tip in tips:
+            if tip in ends or tip in parents:
+                continue
+            with suppress(UnknownName):
+                if self.store.children(CommitId(tip)):
+                    continue
+                supersede(self.store, CommitId(tip))
+
+
+def supersede(store: Store, ctx: CommitId) -> None:
+    """Label a commit in whose place another one stands. Raises UnknownName, StoreError."""
+    labels = {*show(store, ctx).notes.labels, SUPERSEDED}
+    update_metadata(store, ctx, labels=sorted(labels))

@@ -1,0 +1,104 @@
+"""Laws of what running clients say, whatever they say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harken.capture.live.chain import Chain
+from harken.capture.live.claude import heard
+from harken.capture.live.codex import CodexLines
+from harken.capture.live.cut import Cut
+from harken.capture.live.heard import Listen
+from harken.capture.live.invocation import Invocation
+from harken.capture.live.shown import shown_for
+from harken.context.history import history
+from harken.context.materialize import materialize
+from harken.formats.events import event_dict, event_from
+from harken.store.memory import MemoryStore
+
+TEXTS = st.text(max_size=8) | st.sampled_from(["text", "tool_use", "tool_result", "t1", "\ud800"])
+MEMBERS = (
+    "type subtype message content text id tool_use_id name input uuid role item usage source "
+    "parent_tool_use_id session_id timestamp thinking compact_metadata preserved_messages uuids "
+    "is_error aggregated_output"
+)
+TYPES = (
+    "system assistant user tool result thread.started turn.completed turn.failed item.started "
+    "item.completed error stream_event"
+)
+NAMES, KINDS = st.sampled_from(MEMBERS.split()), st.sampled_from(TYPES.split())
+ITEMS = st.sampled_from(
+    ["agent_message", "reasoning", "command_execution", "mcp_tool_call", "file_change"]
+)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | TEXTS, inner, max_size=4),
+    max_leaves=5,
+)
+RECORDS = st.builds(
+    lambda kind, subtype, item, rest: {
+        **rest,
+        "type": kind,
+        "subtype": subtype,
+        **({"item": {**(rest if isinstance(rest, dict) else {}), "type": item}} if item else {}),
+    },
+    KINDS,
+    st.sampled_from(["init", "compact_boundary", "text", "success", "result"]),
+    st.none() | ITEMS,
+    st.dictionaries(NAMES, VALUES, max_size=4),
+)
+LINES = st.lists(
+    st.binary(max_size=30) | RECORDS.map(lambda value: json.dumps(value).encode()), max_size=4
+)
+
+
+def listeners() -> list[Listen]:
+    return [heard, CodexLines().heard]
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(LINES)
+def test_whatever_a_client_says_becomes_events_that_can_be_written_and_read(
+    lines: list[bytes],
+) -> None:
+    for listen in listeners():
+        for line in lines:
+            for event in listen(line).events:
+                assert event_from(event_dict(event)) == event
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(LINES)
+def test_whatever_a_client_says_becomes_commits_that_can_be_read(lines: list[bytes]) -> None:
+    for listen in listeners():
+        store = MemoryStore()
+        chain = Chain(store, "claude", lambda: 1_800_000_000_000_000)
+        for at, line in enumerate(lines):
+            chain.take(listen(line))
+            if at % 2:
+                chain.rest()
+        chain.end()
+        if chain.newest is not None:
+            assert len(materialize(store, chain.newest).messages) >= 0
+            assert history(store, chain.newest)
+
+
+@given(st.lists(st.binary(max_size=6) | st.just(b"\n"), max_size=8))
+def test_lines_are_the_same_wherever_the_pieces_end(pieces: list[bytes]) -> None:
+    cut = Cut()
+    lines = [line for piece in pieces for line in cut.take(piece)]
+    assert [*lines, cut.end()] == b"".join(pieces).split(b"\n")
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(LINES, st.sampled_from(["text", "json", "jsons"]))
+def test_no_output_stops_what_is_shown_of_it(lines: list[bytes], output: Any) -> None:
+    shown = shown_for(Invocation(runtime="claude", command=("claude",), output=output))
+    for line in lines:
+        shown.take(line + b"\n")
+    shown.end()

@@ -1,0 +1,106 @@
+"""What is run in the place of what somebody wants to run."""
+
+from __future__ import annotations
+
+import pytest
+
+from harken.capture.live.invocation import Output, invocation
+from harken.capture.live.words import Options, words
+from harken.errors import ConfigError
+
+STREAM = ["--output-format", "stream-json", "--verbose"]
+CASES: list[tuple[list[str], list[str], Output]] = [
+    (["claude", "-p", "Hi"], ["claude", "-p", "Hi", *STREAM], "text"),
+    (["/opt/claude", "--print", "Hi"], ["/opt/claude", "--print", "Hi", *STREAM], "text"),
+    (["claude", "-cp", "Hi"], ["claude", "-cp", "Hi", *STREAM], "text"),
+    (
+        ["claude", "-p", "--output-format", "json", "Hi"],
+        ["claude", "-p", "Hi", *STREAM],
+        "json",
+    ),
+    (["claude", "-p", "--output-format=json", "Hi"], ["claude", "-p", "Hi", *STREAM], "json"),
+    (
+        ["claude", "-p", "--verbose", "--output-format", "json", "Hi"],
+        ["claude", "-p", "--verbose", "Hi", *STREAM[:2]],
+        "jsons",
+    ),
+    (["claude", "-p", "--", "-p"], ["claude", "-p", *STREAM, "--", "-p"], "text"),
+    (
+        ["claude", "-p", "--allowedTools", "Bash", "Read", "--model", "m"],
+        ["claude", "-p", "--allowedTools", "Bash", "Read", "--model", "m", *STREAM],
+        "text",
+    ),
+    (["claude", "-p", "Hi", *STREAM], ["claude", "-p", "Hi", *STREAM], "verbatim"),
+    (["claude"], ["claude"], "untouched"),
+    (["claude", "Hi"], ["claude", "Hi"], "untouched"),
+    (["claude", "--model", "-p"], ["claude", "--model", "-p"], "untouched"),
+    (["claude", "--append-system-prompt", "-p"], [], "untouched"),
+    (["claude", "mcp", "list"], [], "untouched"),
+    (["codex", "exec", "--json", "Hi"], [], "verbatim"),
+    (["codex", "-m", "exec", "Hi"], [], "untouched"),
+    (["codex", "exec", "Hi"], [], "untouched"),
+    (["codex", "e", "--json", "Hi"], [], "verbatim"),
+    (["codex"], [], "untouched"),
+    (["gemini", "-p", "Hi"], [], "untouched"),
+]
+
+
+@pytest.mark.req("S2-31")
+@pytest.mark.parametrize(("given", "run", "output"), CASES)
+def test_a_client_is_run_as_it_was_called_or_asked_for_events(
+    given: list[str], run: list[str], output: Output
+) -> None:
+    found = invocation(given)
+    assert (list(found.command), found.output) == (run or given, output)
+    assert (found.listen is None) == (output == "untouched")
+
+
+@pytest.mark.parametrize(
+    ("given", "prompt"),
+    [
+        (["claude", "-p", "--max-turns", "3", "Hi there"], "Hi there"),
+        (["claude", "-p", "--tools", "Bash", "Read", "--model", "m", "Hi"], "Hi"),
+        (["claude", "-p", "-r", "1234", "Hi"], "Hi"),
+        (["claude", "-p"], ""),
+        (["codex", "-c", "a=b", "exec", "--json", "Hi"], "Hi"),
+        (["codex", "exec", "--json", "resume", "1234", "Hi"], "Hi"),
+        (["codex", "exec", "resume", "--last", "--json", "Hi"], "Hi"),
+        (["codex", "exec", "--json", "-"], ""),
+        (["codex", "exec", "--json", "review"], ""),
+        (["codex", "exec", "--json"], ""),
+    ],
+)
+def test_the_prompt_is_the_word_that_stands_alone(given: list[str], prompt: str) -> None:
+    assert invocation(given).prompt == prompt
+
+
+def test_limits_and_folder_are_read_where_they_are_said() -> None:
+    found = invocation(["claude", "-p", "--max-turns=3", "--max-budget-usd", "0.5", "Hi"])
+    assert (found.most_turns, found.most_usd) == ("3", "0.5")
+    assert invocation(["codex", "exec", "-C", "/cafe", "Hi"]).folder == "/cafe"
+    assert invocation(["claude", "-p", "Hi"]).has_file
+    assert not invocation(["claude", "-p", "--no-session-persistence", "Hi"]).has_file
+    assert not invocation(["codex", "exec", "--json", "--ephemeral", "Hi"]).has_file
+
+
+def test_a_client_that_nobody_knows_is_refused_unless_somebody_says_what_it_is() -> None:
+    with pytest.raises(ConfigError, match="cat: nobody here knows this client; known are claude"):
+        invocation(["cat", "-p"])
+    assert invocation(["npx", "claude", "-p", "Hi"], "claude").output == "text"
+    with pytest.raises(ConfigError):
+        invocation(["claude", "-p"], "cat")
+
+
+def test_options_take_the_values_that_are_theirs() -> None:
+    options = Options(one=frozenset(["-m"]), perhaps=frozenset(["-r"]), many=frozenset(["-t"]))
+    given = ["-m", "-x", "-r", "-t", "a", "b", "-r", "id", "--name=v", "-", "-m"]
+    found = [(word.option, word.values) for word in words(given, options)]
+    assert found == [
+        ("-m", ("-x",)),
+        ("-r", ()),
+        ("-t", ("a", "b")),
+        ("-r", ("id",)),
+        ("--name", ("v",)),
+        ("", ("-",)),
+        ("-m", ()),
+    ]
