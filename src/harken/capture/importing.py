@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,14 +22,15 @@ import msgspec
 from harken.capture.history import History, plain
 from harken.capture.report import Bad, Imported, Report, Tip
 from harken.capture.sources import File
-from harken.context.checkpoint import Prepared, batch_of, prepare
-from harken.core.commits import ArtifactRef, CommitId, raw_ref
+from harken.capture.waiting import Held, Waiting
+from harken.context.checkpoint import prepare
+from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import FormatError, HarkenError
 from harken.formats.native import Native, Reading, Source, Step
 from harken.formats.natives import LOOKED_AT_BYTES, native_of
 from harken.index.catalogue import Catalogue
-from harken.store.base import Batch, Keeping, Store
-from harken.store.files import file_of, put_file
+from harken.store.base import Keeping, Store
+from harken.store.files import put_file
 
 MAIN = "main"
 """What the main conversation is called among the agents of a source."""
@@ -46,34 +46,13 @@ class _Later(HarkenError):
     """The parent of a subagent may be in a file that comes later."""
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """What is not written yet."""
-
-    batches: list[Batch] = field(default_factory=list)
-    made: list[Prepared] = field(default_factory=list)
-    pins: list[ArtifactRef] = field(default_factory=list)
-    size: int = 0
-
-    def whole(self) -> Batch:
-        """Return all of it as one batch."""
-        commits = batch_of(self.made)
-        return Batch(
-            raw={name: body for one in self.batches for name, body in one.raw.items()},
-            files={name: made for one in self.batches for name, made in one.files.items()},
-            objects=commits.objects,
-            deltas=commits.deltas,
-            commits=commits.commits,
-        )
-
-
 class Importer:
     """Imports files into a store."""
 
     def __init__(self, store: Store, catalogue: Catalogue) -> None:
         """Write to this store, and note it in this catalogue."""
         self._store, self._catalogue = store, catalogue
-        self._waiting = _Waiting()
+        self._waiting = Waiting()
         self._there: set[CommitId] = set()
         """Commits of which it is known that they are in the store, or wait to be written."""
 
@@ -141,8 +120,12 @@ class Importer:
             if native is None and beginning:
                 report, new = Report(source=file.shown, reason="nobody here reads it"), 0
             else:
-                raw, source = self._whole(file, native)
-                report, new = self._read(raw, source, native, is_last=is_last)
+                raw, source, held = self._whole(file, native)
+                try:
+                    report, new = self._read(raw, source, native, held, is_last=is_last)
+                finally:
+                    if held is not None:
+                        self._waiting.keep(held)
         except FormatError as error:
             report, new = Report(source=file.shown, reason=str(error)), 0
         except OSError as error:
@@ -151,30 +134,37 @@ class Importer:
         self._catalogue.note(file.name, mark, msgspec.json.encode(report))
         return Imported(report, new=new)
 
-    def _whole(self, file: File, native: Native | None) -> tuple[ArtifactRef, Source]:
+    def _whole(self, file: File, native: Native | None) -> tuple[ArtifactRef, Source, Held | None]:
         """Keep a file, with what its runtime has beside it. As `_kept`; raises FormatError."""
         if native is None or native.settled is None:
             return self._kept(file.path, file.shown)
         with TemporaryDirectory(prefix="harken-") as folder:
             return self._kept(native.settled(file.path, Path(folder)), file.shown)
 
-    def _kept(self, path: Path, name: str) -> tuple[ArtifactRef, Source]:
-        """Keep the bytes of a file; return their name, and what reads the very same bytes."""
+    def _kept(self, path: Path, name: str) -> tuple[ArtifactRef, Source, Held | None]:
+        """Keep the bytes of a file; return their name, and what reads the very same bytes.
+
+        What is held is not written yet: it waits until it was read.
+        """
+        held = None
         if path.stat().st_size > SMALL_BYTES:
             with path.open("rb") as opened:
                 raw = put_file(self._store, opened)
             source = Source(name, lambda: self._store.pieces(raw))
         else:
-            data = path.read_bytes()
-            raw = raw_ref(data)
-            self._waiting.batches.append(file_of(data))
-            self._waiting.size += len(data)
-            source = Source(name, lambda: [data])
+            held = Held(path.read_bytes())
+            raw, source = held.name, Source(name, held.chunks)
         self._waiting.pins.append(raw)
-        return raw, source
+        return raw, source, held
 
     def _read(
-        self, raw: ArtifactRef, source: Source, native: Native | None, *, is_last: bool
+        self,
+        raw: ArtifactRef,
+        source: Source,
+        native: Native | None,
+        held: Held | None,
+        *,
+        is_last: bool,
     ) -> tuple[Report, int]:
         """Make commits of a file; return what became of it, and how many commits are new."""
         report = Report(source=source.name, raw=raw)
@@ -183,8 +173,10 @@ class Importer:
         history = History(native, Reading(), is_last)
         try:
             for step in native.steps(source, history.reading):
-                self._take(step, history)
-                if self._waiting.size >= FLUSH_BYTES:
+                made = self._take(step, history)
+                if made is not None and held is not None:
+                    held.became(made)
+                elif self._waiting.size >= FLUSH_BYTES and held is None:
                     self._flush()
         except FormatError as error:
             return msgspec.structs.replace(report, reason=str(error)), 0
@@ -195,22 +187,23 @@ class Importer:
                 self._catalogue.note_spawner(*where, history.ctx(step_id))
         return _report(report, history), history.new
 
-    def _take(self, step: Step, history: History) -> None:
-        """Make a commit of a step, or find the one that it became in another file."""
+    def _take(self, step: Step, history: History) -> CommitId | None:
+        """Make a commit of a step, or find the one that it became in another file: then None."""
         parent = None if step.parent is None else history.ctx(step.parent)
         if parent is None and step.trigger == "spawn":
             parent = self._spawner(step, history)
         made = prepare(history.draft(step, parent))
         key = history.key(step, made)
         ctx = self._catalogue.lineage([key]).get(key)
-        if ctx is None or not self._is_there(ctx):
-            ctx = made.id
-            self._catalogue.note_lineage({key: ctx})
-            self._waiting.made.append(made)
-            self._waiting.size += made.size_bytes
-            self._there.add(ctx)
-            history.new += 1
-        history.place(step, ctx, key)
+        if ctx is not None and self._is_there(ctx):
+            history.place(step, ctx, key)
+            return None
+        self._catalogue.note_lineage({key: made.id})
+        self._waiting.add(made)
+        self._there.add(made.id)
+        history.new += 1
+        history.place(step, made.id, key)
+        return made.id
 
     def _spawner(self, step: Step, history: History) -> CommitId | None:
         """Return the commit that spawned a subagent, which is in another file."""
@@ -235,7 +228,7 @@ class Importer:
         self._catalogue.commit()
 
     def _write(self) -> None:
-        waiting, self._waiting = self._waiting, _Waiting()
+        waiting, self._waiting = self._waiting, Waiting()
         if waiting.batches or waiting.made:
             self._store.write(waiting.whole())
         self._there.clear()  # from here on the store knows

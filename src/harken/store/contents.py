@@ -115,12 +115,18 @@ def contents_of(batch: Batch) -> Contents:
     found = Contents(derived=dict(batch.derived), tombstones=dict(batch.tombstones))
     if batch.files:
         found.files = {ref: tuple(p) for ref, p in batch.files.items() if ref not in batch.raw}
+    near: dict[CommitId, list[ArtifactRef]] = {}
+    for ref, ctx in batch.beside.items():
+        near.setdefault(ctx, []).append(ref)
     for commit, notes in batch.commits:
         thing, new = _commit(commit, notes)
         if thing.name not in loose:
             loose[thing.name] = thing
             found.commits.append(new)
         _place(thing.name, loose, found.things)
+        for ref in near.get(new.id, ()):
+            if ref in loose and ref not in found.things:
+                _place(ref, loose, found.things)
     for name in loose:
         if name not in found.things:
             _place(name, loose, found.things)

@@ -76,6 +76,13 @@ class SqliteStore:
         self._opened = Opened(self.path)
         self._writer = Writer(self._database, self._opened, clock)
 
+    @property
+    def format_version(self) -> int:
+        """The version of the file: that of the newest form of anything in it."""
+        with self._reading() as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
     def write(self, batch: Batch) -> None:
         contents = contents_of(batch)
         if contents.files:
