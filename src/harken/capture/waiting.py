@@ -1,18 +1,21 @@
 """What an import has made and not written yet: written together, the disk is waited for once.
 
-One idea: the bytes of a file wait with what was read from them, piece by piece. A store that is
-told which piece a commit came from keeps both in little more room than one of them takes.
+One idea: the bytes of a file wait with what was read from them, piece by piece: a store that keeps
+them side by side needs little more room than for one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
-from harken.context.checkpoint import Prepared, batch_of
-from harken.core.commits import ArtifactRef, CommitId, raw_ref
-from harken.store.base import Batch
-from harken.store.files import cut
+from harken.core.commits import ArtifactRef, raw_ref
+from harken.store.base import Kind, Store, Thing
+from harken.store.contents import Contents, NewCommit, batch_from, file_thing
+from harken.store.files import cut_of
+from harken.store.sqlite import SqliteStore
 
 
 class Held:
@@ -20,58 +23,58 @@ class Held:
 
     def __init__(self, data: bytes) -> None:
         """Take the bytes."""
+        pieces = list(cut_of(data))
         self.name = raw_ref(data)
         self.size = len(data)
-        self._pieces = [(raw_ref(piece), piece) for piece in cut([data])]
-        self._at = self._pieces[0][0]
-        """The piece that was given out last."""
-        self._came: dict[ArtifactRef, CommitId] = {}
+        names = [self.name] if len(pieces) == 1 else [raw_ref(piece) for piece in pieces]
+        self.pieces = [Thing(Kind.RAW, *one) for one in zip(names, pieces, strict=True)]
+        self._data = data
+        self._ends = [*accumulate(map(len, pieces))]
 
-    def chunks(self) -> Iterator[bytes]:
-        """Yield all bytes."""
-        for name, piece in self._pieces:
-            self._at = name
-            yield piece
+    def chunks(self) -> list[bytes]:
+        """Return all bytes."""
+        return [self._data]
 
-    def became(self, ctx: CommitId) -> None:
-        """Say that a commit was made of what was given out last."""
-        self._came[self._at] = ctx
-
-    def batch(self) -> Batch:
-        """Return what has to be written for it."""
-        names = [name for name, _ in self._pieces]
-        files = {} if names == [self.name] else {self.name: names}
-        return Batch(raw=dict(self._pieces), files=files, beside=self._came)
+    def piece_at(self, start: int) -> int:
+        """Return the number of the piece that a byte is in."""
+        return bisect_right(self._ends, start)
 
 
 @dataclass(slots=True)
 class Waiting:
     """What is not written yet."""
 
-    batches: list[Batch] = field(default_factory=list)
-    made: list[Prepared] = field(default_factory=list)
+    contents: Contents = field(default_factory=Contents)
     pins: list[ArtifactRef] = field(default_factory=list)
     size: int = 0
     """In bytes, about."""
 
-    def add(self, made: Prepared) -> None:
-        """Take a commit."""
-        self.made.append(made)
-        self.size += made.size_bytes
+    def add(self, things: Sequence[Thing], commit: Thing, new: NewCommit) -> None:
+        """Take a commit, and what it needs that may be new."""
+        taken = self.contents.things
+        for thing in things:
+            if taken.setdefault(thing.name, thing) is thing:
+                self.size += len(thing.body)
+        taken[commit.name] = commit
+        self.contents.commits.append(new)
 
-    def keep(self, held: Held) -> None:
-        """Take the bytes of a file."""
-        self.batches.append(held.batch())
-        self.size += held.size
+    def keep(self, pieces: Sequence[Thing]) -> None:
+        """Take the bytes of a file, or some of them."""
+        for piece in pieces:
+            self.contents.things.setdefault(piece.name, piece)
+            self.size += len(piece.body)
 
-    def whole(self) -> Batch:
-        """Return all of it as one batch."""
-        commits = batch_of(self.made)
-        return Batch(
-            raw={name: body for one in self.batches for name, body in one.raw.items()},
-            files={name: made for one in self.batches for name, made in one.files.items()},
-            beside={name: ctx for one in self.batches for name, ctx in one.beside.items()},
-            objects=commits.objects,
-            deltas=commits.deltas,
-            commits=commits.commits,
-        )
+    def whole(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> None:
+        """Take a file, whose pieces were taken."""
+        if pieces != [name]:
+            self.contents.things.setdefault(name, file_thing(name, pieces))
+            self.contents.files[name] = pieces
+
+    def write(self, store: Store) -> None:
+        """Write all. Raises StoreError."""
+        if not self.contents.things:
+            return
+        if isinstance(store, SqliteStore):
+            store.write_named(self.contents)
+        else:
+            store.write(batch_from(self.contents))

@@ -43,9 +43,6 @@ class Batch:
     files: Mapping[ArtifactRef, Sequence[ArtifactRef]] = field(default_factory=dict)
     """Raw bytes that are large: the raw artifacts that make them up, in order. The name is that of
     all the bytes, so it says nothing of how they were cut."""
-    beside: Mapping[ArtifactRef, CommitId] = field(default_factory=dict)
-    """Raw bytes, and a commit of the batch that was read from them: beside it they take less room.
-    Nothing else follows from it."""
     derived: Mapping[str, ArtifactRef] = field(default_factory=dict)
     """What can be made again, by a key that says how: a materialized conversation, a translation.
     It is no reason to keep an artifact."""

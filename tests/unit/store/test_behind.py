@@ -11,16 +11,18 @@ import msgspec
 import pytest
 from blake3 import blake3
 
-from harken.core.commits import CommitId, delta_of, entry_of, raw_ref
+from harken.core.commits import delta_of, entry_of, raw_ref
 from harken.core.messages import Message
+from harken.errors import ObjectMissing
 from harken.store import compression
 from harken.store.base import Batch, Kind, Tombstone
 from harken.store.behind import LEAST_BYTES
 from harken.store.checks import fsck
-from harken.store.contents import contents_of
+from harken.store.contents import Contents, batch_from, contents_of, file_thing, named
+from harken.store.memory import MemoryStore
 from harken.store.pack import Damaged, is_woven, opened, packs_of, unpacked
 from harken.store.sqlite import SqliteStore
-from harken.testing.store import batch_of, commit_in
+from harken.testing.store import batch_of
 
 STONE = Tombstone(when="2026-01-31T12:00:00Z", by="ann", why="test")
 dice = Random(7)
@@ -34,16 +36,11 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
         yield made
 
 
-def read_from(texts: list[str], raw: bytes, *, is_told: bool) -> Batch:
+def read_from(texts: list[str], raw: bytes) -> Batch:
     """Return the batch of a file and of the commit that it became."""
     said = batch_of(*texts)
-    beside = {raw_ref(raw): commit_in(said)} if is_told else {}
     return Batch(
-        objects=said.objects,
-        deltas=said.deltas,
-        commits=said.commits,
-        raw={raw_ref(raw): raw},
-        beside=beside,
+        objects=said.objects, deltas=said.deltas, commits=said.commits, raw={raw_ref(raw): raw}
     )
 
 
@@ -53,7 +50,7 @@ def rows(store: SqliteStore) -> list[bytes]:
 
 
 def test_a_file_takes_little_room_beside_what_was_read_from_it(store: SqliteStore) -> None:
-    batch = read_from(SAID, FILE, is_told=True)
+    batch = read_from(SAID, FILE)
     store.write(batch)
     alone = compression.compressed(b"".join(batch.objects.values()))
     assert sum(map(len, rows(store))) < 1.1 * len(alone)
@@ -62,22 +59,36 @@ def test_a_file_takes_little_room_beside_what_was_read_from_it(store: SqliteStor
     assert fsck(store) == []
 
 
-def test_a_commit_and_its_file_are_in_one_pack_whatever_else_is_written(store: SqliteStore) -> None:
-    first, second = (read_from(SAID[at : at + 10], FILE[at:], is_told=True) for at in (0, 10))
-    whole = Batch(
-        objects={**first.objects, **second.objects},
-        deltas={**first.deltas, **second.deltas},
-        commits=[*first.commits, *second.commits],
-        raw={**first.raw, **second.raw},
-        beside={**second.beside, **first.beside, raw_ref(b"gone"): CommitId("ctx-")},
-    )
-    kinds = [thing.kind for thing in contents_of(whole).things.values()]
-    at = [place for place, kind in enumerate(kinds) if kind is Kind.COMMIT]
-    assert [kinds[place + 1] for place in at] == [Kind.RAW, Kind.RAW]
+def test_what_was_named_elsewhere_is_written_as_it_is(store: SqliteStore) -> None:
+    contents = contents_of(read_from(SAID, FILE))
+    store.write_named(contents)
+    assert {thing.name: thing.body for thing in store.things()} == {
+        name: thing.body for name, thing in contents.things.items()
+    }
+    whole = raw_ref(FILE + FILE)
+    file = Contents({whole: file_thing(whole, [raw_ref(FILE)] * 2)}, files={whole: [raw_ref(FILE)]})
+    store.write_named(file)
+    assert store.raw(whole) == FILE + FILE
+    with pytest.raises(ObjectMissing):
+        store.write_named(Contents({whole[:-1]: file_thing(whole, [raw_ref(b"none")])}))
+    assert fsck(store) == []
+
+
+def test_what_was_named_is_a_batch_too(store: SqliteStore) -> None:
+    contents = contents_of(read_from(SAID, FILE))
+    whole = raw_ref(FILE + FILE)
+    contents.things[whole] = file_thing(whole, [raw_ref(FILE)] * 2)
+    contents.files[whole] = [raw_ref(FILE)] * 2
+    memory = MemoryStore()
+    for each in (memory, store):
+        each.write(batch_from(contents))
+    assert {thing.name for thing in memory.things()} == {thing.name for thing in store.things()}
+    (commit,) = contents.commits
+    assert named(commit.commit, commit.notes)[1] == commit
 
 
 def test_a_new_process_reads_both(store: SqliteStore) -> None:
-    batch = read_from(SAID, FILE, is_told=True)
+    batch = read_from(SAID, FILE)
     store.write(batch)
     with closing(SqliteStore(store.path)) as other:
         assert other.objects(batch.objects) == batch.objects
@@ -100,7 +111,7 @@ def test_a_file_says_that_not_every_harken_can_read_it(store: SqliteStore) -> No
 
 
 def test_without_the_file_or_without_the_commit_the_other_one_stays(store: SqliteStore) -> None:
-    batch = read_from(SAID, FILE, is_told=True)
+    batch = read_from(SAID, FILE)
     store.write(batch)
     store.collect([], now="2036-01-31T12:00:00Z", grace_s=0)
     assert store.objects(batch.objects) == batch.objects
@@ -115,7 +126,7 @@ def test_without_the_file_or_without_the_commit_the_other_one_stays(store: Sqlit
 
 def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
     texts = [dice.randbytes(50_000).hex() for _ in range(24)]
-    things = contents_of(read_from(texts, FILE, is_told=True)).things.values()
+    things = contents_of(read_from(texts, FILE)).things.values()
     sizes = [sum(len(body) for _, body in one.things.values()) for one in packs_of(things)]
     assert len(sizes) > 1
     assert max(sizes) < 1_200_000
