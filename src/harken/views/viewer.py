@@ -1,7 +1,7 @@
-"""`SessionViewer`: the views of one log file, under the names of the specification.
+"""`SessionViewer`: the views of one session, under the names of the specification.
 
-The file is read once, when the first view asks, and without a lock: a log that is being written
-shows as far as its last whole line. Events come back as the dicts that the log holds, with all
+A log is read once, when the first view asks, and without a lock: one that is being written
+shows as far as its last whole line. A session without a log is its events. Events come back as the dicts that the log holds, with all
 that this version does not know, and without `sum`; what a view makes of them as its rows.
 
 Source: spec [S0] "SessionViewer Class".
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from harken.core.codec import decode
 from harken.core.events import Event, event_dict
@@ -42,15 +42,28 @@ class SessionViewer:
 
     def __init__(self, session_file: str | Path) -> None:
         """View a log. Raises LogNotFound or NotALog here, LogDamaged and LogTooNew at first use."""
-        self.path = Path(session_file)
-        open_log(self.path).close()
+        self._begin(Path(session_file))
+        open_log(Path(session_file)).close()
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Self:
+        """View events that stand in no log, such as those of an imported session."""
+        viewer = cls.__new__(cls)
+        viewer._begin(None)
+        viewer.events = Links(events)
+        return viewer
+
+    def _begin(self, path: Path | None) -> None:
+        self.path = path
+        """The log; None: there is none."""
         self.reading = Reading()
         """How the log was read: torn, verified, in which dialect; filled in at first use."""
-        self._lines: list[bytes] = []
+        self._lines: list[bytes] | None = None
 
     @cached_property
     def events(self) -> Links:
         """All events, for every other view: `utterances(viewer.events)`."""
+        assert self.path is not None  # else they were given
         events: list[Event] = []
         lines: list[bytes] = []
         self.reading = Reading()
@@ -68,9 +81,10 @@ class SessionViewer:
         """
         position = self.events.at.get(event.message_id)
         is_here = position is not None and self.events.events[position] is event
-        if position is None or not is_here or self.reading.dialect is not None:
+        lines = self._lines if self.reading.dialect is None else None
+        if position is None or not is_here or lines is None:
             return event_dict(event)
-        data: EventDict = decode(self._lines[position])
+        data: EventDict = decode(lines[position])
         data.pop("sum", None)
         return data
 
