@@ -34,6 +34,11 @@ class History:
     orphan: tuple[str, str, str] | None = None
     _time: str = NO_TIME
 
+    @property
+    def ended(self) -> str:
+        """The time of the last step; empty: none had one."""
+        return "" if self._time == NO_TIME else self._time
+
     def place(self, step: Step, ctx: CommitId, key: bytes) -> None:
         """Say what a step became."""
         self.steps[step.id] = bytes.fromhex(ctx.removeprefix("ctx-")) + key

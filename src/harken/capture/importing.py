@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from harken.capture.history import History, plain
-from harken.capture.report import Bad, Imported, Report, Tip
+from harken.capture.report import MAIN, Bad, Imported, Report, Tip
 from harken.capture.sources import File
 from harken.context.checkpoint import Prepared, batch_of, prepare
 from harken.core.commits import ArtifactRef, CommitId, raw_ref
@@ -32,8 +32,6 @@ from harken.index.catalogue import Catalogue
 from harken.store.base import Batch, Keeping, Store
 from harken.store.files import file_of, put_file
 
-MAIN = "main"
-"""What the main conversation is called among the agents of a source."""
 SMALL_BYTES = 8 * 1024 * 1024
 """A file up to here is held in memory; a larger one is read from the store, where it is then."""
 FLUSH_BYTES = 8 * 1024 * 1024
@@ -249,6 +247,7 @@ def _report(report: Report, history: History) -> Report:
     return msgspec.structs.replace(
         report,
         format=history.native.name,
+        runtime=history.native.runtime,
         tips=tuple(
             Tip(plain(agent) or MAIN, history.ctx(step))
             for agent, step in ends
@@ -261,6 +260,7 @@ def _report(report: Report, history: History) -> Report:
         session=plain(reading.session_id),
         title=plain(reading.title),
         folder=plain(reading.folder),
+        ended=history.ended,
         notes=tuple(reading.notes),
         commits=len({became[:32] for became in history.steps.values()}),
         orphan=history.orphan,

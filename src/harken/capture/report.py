@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+MAIN = "main"
+"""What the main conversation is called among the agents of a source."""
+
 
 class Tip(msgspec.Struct, frozen=True):
     """Where a conversation ends."""
@@ -32,6 +35,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     format: str | None = None
     """None: nobody here reads it."""
+    runtime: str = ""
+    """Whose it is, as users call it."""
     raw: str | None = None
     """The artifact with its bytes."""
     tips: tuple[Tip, ...] = ()
@@ -44,6 +49,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     title: str = ""
     folder: str = ""
+    ended: str = ""
+    """When the last of it was said: UTC, RFC 3339."""
     notes: tuple[str, ...] = ()
     commits: int = 0
     """How many commits it is; others may have made some of them before."""

@@ -1,8 +1,9 @@
 """`SessionViewer`: the views of one session, under the names of the specification.
 
 A log is read once, when the first view asks, and without a lock: one that is being written
-shows as far as its last whole line. A session without a log is its events. Events come back as the dicts that the log holds, with all
-that this version does not know, and without `sum`; what a view makes of them as its rows.
+shows as far as its last whole line. A session without a log is its events. Events come back as
+the dicts that a log holds, with all that this version does not know, and without `sum`; what a
+view makes of them as its rows.
 
 Source: spec [S0] "SessionViewer Class".
 """
@@ -40,30 +41,28 @@ class SessionViewer:
     except where a method says that it returns nothing then.
     """
 
+    path: Path
+    """The log; of a session that has none, what it is called."""
+    reading: Reading
+    """How the log was read: torn, verified, in which dialect; filled in at first use."""
+    _lines: list[bytes] | None = None
+
     def __init__(self, session_file: str | Path) -> None:
         """View a log. Raises LogNotFound or NotALog here, LogDamaged and LogTooNew at first use."""
-        self._begin(Path(session_file))
-        open_log(Path(session_file)).close()
+        self.path, self.reading = Path(session_file), Reading()
+        open_log(self.path).close()
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> Self:
+    def of(cls, events: Iterable[Event], name: str) -> Self:
         """View events that stand in no log, such as those of an imported session."""
         viewer = cls.__new__(cls)
-        viewer._begin(None)
+        viewer.path, viewer.reading = Path(name), Reading()
         viewer.events = Links(events)
         return viewer
-
-    def _begin(self, path: Path | None) -> None:
-        self.path = path
-        """The log; None: there is none."""
-        self.reading = Reading()
-        """How the log was read: torn, verified, in which dialect; filled in at first use."""
-        self._lines: list[bytes] | None = None
 
     @cached_property
     def events(self) -> Links:
         """All events, for every other view: `utterances(viewer.events)`."""
-        assert self.path is not None  # else they were given
         events: list[Event] = []
         lines: list[bytes] = []
         self.reading = Reading()
