@@ -87,10 +87,10 @@ def view_imported(home: Home, given: str) -> SessionViewer:
             raise UnknownName("session", given, [*logs, *error.known]) from None
         assert catalogue is not None  # else there is no session to be found
         ends = ends_of(session, sessions, catalogue)
-    title = f" {one_line(session.title, 60)!r}" if session.title else ""
-    where = one_line(session.sources[0], 200)
+    title = f"{one_line(session.title, 60)} " if session.title else ""
+    what = f"Imported from {session.runtime}: {title}({one_line(session.sources[0], 200)})"
     with own_store(home) as store:
-        _tell(f"Imported from {session.runtime}:{title} in {where}", store, ends)
+        _tell(what, store, ends)
         return _retold(store, session.name, ends)
 
 

@@ -70,7 +70,7 @@ def command(
     if as_json:
         say_json(rows)
     elif not rows:
-        _tell_none(home, is_filtered=bool(runtime or project))
+        _tell_none(home, is_filtered=(runtime, project) != (None, None))
     else:
         show(rows, _short_names(found))
         if len(found) > len(rows):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harken.context.retelling.calls import UNNAMED, call_again, holds, with_own_ids
+from harken.context.retelling.calls import UNNAMED, call_again, with_own_ids
 from harken.context.retelling.facts import (
     UNKNOWN,
     is_failure,
@@ -239,11 +239,11 @@ class Voice:
         other = self.spawned.get(call)
         if other is None or other.said is None:
             return None, None
-        id_, words = other.said
-        text = text_of(message.content)
-        if text.strip() == words.strip():
+        id_, words = other.said[0], other.said[1].strip()
+        text = text_of(message.content).strip()
+        if text == words:
             return id_, None
-        return None, (id_ if holds(text, words) else None)
+        return None, (id_ if words in text else None)
 
 
 def time_in(entry: WholeEntry, before: str) -> str:
