@@ -18,6 +18,8 @@ import click
 from harken.cli.terminal import program
 from harken.errors import ConfigError, LogWriteError, UnknownName
 
+LATEST = "latest"
+"""What the session is called that was written last."""
 _CHOSEN = "harken.home"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -111,7 +113,7 @@ class Home:
         by_id = {path.stem: path for path in self.logs()}
         if name in by_id:
             return by_id[name]
-        if name == "latest":
+        if name == LATEST:
             return self.latest()
         if name.endswith(".jsonl") or "/" in name or (name and Path(name).exists()):
             path = Path(name)
@@ -138,7 +140,7 @@ def here() -> Path:
 def environment() -> Mapping[str, str]:
     """Return the environment: what the running command was given, else this process's own."""
     context = click.get_current_context(silent=True)
-    given: Mapping[str, str] | None = context.obj if context is not None else None
+    given: Mapping[str, str] | None = context.find_root().obj if context is not None else None
     return os.environ if given is None else given
 
 

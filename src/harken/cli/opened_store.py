@@ -51,6 +51,17 @@ def store_of(home: Home) -> Iterator[Store]:
         store.close()
 
 
+@contextmanager
+def own_store(home: Home) -> Iterator[Store]:
+    """Open the store in this home, into which is imported. Raises ConfigError, StoreError."""
+    settings = load_settings(home)
+    store = open_store(home, None, settings.backing)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
 def _behind(home: Home, behind: str) -> Store:
     if "://" in behind or behind.startswith(UNIX):
         return _far_away(home, behind)

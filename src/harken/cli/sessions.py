@@ -1,16 +1,27 @@
-"""`harken sessions`: what is kept, the last written first."""
+"""`harken sessions`: what is kept and what was imported, the newest first.
+
+One idea: a list must not cost what it lists. Of a log its two ends are read, of an imported session
+what the catalogue says, and of those that are not shown nothing at all.
+"""
 
 from __future__ import annotations
 
 import itertools
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from functools import partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home, command_line, home_option, json_option
+from harken.cli.imported import imported
 from harken.cli.terminal import one_line, say, say_json
+from harken.core.clock import microseconds
+from harken.core.commits import SHOWN
 from harken.core.events import (
     ContentPurged,
     Event,
@@ -19,10 +30,19 @@ from harken.core.events import (
     decode_event,
 )
 from harken.core.messages import text_of
-from harken.errors import LogError
+from harken.errors import LogError, UnknownName
 from harken.session.file import is_being_written
 from harken.session.reader import events
 
+if TYPE_CHECKING:
+    from harken.capture.sessions import ImportedSession
+
+HARKEN = "harken"
+"""The runtime of what is logged here."""
+NEWEST = 20
+"""How many are shown where nobody says how many."""
+_NATIVE = 8
+"""So much of the name that another runtime gave is shown at least."""
 PEEK = 40
 """How many events are read of each log: a list must not cost what the logs hold."""
 TAIL_BYTES = 1 << 16
@@ -30,17 +50,90 @@ State: TypeAlias = Literal["being written", "ended", "cut off?"]
 
 
 @click.command()
+@click.option("--runtime", metavar="NAME", help="Only of this runtime: harken, claude, codex, ...")
+@click.option("--project", metavar="FOLDER", help="Only those that worked there, or below.")
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    help=f"How many; 0: all. Without it, {NEWEST} are shown, and JSON has all.",
+)
 @json_option
 @home_option
-def command(as_json: bool, home: Home) -> None:
-    """List the sessions that are kept."""
-    rows = [describe(path) for path in home.logs()]
+def command(
+    runtime: str | None, project: str | None, limit: int | None, as_json: bool, home: Home
+) -> None:
+    """List the sessions that are kept, and those that were imported, the newest first."""
+    found = list(_found(home, runtime, project))
+    most = limit if limit is not None or as_json else NEWEST
+    shown = found[: most or None]
+    rows = [one.describe() for one in shown]
     if as_json:
         say_json(rows)
     elif not rows:
-        click.echo(f"No sessions in {home.sessions_folder}. `harken demo` makes one.", err=True)
+        _tell_none(home, is_filtered=(runtime, project) != (None, None))
     else:
-        show(rows)
+        show(rows, _short_names(found))
+        if len(found) > len(rows):
+            more = command_line("sessions", "--limit", "0")
+            click.echo(f"... and {len(found) - len(rows)} more: `{more}` lists all", err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A session that may be shown; what it costs more to know is found out only then."""
+
+    name: str
+    written: float
+    """Seconds since 1970."""
+    describe: Callable[[], dict[str, Any]]
+
+
+def _found(home: Home, runtime: str | None, project: str | None) -> Iterable[_Found]:
+    """Return the sessions that are asked for, the newest first. Raises UnknownName."""
+    imports = imported(home)
+    runtimes = [HARKEN, *sorted({one.runtime for one in imports})]
+    if runtime not in (None, *runtimes):
+        raise UnknownName("runtime", runtime or "", runtimes)
+    found = [
+        _Found(one.name, microseconds(one.ended) / 1e6, partial(describe_imported, one))
+        for one in imports
+        if runtime in (None, one.runtime) and (project is None or _is_in(one.project, project))
+    ]
+    if runtime in (None, HARKEN) and project is None:  # a log does not say where it worked
+        logs = home.logs()
+        found += [_Found(path.stem, path.stat().st_mtime, partial(describe, path)) for path in logs]
+    return sorted(found, key=lambda one: one.written, reverse=True)
+
+
+def _is_in(folder: str, wanted: str) -> bool:
+    """Whether a runtime worked in this folder, or below; its last name alone will do."""
+    at = PurePath(folder)
+    full = PurePath(os.path.abspath(Path(wanted).expanduser()))  # noqa: PTH100 - need not be there
+    return bool(folder) and (at.is_relative_to(full) or wanted in at.parts)
+
+
+def _tell_none(home: Home, *, is_filtered: bool) -> None:
+    if is_filtered:
+        click.echo("No session is like that.", err=True)
+    else:
+        text = f"No sessions in {home.sessions_folder}. `harken demo` makes one, "
+        click.echo(f"{text}`harken import` takes in those of other runtimes.", err=True)
+
+
+def describe_imported(one: ImportedSession) -> dict[str, Any]:
+    """Return what a list says of an imported session: all of it stands in the catalogue."""
+    return {
+        "session": one.name,
+        "runtime": one.runtime,
+        "written": f"{one.ended[:19]}+00:00",
+        "size_bytes": one.size_bytes,
+        "state": "imported",
+        "began": None,
+        "title": one.title,
+        "project": one.project,
+        "tips": [{"agent": end.agent, "ctx": end.ctx} for end in one.ends],
+        "sources": one.sources,
+    }
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -48,6 +141,7 @@ def describe(path: Path) -> dict[str, Any]:
     stat = path.stat()
     row = {
         "session": path.stem,
+        "runtime": HARKEN,
         "written": datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="seconds"),
         "size_bytes": stat.st_size,
         "state": None,
@@ -89,14 +183,39 @@ def state_of(path: Path) -> State:
     return "ended" if isinstance(event, SessionEnded) else "cut off?"
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print a table; times are local ones, as in the names of sessions."""
-    width = max(len(row["session"]) for row in rows)
-    for row in rows:
-        note = one_line(row["began"] or "(nothing was said)", 60)
+def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
+    """Print a table; times are local ones, as in the names of sessions.
+
+    names: what each is called on one line.
+    """
+    shown = [one_line(names[row["session"]], 60) for row in rows]
+    width = max(map(len, shown))
+    for name, row in zip(shown, rows, strict=True):
+        note = one_line(row.get("title") or row["began"] or "(nothing was said)", 60)
         if "error" in row:
             note = f"(cannot be read: `harken session verify {row['session']}` says why)"
         written = datetime.fromisoformat(row["written"]).astimezone()
         size_kb = row["size_bytes"] / 1024
         when, state = f"{written:%Y-%m-%d %H:%M}", row["state"] or ""
-        say(f"{row['session']:<{width}}  {when}  {size_kb:7.1f} KB  {state:<13}  {note}")
+        if row.get("tips"):
+            state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]
+        say(f"{name:<{width}}  {when}  {size_kb:7.1f} KB  {state:<13}  {note}")
+
+
+def _short_names(found: Sequence[_Found]) -> dict[str, str]:
+    """Return what is enough of each name to find it; logs have short ones."""
+    short: dict[str, str] = {}
+    names = sorted(one.name for one in found)
+    for at, name in enumerate(names):
+        others = names[max(at - 1, 0) : at] + names[at + 1 : at + 2]
+        same = max((_same(name, other) for other in others), default=0)
+        runtime, colon, _ = name.partition(":")
+        least = len(runtime + colon) + _NATIVE
+        short[name] = name[: max(same + 1, least)] if colon else name
+    return short
+
+
+def _same(one: str, other: str) -> int:
+    """Return with how many characters two names begin alike."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

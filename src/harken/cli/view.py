@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import click
 
 from harken.cli.home import Home, command_line, home_option, json_option
+from harken.cli.imported import find_log, view_commit, view_imported
 from harken.cli.lines import (
     context_line,
     entry_text,
@@ -22,6 +23,7 @@ from harken.cli.lines import (
     verdict_lines,
 )
 from harken.cli.terminal import indent, one_line, say, say_json
+from harken.context.names import PREFIX
 from harken.core.events import Event, LlmResponse, event_type
 from harken.core.ids import MessageId
 from harken.errors import UnknownName
@@ -46,6 +48,7 @@ Row: TypeAlias = dict[str, Any]
 def command(ctx: click.Context, session: str, home: Home) -> None:
     """Look at a SESSION: its id, the beginning of it, "latest", or a file.
 
+    Imported sessions have ids, too; of a commit (ctx-...) it is the conversation up to there.
     Agents are named by name or id, messages by id or number. Try: tree, dialog, timeline.
     """
     del home  # the view is passed it again
@@ -66,8 +69,16 @@ def view(name: str) -> Callable[[Callable[..., None]], click.Command]:
 
 
 def open_viewer(home: Home, session: str) -> SessionViewer:
-    """Open a session for a view; say on standard error what is odd about its log."""
-    viewer = SessionViewer(home.find(session))
+    """Open a session for a view; say on standard error what is odd about it.
+
+    A name is that of a log, else of an imported session, which has none; `ctx-...` of a commit.
+    """
+    if session.startswith(PREFIX):
+        return view_commit(home, session)
+    path = find_log(home, session)
+    if path is None:
+        return view_imported(home, session)
+    viewer = SessionViewer(path)
     if viewer.events and viewer.reading.torn:
         click.echo("Its last line is half-written: it is left out here.", err=True)
     if not viewer.reading.sealed:

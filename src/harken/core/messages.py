@@ -318,8 +318,12 @@ def message_hash(message: ChatMessage) -> str:
 
 def extend_context_hash(before: str, message: ChatMessage) -> str:
     """Return the rolling hash of a context after one more message (`""`: the empty context)."""
-    data = bytes.fromhex(before) + bytes.fromhex(message_hash(message))
-    return codec.digest(codec.CONTEXT, data).hex()
+    return extend_hash(before, message_hash(message))
+
+
+def extend_hash(before: str, hash: str) -> str:
+    """Return the same as `extend_context_hash`, where the hash of the message is known."""
+    return codec.digest(codec.CONTEXT, bytes.fromhex(before) + bytes.fromhex(hash)).hex()
 
 
 def _items(content: Content, calls: list[ToolCall]) -> Iterator[Part | ToolCall]:

@@ -74,6 +74,12 @@ class Catalogue:
         found = {os.fsdecode(row[0]): Known(Mark(*row[1:4]), row[4]) for row in rows}
         return found | {path: self._sources[path] for path in listed if path in self._sources}
 
+    def every(self) -> Iterator[tuple[str, Known]]:
+        """Yield all files that were read, and what was told of each."""
+        query = "SELECT path, size, mtime_ns, tail, record FROM source"
+        for path, *mark, record in self._database.execute(query):
+            yield os.fsdecode(path), Known(Mark(*mark), record)
+
     def note(self, path: str, mark: Mark, record: bytes) -> None:
         """Note a file that was read."""
         self._sources[path] = Known(mark, record)
@@ -113,6 +119,11 @@ class Catalogue:
         where = "SELECT ctx FROM spawned WHERE runtime = ? AND session = ? AND agent = ?"
         row = self._database.execute(where, key).fetchone()
         return None if row is None else CommitId(row[0])
+
+    def spawned(self, runtime: str, session: str) -> list[str]:
+        """Return the agents of a session whose conversations are in other files."""
+        where = "SELECT agent FROM spawned WHERE runtime = ? AND session = ? ORDER BY agent"
+        return [agent for (agent,) in self._database.execute(where, (runtime, session))]
 
     def note_spawner(self, runtime: str, session: str, agent: str, ctx: CommitId) -> None:
         """Note which commit spawned an agent whose conversation is in another file."""

@@ -109,6 +109,7 @@ def context(
     then = [] if before is None else _messages(calls, before, resolver)
     keys_now, keys_then = _keys(calls, request), [] if before is None else _keys(calls, before)
     kept, broken_by = _prefix(request, before, keys_now, keys_then)
+    seen = set(keys_now)
     return ContextView(
         request=request.message_id,
         agent_id=request.agent_id,
@@ -121,7 +122,7 @@ def context(
         dropped=[
             row
             for key, row in zip(keys_then, _rows(keys_then, then, known=set()), strict=True)
-            if key not in set(keys_now)
+            if key not in seen
         ],
         kept=kept,
         broken_by=broken_by,

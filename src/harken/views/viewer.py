@@ -1,8 +1,9 @@
-"""`SessionViewer`: the views of one log file, under the names of the specification.
+"""`SessionViewer`: the views of one session, under the names of the specification.
 
-The file is read once, when the first view asks, and without a lock: a log that is being written
-shows as far as its last whole line. Events come back as the dicts that the log holds, with all
-that this version does not know, and without `sum`; what a view makes of them as its rows.
+A log is read once, when the first view asks, and without a lock: one that is being written
+shows as far as its last whole line. A session without a log is its events. Events come back as
+the dicts that a log holds, with all that this version does not know, and without `sum`; what a
+view makes of them as its rows.
 
 Source: spec [S0] "SessionViewer Class".
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from harken.core.codec import decode
 from harken.core.events import Event, event_dict
@@ -40,13 +41,24 @@ class SessionViewer:
     except where a method says that it returns nothing then.
     """
 
+    path: Path
+    """The log; of a session that has none, what it is called."""
+    reading: Reading
+    """How the log was read: torn, verified, in which dialect; filled in at first use."""
+    _lines: list[bytes] | None = None
+
     def __init__(self, session_file: str | Path) -> None:
         """View a log. Raises LogNotFound or NotALog here, LogDamaged and LogTooNew at first use."""
-        self.path = Path(session_file)
+        self.path, self.reading = Path(session_file), Reading()
         open_log(self.path).close()
-        self.reading = Reading()
-        """How the log was read: torn, verified, in which dialect; filled in at first use."""
-        self._lines: list[bytes] = []
+
+    @classmethod
+    def of(cls, events: Iterable[Event], name: str) -> Self:
+        """View events that stand in no log, such as those of an imported session."""
+        viewer = cls.__new__(cls)
+        viewer.path, viewer.reading = Path(name), Reading()
+        viewer.events = Links(events)
+        return viewer
 
     @cached_property
     def events(self) -> Links:
@@ -68,9 +80,10 @@ class SessionViewer:
         """
         position = self.events.at.get(event.message_id)
         is_here = position is not None and self.events.events[position] is event
-        if position is None or not is_here or self.reading.dialect is not None:
+        lines = self._lines if self.reading.dialect is None else None
+        if position is None or not is_here or lines is None:
             return event_dict(event)
-        data: EventDict = decode(self._lines[position])
+        data: EventDict = decode(lines[position])
         data.pop("sum", None)
         return data
 

@@ -1,0 +1,172 @@
+"""Imported sessions: what the catalogue knows of the conversations of other runtimes.
+
+One idea: a session is all sources that say the same name, whatever files they are: its subagents,
+copies of it, and itself at several moments. To list them nothing is read but what was told of the
+sources; to look at one, its commits are retold.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from harken.capture.report import MAIN, Tip
+from harken.context.retelling.lanes import End
+from harken.core.clock import rfc3339
+from harken.core.commits import CommitId
+from harken.errors import AmbiguousName, UnknownName
+from harken.index.catalogue import Catalogue, Mark
+
+_MOST_NAMES = 20
+"""So many names are told where one is unknown."""
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """What of a report tells of its session."""
+
+    source: str
+    format: str | None = None
+    runtime: str = ""
+    tips: tuple[Tip, ...] = ()
+    session: str = ""
+    title: str = ""
+    folder: str = ""
+    ended: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A source of a session."""
+
+    told: _Told
+    mark: Mark
+
+    @property
+    def ended(self) -> str:
+        """When the last of it was said; where nobody says it, when the file was written."""
+        return self.told.ended or rfc3339(self.mark.mtime_ns // 1000)
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether it is a subagent's alone."""
+        return self.told.tips[0].agent != MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedSession:
+    """A session that another runtime wrote."""
+
+    runtime: str
+    native: str
+    """What the runtime calls it; where it has no name, its file's."""
+    parts: Sequence[_Part]
+    """Its sources: the main conversation before subagents, the newest first."""
+
+    @property
+    def name(self) -> str:
+        """What people call it here: `claude:0f1e...`."""
+        return f"{self.runtime}:{self.native}"
+
+    @property
+    def title(self) -> str:
+        """What it is about."""
+        return next((part.told.title for part in self.parts if part.told.title), "")
+
+    @property
+    def project(self) -> str:
+        """The folder in which the runtime worked."""
+        return next((part.told.folder for part in self.parts if part.told.folder), "")
+
+    @property
+    def ended(self) -> str:
+        """When the last of it was said: UTC, RFC 3339."""
+        return max(part.ended for part in self.parts)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all its sources."""
+        return sum(part.mark.size for part in self.parts)
+
+    @property
+    def sources(self) -> list[str]:
+        """The files that it was read from."""
+        return [part.told.source for part in self.parts]
+
+    def is_of(self, path: str) -> bool:
+        """Whether it was read from this file, too."""
+        return os.path.abspath(path) in self.sources  # noqa: PTH100 - links stay as they are
+
+    @property
+    def ends(self) -> list[End]:
+        """Where its conversations end, the main one first, each once."""
+        tips = ((tip.agent, tip.ctx) for part in self.parts for tip in part.told.tips)
+        return [End(agent, CommitId(ctx)) for agent, ctx in dict.fromkeys(tips)]
+
+
+def imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
+    """Return all imported sessions, the newest first."""
+    parts: dict[tuple[str, str], list[_Part]] = {}
+    for path, known in catalogue.every():
+        try:
+            told = _reports.decode(known.record)
+        except msgspec.DecodeError:
+            continue  # of another version: it is read again with the next import
+        if told.format is not None and told.tips:
+            key = (told.runtime or told.format, told.session or Path(path).stem)
+            parts.setdefault(key, []).append(_Part(told, known.mark))
+    found = [ImportedSession(*key, _in_order(some)) for key, some in parts.items()]
+    return sorted(found, key=lambda one: (one.ended, one.name), reverse=True)
+
+
+def find_session(sessions: Iterable[ImportedSession], given: str) -> ImportedSession:
+    """Return the session with this name or source, or the only one whose name begins so.
+
+    The runtime may be left out. Raises UnknownName, and AmbiguousName, which lists the candidates.
+    """
+    listed = list(sessions)
+    for fitting in (
+        [one for one in listed if given in (one.name, one.native) or one.is_of(given)],
+        [one for one in listed if given and _begins(one, given)],
+    ):
+        if len(fitting) > 1:
+            raise AmbiguousName("session", given, [one.name for one in fitting[:_MOST_NAMES]])
+        if fitting:
+            return fitting[0]
+    raise UnknownName("session", given, [one.name for one in listed[:_MOST_NAMES]])
+
+
+def ends_of(
+    session: ImportedSession, others: Iterable[ImportedSession], catalogue: Catalogue
+) -> list[End]:
+    """Return where the conversations of a session end, and of those that it spawned.
+
+    Some runtimes keep a subagent as a session of its own.
+    """
+    by_name = {one.name: one for one in others}
+    found: dict[End, None] = {}
+    waiting, seen = [session], {session.name}
+    while waiting:
+        one = waiting.pop(0)
+        found |= dict.fromkeys(one.ends)
+        for agent in catalogue.spawned(one.runtime, one.native):
+            other = by_name.get(f"{one.runtime}:{agent}")
+            if other is not None and other.name not in seen:
+                seen.add(other.name)
+                waiting.append(other)
+    return list(found)
+
+
+def _in_order(parts: Iterable[_Part]) -> list[_Part]:
+    newest = sorted(parts, key=lambda part: part.ended, reverse=True)
+    return sorted(newest, key=lambda part: part.is_aside)
+
+
+def _begins(one: ImportedSession, given: str) -> bool:
+    return one.name.startswith(given) or one.native.startswith(given)
+
+
+_reports = msgspec.json.Decoder(_Told)

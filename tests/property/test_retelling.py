@@ -1,0 +1,85 @@
+"""Whatever commits there are, they are retold as a log that could be written, and read the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.retelling.lanes import End
+from harken.context.retelling.telling import retell
+from harken.core.commits import CommitId
+from harken.core.events import UnknownEvent
+from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.formats.base import WholeEntry
+from harken.session.fold import fold
+from harken.session.rules import as_written, check
+from harken.session.state import SessionState
+from harken.store.memory import MemoryStore
+from tests.unit.context.retold import check_contexts
+
+SECONDS = st.integers(0, 9)
+
+
+@st.composite
+def entries(draw: st.DrawFn, serial: list[int]) -> list[WholeEntry]:
+    """Messages in any order: results without calls, calls without results, the same said twice."""
+    found = []
+    for _ in range(draw(st.integers(0, 3))):
+        serial[0] += 1
+        kind = draw(st.sampled_from(["user", "assistant", "call", "tool"]))
+        message = Message("user", draw(st.sampled_from(["yes", "no"])))
+        if kind == "assistant":
+            message = Message("assistant", "I see.")
+        elif kind == "call":
+            # Ids of their own: one that is taken is told as another, which the unit tests show.
+            call = ToolCall(f"c{serial[0]}", FunctionCall("look", "{}"))
+            message = Message("assistant", None, [call])
+        elif kind == "tool":
+            of = f"c{draw(st.integers(1, serial[0] + 1))}"
+            message = Message("tool", "seen", tool_call_id=of)
+        time = draw(st.none() | SECONDS.map(lambda n: f"2026-01-31T12:00:0{n}.000000Z"))
+        found.append(WholeEntry(message, time))
+    return found
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[MemoryStore, Sequence[End]]:
+    """A store with commits of several agents that branch, begin anew and compact."""
+    store, serial = MemoryStore(), [0]
+    made: list[End] = []
+    for number in range(draw(st.integers(1, 8))):
+        before = draw(st.none() | st.sampled_from(made)) if made else None
+        agent = before.agent if before is not None else "main"
+        kind, trigger = "delta", "import"
+        if before is not None and draw(st.integers(0, 3)) == 0:
+            agent, kind, trigger = f"agent {number}", "snapshot", "spawn"
+        elif draw(st.integers(0, 3)) == 0:
+            kind, trigger = "compaction", "compaction"
+        draft = Draft(
+            entries=draw(entries(serial)),
+            parent=before.ctx if before is not None else None,
+            type=kind,  # type: ignore[arg-type]
+            trigger=trigger,  # type: ignore[arg-type]
+            origin=Origin(principal=f"{agent} {number}"),
+            created_at=f"2026-01-31T12:00:0{draw(SECONDS)}Z",
+        )
+        made.append(End(agent, CommitId(checkpoint(store, draft))))
+    return store, made[::-1]
+
+
+@given(histories())
+def test_any_commits_are_retold_as_a_log_that_could_be_written(
+    history: tuple[MemoryStore, Sequence[End]],
+) -> None:
+    store, ends = history
+    found = retell(store, "cafe", ends)
+    check_contexts(store, found)
+    state = SessionState()
+    for event in found:
+        check(state, event)
+        if not isinstance(event, UnknownEvent):
+            as_written(event)
+        fold(state, event)

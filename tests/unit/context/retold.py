@@ -1,0 +1,106 @@
+"""Retold sessions: made of transcripts that are imported, and what must hold of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harken.capture.importing import Importer
+from harken.capture.sessions import ends_of, imported_sessions
+from harken.capture.sources import files_in
+from harken.context.materialize import materialize
+from harken.context.retelling.lanes import End
+from harken.context.retelling.telling import retell
+from harken.core import events as ev
+from harken.core.commits import CommitId
+from harken.core.ids import AgentId
+from harken.core.messages import ChatMessage, extend_context_hash, message_hash
+from harken.index.catalogue import Catalogue
+from harken.session.fold import context_now, fold
+from harken.session.session import Session, SessionOptions
+from harken.session.state import SessionState
+from harken.store.base import Store
+from harken.store.memory import MemoryStore
+from tests.unit.formats.transcripts import Transcript
+
+
+def imported(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[End]]:
+    """Import transcripts of one session; return the store, and where the session ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, made in files.items():
+        (folder / f"{name.replace('_', '-')}.jsonl").write_bytes(made.data)
+    store, catalogue = MemoryStore(), Catalogue(None)
+    list(Importer(store, catalogue).run(list(files_in(folder))))
+    sessions = imported_sessions(catalogue)
+    return store, ends_of(sessions[0], sessions, catalogue)
+
+
+def told(store: Store, ends: Sequence[End], folder: Path) -> list[ev.Event]:
+    """Retell a session, and check what holds of all: it could be a log, and says what was read."""
+    found = retell(store, "cafe", ends)
+    assert found == retell(store, "cafe", ends)
+    check_lawful(found, folder)
+    check_contexts(store, found)
+    return found
+
+
+def check_lawful(found: Sequence[ev.Event], folder: Path) -> None:
+    """Check that a session takes all events, and amounts to the same."""
+    state = SessionState()
+    for event in found:
+        fold(state, event)
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "cafe.jsonl"
+    log.unlink(missing_ok=True)
+    with Session(log, options=SessionOptions(durability="none")) as session:
+        for event in found[1:]:
+            id_, time = event.message_id, event.time
+            assert session.append(event) == id_
+            event.time = time  # type: ignore[misc]
+        mine, theirs = state.describe(), session.state.describe()
+        assert mine == {**theirs, "session_id": mine["session_id"]}
+
+
+def check_contexts(store: Store, found: Sequence[ev.Event]) -> None:
+    """Check that at each commit an agent reads what it materializes to, and each request says so."""
+    state = SessionState()
+    for event in found:
+        if isinstance(event, ev.LlmRequest):
+            before = context_now(state.agents[event.agent_id or AgentId("")])
+            assert (event.count, event.context_hash) == (len(before), hash_of(before))
+        fold(state, event)
+        if isinstance(event, ev.ContextCommitted):
+            reads = context_now(state.agents[event.agent_id or AgentId("")])
+            expected = materialize(store, CommitId(event.ctx)).messages
+            assert [*map(likeness, reads)] == [*map(likeness, expected)]
+
+
+def hash_of(messages: Sequence[ChatMessage]) -> str:
+    rolling = ""
+    for message in messages:
+        rolling = extend_context_hash(rolling, message)
+    return rolling
+
+
+def likeness(message: ChatMessage) -> object:
+    """Return what a model reads of a message; only logs say the tool of each result."""
+    calls = [call.id for call in message.tool_calls or ()]
+    return message_hash(message), message.tool_call_id, calls
+
+
+def outline(found: Sequence[ev.Event]) -> list[str]:
+    """Return events as short lines: who, what."""
+    return [f"{event.agent_id or '-'} {_what(event)}".replace("agent_00", "") for event in found]
+
+
+def _what(event: ev.Event) -> str:
+    if isinstance(event, ev.TranscriptEntry):
+        made = "".join(f" [{call.id}]" for call in event.tool_calls or ())
+        of = f" of {event.tool_call_id}" if event.tool_call_id else ""
+        said = event.content if isinstance(event.content, str) else ""
+        if isinstance(event.content, list):
+            said = "+".join(
+                getattr(part, "text", part.__class__.__name__) for part in event.content
+            )
+        return f"{event.role}{of}: {said}{made}"
+    return ev.event_type(event)

@@ -1,0 +1,326 @@
+"""Commits are retold as the events that a log of the session would hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.context.compaction import compact, snapshot
+from harken.context.fork import fork
+from harken.context.retelling.lanes import End
+from harken.context.retelling.telling import retell
+from harken.core import events as ev
+from harken.core.commits import CommitId
+from harken.core.messages import FunctionCall, Message, ToolCall
+from harken.errors import UnknownName
+from harken.formats.base import WholeEntry
+from harken.store.memory import MemoryStore
+from tests.unit.context.kit import NOON, commit
+from tests.unit.context.retold import check_lawful, hash_of, imported, outline, told
+from tests.unit.formats.transcripts import Transcript, text, use
+
+T = TypeVar("T")
+
+
+def of(kind: type[T], found: list[ev.Event]) -> list[T]:
+    return [event for event in found if isinstance(event, kind)]
+
+
+def test_a_conversation_is_told_as_a_log_would_tell_it(tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("Is the cafe open?")
+    made.answer(text("I look."), use("c1", "look", at="door"))
+    made.result("c1", "It is.")
+    made.answer(text("Yes."))
+    found = told(*imported(tmp_path / "files", a=made), tmp_path)
+    assert outline(found) == [
+        "- session_started",
+        "1 agent_created",
+        "1 user: Is the cafe open?",
+        "1 llm_request",
+        "1 assistant: I look. [c1]",
+        "1 llm_response",
+        "1 context_committed",
+        "1 tool of c1: It is.",
+        "1 llm_request",
+        "1 assistant: Yes.",
+        "1 llm_response",
+        "1 context_committed",
+    ]
+    assert [event.time[17:19] for event in found] == [
+        *("01", "01", "01", "01", "02", "02", "02"),
+        *("03", "03", "04", "04", "04"),
+    ]
+    assert [entry.name for entry in of(ev.TranscriptEntry, found)][2] == "look"
+
+
+def test_an_answer_says_its_model_and_what_it_used(tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("Hello")
+    counts = {
+        "input_tokens": 3,
+        "cache_read_input_tokens": 50,
+        "cache_creation_input_tokens": 7,
+        "output_tokens": 9,
+    }
+    made.answer(text("Hi"), id="r1")
+    made.answer(text("there."), id="r1")
+    made.records[-1]["message"] |= {"usage": counts, "stop_reason": "end_turn"}
+    found = told(*imported(tmp_path / "files", a=made), tmp_path)
+    (response,) = of(ev.LlmResponse, found)
+    assert response.usage == ev.Usage(60, 9, 50, 7)
+    assert (response.model, response.stop_reason) == ("claude-opus-4-5-20251101", "end_turn")
+    (birth,) = of(ev.AgentCreated, found)
+    assert (birth.name, birth.language_model) == ("main", "claude-opus-4-5-20251101")
+
+
+@pytest.mark.parametrize("usage", [7, {}, {"input_tokens": -1}, {"output_tokens": 2**70}])
+def test_odd_usage_is_none(tmp_path: Path, usage: object) -> None:
+    made = Transcript()
+    made.user("Hello")
+    made.answer(text("Hi"))
+    made.records[-1]["message"]["usage"] = usage
+    (response,) = of(ev.LlmResponse, told(*imported(tmp_path / "files", a=made), tmp_path))
+    assert response.usage is None
+
+
+def test_another_model_is_told_when_it_comes(tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("Hello")
+    made.answer(text("Hi"))
+    made.user("Again")
+    made.answer(text("Hm"), model="claude-haiku-4-5")
+    found = told(*imported(tmp_path / "files", a=made), tmp_path)
+    (changed,) = of(ev.AgentConfigured, found)
+    assert changed.language_model == "claude-haiku-4-5"
+    assert [request.model for request in of(ev.LlmRequest, found)][1] == "claude-haiku-4-5"
+
+
+def test_an_error_of_the_provider_is_how_a_model_call_ended(tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("Hello")
+    made.answer(text("API Error: 529"), model="<synthetic>", isApiErrorMessage=True)
+    made.answer(text("No response requested."), model="<synthetic>")
+    made.answer(text("Hi"))
+    found = told(*imported(tmp_path / "files", a=made), tmp_path)
+    failed, answered = of(ev.LlmResponse, found)
+    assert (failed.error, failed.entry, failed.stop_reason) == ("API Error: 529", None, "error")
+    assert answered.error is None
+    assert len(of(ev.LlmRequest, found)) == 2
+
+
+def family() -> dict[str, Transcript]:
+    main = Transcript()
+    main.user("Ask Ann and Bob.")
+    main.answer(
+        use("c1", "Task", prompt="You are Ann, who knows about tea."),
+        use("c2", "Task", prompt="You are Bob, who knows about cake."),
+    )
+    main.result("c1", [text("Tea is good."), text("agentId: ann")])
+    main.records[-1]["toolUseResult"] = {"agentId": "ann"}
+    main.result("c2", "Cake.")
+    main.records[-1]["toolUseResult"] = {"agentId": "bob"}
+    main.answer(text("Tea and cake."))
+    shared = {"isSidechain": True}
+    ann = Transcript(shared={**shared, "agentId": "ann"})
+    ann.user("You are Ann, who knows about tea.")
+    ann.answer(text("Tea is good."), id="a1")
+    bob = Transcript(shared={**shared, "agentId": "bob"})
+    bob.user("You are Bob, who knows about cake.")
+    bob.answer(text("Cake."), id="b1")
+    return {"main": main, "agent_ann": ann, "agent_bob": bob}
+
+
+def test_subagents_are_born_by_the_calls_that_made_them(tmp_path: Path) -> None:
+    found = told(*imported(tmp_path / "files", **family()), tmp_path)
+    _, ann, bob = of(ev.AgentCreated, found)
+    (call,) = [entry for entry in of(ev.TranscriptEntry, found) if entry.tool_calls]
+    assert (ann.name, ann.cause) == ("ann", f"{call.message_id}.c1")
+    assert (bob.name, bob.cause) == ("bob", f"{call.message_id}.c2")
+
+
+def test_what_agents_told_each_other_is_linked(tmp_path: Path) -> None:
+    found = told(*imported(tmp_path / "files", **family()), tmp_path)
+    entries = {f"{e.agent_id} {e.role}": e for e in of(ev.TranscriptEntry, found)}
+    pieces = of(ev.PieceOfText, found)
+    assert entries["agent_002 user"].substance == pieces[0].message_id
+    assert [piece.agent_id for piece in pieces] == ["agent_001", "agent_001"]
+    results = {e.tool_call_id: e for e in of(ev.TranscriptEntry, found) if e.role == "tool"}
+    assert results["c1"].cause == entries["agent_002 assistant"].message_id
+    assert results["c2"].substance == entries["agent_003 assistant"].message_id
+
+
+def test_a_subagent_whose_parent_is_not_there_is_born_beside_it(tmp_path: Path) -> None:
+    files = family()
+    del files["main"].records[2]["toolUseResult"]
+    found = told(*imported(tmp_path / "files", **files), tmp_path)
+    births = {birth.name: birth for birth in of(ev.AgentCreated, found)}
+    assert births["ann"].cause == births["main"].message_id
+    assert births["main"].relation == "primary"
+
+
+def test_agents_are_told_in_the_order_of_time(tmp_path: Path) -> None:
+    files = family()
+    for name, minutes in (("agent_ann", "30"), ("agent_bob", "20")):
+        for record in files[name].records:
+            record["timestamp"] = record["timestamp"].replace("12:00:", f"12:{minutes}:")
+    for record in files["main"].records[2:]:
+        record["timestamp"] = record["timestamp"].replace("12:00:", "12:40:")
+    found = told(*imported(tmp_path / "files", **files), tmp_path)
+    times = [entry.time for entry in of(ev.TranscriptEntry, found)]
+    assert times == sorted(times)
+    said = [entry.agent_id for entry in of(ev.TranscriptEntry, found)]
+    assert said == ["agent_001"] * 2 + ["agent_003"] * 2 + ["agent_002"] * 2 + ["agent_001"] * 3
+
+
+def test_a_rewind_is_an_edit_that_goes_back(tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("Hello")
+    at = made.answer(text("Hi"), use("c0", "look"))
+    made.result("c0", "nothing")
+    made.user("Tea?", parent=at)
+    made.answer(use("c1", "brew"))
+    made.user("No, cake.", parent=at)
+    made.answer(text("Cake it is."))
+    store, ends = imported(tmp_path / "files", a=made)
+    assert len(ends) > 1
+    found = told(store, ends, tmp_path)
+    edits = of(ev.TranscriptEdited, found)
+    assert {edit.reason for edit in edits} == {"rewind"}
+    assert all(edit.segments[0].start == 0 for edit in edits)
+    last = [line for line in outline(found) if "assistant" in line or "user" in line][-2:]
+    assert last == ["1 user: No, cake.", "1 assistant: Cake it is."]
+    assert any(e.is_error for e in of(ev.TranscriptEntry, found) if e.tool_call_id == "c1")
+
+
+def test_a_compaction_is_an_edit_that_keeps_what_is_repeated(tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("Hello")
+    made.answer(text("Hi"))
+    kept = [made.user("Tea?"), made.answer(text("Green."))]
+    made.boundary(kept[-1], kept=kept)
+    made.summary()
+    made.user("More.")
+    made.answer(text("Here."))
+    found = told(*imported(tmp_path / "files", a=made), tmp_path)
+    (edit,) = of(ev.TranscriptEdited, found)
+    assert edit.reason == "compaction"
+    entries = of(ev.TranscriptEntry, found)
+    summary = next(e for e in entries if e.message_id == edit.summary)
+    assert "They spoke of tea" in str(summary.content)
+    assert edit.segments == [ev.Segment(start=4, stop=5), ev.Segment(start=2, stop=4)]
+    assert len(entries) == 7
+    assert [request.count for request in of(ev.LlmRequest, found)] == [1, 3, 4]
+
+
+def test_a_result_without_its_call_is_read_and_the_call_is_made_up(tmp_path: Path) -> None:
+    made = Transcript()
+    made.result("gone", "It was open.")
+    made.answer(text("Good."))
+    found = told(*imported(tmp_path / "files", a=made), tmp_path)
+    assert outline(found)[2:6] == [
+        "1 assistant:  [gone]",
+        "1 tool of gone: It was open.",
+        "1 transcript_edited",
+        "1 llm_request",
+    ]
+    (request,) = of(ev.LlmRequest, found)
+    assert request.count == 1
+
+
+def entry(message: Message) -> WholeEntry:
+    return WholeEntry(message, NOON)
+
+
+def call(*ids: str) -> WholeEntry:
+    made = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ids]
+    return entry(Message("assistant", None, made))
+
+
+def answer(id_: str, words: str = "a door") -> WholeEntry:
+    return entry(Message("tool", words, tool_call_id=id_))
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [call("c1"), call("c1"), answer("c1"), answer("c1")],
+        [call("c1"), answer("c1"), answer("c1", "again"), call("c1"), answer("c1")],
+        [call("c1", "c1"), answer("c1"), answer("c1")],
+        [call(""), answer("")],
+        [call("c1", "c2"), answer("c3"), answer("c2")],
+        [answer("c1"), answer("c1")],
+        [entry(Message("system", "Be kind.")), entry(Message("assistant")), call("c~1")],
+    ],
+)
+def test_calls_that_no_log_may_hold_are_told_such_that_one_may(
+    tmp_path: Path, entries: list[WholeEntry]
+) -> None:
+    """What a model reads stays the same to the last hash, but for the ids of such calls."""
+    store = MemoryStore()
+    ctx = checkpoint(store, Draft(entries=entries, origin=Origin(principal="ann")))
+    found = retell(store, "cafe", [End("main", ctx)])
+    check_lawful(found, tmp_path)
+    asked = [message.message for message in entries]
+    places = [at for at, message in enumerate(asked) if message.role == "assistant"]
+    for request, at in zip(of(ev.LlmRequest, found), places, strict=True):
+        assert request.context_hash == hash_of(asked[:at])
+
+
+def test_a_harken_commit_is_told_too(tmp_path: Path) -> None:
+    store = MemoryStore()
+    first = commit(store, None, "Hello", "Hi")
+    forked = fork(store, first, Origin(principal="jill"), NOON)
+    draft = Draft(messages=[Message("user", "Tea?")], parent=forked, created_at=NOON)
+    summed = compact(store, draft, [Message("user", "They said hello."), Message("user", "Tea?")])
+    last = commit(store, snapshot(store, summed), "Bye", "Goodbye")
+    found = told(store, [End("main", last)], tmp_path)
+    assert [one.ctx for one in of(ev.ContextCommitted, found)][:2] == [first, forked]
+    assert {one.model for one in of(ev.LlmRequest, found)} == {"unknown"}
+    assert [edit.reason for edit in of(ev.TranscriptEdited, found)] == ["compaction"]
+
+
+def test_a_subagent_may_begin_with_what_its_parent_reads(tmp_path: Path) -> None:
+    store = MemoryStore()
+    first = commit(store, None, "Hello", "Hi")
+    snapped = Draft(
+        entries=[
+            WholeEntry(Message("user", "Hello")),
+            WholeEntry(Message("assistant", "Hi")),
+            WholeEntry(Message("user", "Go on alone.")),
+        ],
+        parent=first,
+        type="snapshot",
+        trigger="spawn",
+        created_at=NOON,
+    )
+    spawned = checkpoint(store, snapped)
+    alone = commit(store, first, "And you?", "I stay.")
+    ends = [End("main", first), End("spawned", spawned), End("forked", alone)]
+    found = told(store, ends, tmp_path)
+    own = [e for e in of(ev.TranscriptEntry, found) if e.agent_id != "agent_001"]
+    assert sorted(str(e.content) for e in own) == ["And you?", "Go on alone.", "I stay."]
+    assert {edit.reason for edit in of(ev.TranscriptEdited, found)} == {"inherited"}
+
+
+def test_entries_without_a_time_have_that_of_the_one_before(tmp_path: Path) -> None:
+    store = MemoryStore()
+    entries = [
+        WholeEntry(Message("user", "a")),
+        WholeEntry(Message("user", "b"), "2026-01-31T13:30:00+01:00"),
+        WholeEntry(Message("user", "c"), "noon"),
+    ]
+    ctx = checkpoint(store, Draft(entries=entries, created_at=NOON))
+    found = told(store, [End("main", ctx)], tmp_path)
+    later = "2026-01-31T12:30:00.000000Z"
+    assert [e.time for e in of(ev.TranscriptEntry, found)] == [later, later, later]
+
+
+def test_what_is_not_there_is_said() -> None:
+    with pytest.raises(UnknownName):
+        retell(MemoryStore(), "cafe", [])
+    with pytest.raises(UnknownName):
+        retell(MemoryStore(), "cafe", [End("main", CommitId("ctx-" + "0" * 64))])
