@@ -89,8 +89,8 @@ def page(found: Overview | OneSession, zone: tzinfo) -> str:
 def _plotly() -> Any:
     """Import what draws. Raises ConfigError where it is not installed."""
     try:
-        import plotly.io  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
-        import plotly.offline  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
+        import plotly.io  # noqa: PLC0415 - an extra
+        import plotly.offline  # noqa: PLC0415 - as above
     except ImportError:
         raise ConfigError(
             "a page with charts needs the package plotly: pip install 'harken[charts]'"

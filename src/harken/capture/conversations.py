@@ -13,8 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from harken.capture.importing import MAIN
-from harken.capture.report import Report
+from harken.capture.report import MAIN, Report
 from harken.context.names import PREFIX, find
 from harken.core.commits import CommitId
 from harken.errors import AmbiguousName, ConfigError, UnknownName

@@ -76,7 +76,7 @@ def test_labels_of_charts_are_escaped_too() -> None:
 
 
 def test_every_chart_is_one_that_plotly_draws() -> None:
-    import plotly.graph_objects as go  # type: ignore[import-untyped]
+    import plotly.graph_objects as go
 
     story = hostile()
     charts = overview_charts(overview(story.database, ALL, UTC), UTC)
