@@ -100,6 +100,11 @@ class ImportedSession:
         """Whether it was read from this file, too."""
         return os.path.abspath(path) in self.sources  # noqa: PTH100 - links stay as they are
 
+    def tip_of(self, path: str) -> CommitId:
+        """Return where the main conversation of one of its files ends."""
+        at = self.sources.index(os.path.abspath(path))  # noqa: PTH100 - as above
+        return CommitId(self.parts[at].told.tips[0].ctx)
+
     @property
     def ends(self) -> list[End]:
         """Where its conversations end, the main one first, each once."""
