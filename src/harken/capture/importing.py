@@ -261,6 +261,7 @@ def _report(report: Report, history: History) -> Report:
         session=plain(reading.session_id),
         title=plain(reading.title),
         folder=plain(reading.folder),
+        version=plain(reading.version),
         notes=tuple(reading.notes),
         commits=len({became[:32] for became in history.steps.values()}),
         orphan=history.orphan,

@@ -44,6 +44,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     title: str = ""
     folder: str = ""
+    version: str = ""
+    """Of the runtime."""
     notes: tuple[str, ...] = ()
     commits: int = 0
     """How many commits it is; others may have made some of them before."""

@@ -26,6 +26,7 @@ COMMANDS = {
     "view": ("harken.cli.view", "Look at a session: tree, dialog, context, and more."),
     "ctx": ("harken.cli.ctx", "Look at commits: what agents understood, and when."),
     "import": ("harken.cli.import_", "Take in the conversations of other runtimes."),
+    "search": ("harken.cli.search", "Find where something was said, in whatever runtime."),
     "stats": ("harken.cli.stats", "Show what was done in all sessions, and what it took."),
     "export": ("harken.cli.export", "Write a conversation in another format."),
     "cat": ("harken.cli.cat", "Print the bytes of an artifact."),

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from blake3 import blake3
 
 from harken.core.commits import CommitId, Entry
@@ -80,8 +81,7 @@ class _Placed:
     """Whether a log says what it says, and more."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a commit, and by what it is known again."""
 
     position: int
@@ -116,7 +116,8 @@ class Commits:
     """Commits that have a `next` one."""
     _links: dict[CommitId, int] = field(default_factory=dict)
     """Commit -> the agent that its log says."""
-    _superseded: list[tuple[int]] = field(default_factory=list)
+    superseded: list[tuple[int]] = field(default_factory=list)
+    """Messages whose place others took, which are to be taken out of the index."""
     _tips: list[tuple[int, int]] = field(default_factory=list)
 
     def take(self, reads: Sequence[Read]) -> None:
@@ -135,10 +136,9 @@ class Commits:
         self.messages.write()
         self.requests.write()
         database = self.ledger.database
-        database.executemany("UPDATE messages SET is_repeat = 1 WHERE id = ?", self._superseded)
-        database.executemany("DELETE FROM tool_calls WHERE message_id = ?", self._superseded)
+        database.executemany("UPDATE messages SET is_repeat = 1 WHERE id = ?", self.superseded)
+        database.executemany("DELETE FROM tool_calls WHERE message_id = ?", self.superseded)
         database.executemany(_TIP, self._tips)
-        self._superseded.clear()
         self._tips.clear()
 
     def _learn(self, reads: Sequence[Read]) -> None:
@@ -213,7 +213,7 @@ class Commits:
         is_repeat = says_again or not known.isdisjoint(item.others)
         known.update((item.content, *item.others))
         self.ledger.keys.update((item.content, *item.others))
-        entry, took = item.entry, spent(item.usage)
+        entry, took = item.entry, spent(item.usage) if item.usage else _NOTHING
         if not is_repeat:
             is_repeat = self._is_less(item, took)
         heard = Heard(
@@ -230,8 +230,7 @@ class Commits:
             is_repeat=is_repeat,
         )
         row = self.messages.add(heard)
-        is_answer = heard.kind == "response" or (item.said.role == "assistant" and item.usage)
-        if not is_repeat and (is_answer or item.usage):
+        if not is_repeat and (heard.kind == "response" or took.is_some):
             self._answered(one, item, took, row)
 
     def _is_less(self, item: _Item, took: Spent) -> bool:
@@ -244,7 +243,7 @@ class Commits:
             return False
         if (took.output or 0) < before.output:
             return True
-        self._superseded.append((before.message,))
+        self.superseded.append((before.message,))
         return False
 
     def _answered(self, one: _Placed, item: _Item, took: Spent, row: int) -> None:
@@ -264,6 +263,7 @@ class Commits:
         )
 
 
+_NOTHING = Spent()
 _TIP = """
 UPDATE agents SET tip_id = ?1 WHERE id = ?2 AND (tip_id IS NULL OR
 (SELECT time FROM commits WHERE id = tip_id) <= (SELECT time FROM commits WHERE id = ?1))
@@ -299,8 +299,10 @@ def _kind(one: _Placed, item: _Item, *, is_repeat: bool) -> str:
         case "tool":
             return "tool_result"
         case "assistant":
-            is_error = told == "error" or bool(item.source.get("error"))
-            return "error" if is_error else "system" if told == "client" else "response"
+            if told == "error" or item.source.get("error"):
+                return "error"
+            is_summary = one.read.stored.commit.type == "compaction" and not is_repeat
+            return "summary" if is_summary else "system" if told == "client" else "response"
         case "user":
             return _kind_of_user(one, item, is_repeat=is_repeat)
     return "system"

@@ -25,10 +25,11 @@ from harken.index.ledger import Ledger
 from harken.index.logs import LogChanged, LogRows, Mark, chunks, grown
 from harken.index.messages import Messages
 from harken.index.requests import Requests
+from harken.index.said import said_of
 from harken.index.told import describe
 from harken.index.unread import batches, read, unread
 from harken.index.usage import Costs
-from harken.index.words import utf8
+from harken.index.words import utf8, words_of
 from harken.llm.prices import Prices
 from harken.session.reader import events as events_of
 from harken.store.base import Store
@@ -44,7 +45,7 @@ CREATE TABLE logs (
     tail BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE log_agents (
-    session TEXT NOT NULL, id TEXT NOT NULL, agent_id INTEGER NOT NULL,
+    session TEXT NOT NULL, id TEXT NOT NULL, agent_id INTEGER NOT NULL, birth INTEGER,
     PRIMARY KEY (session, id)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE places (
@@ -56,10 +57,13 @@ CREATE TABLE links (
     upto INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX links_by_ctx ON links (ctx);
+CREATE INDEX calls_by_message ON tool_calls (message_id);
+CREATE INDEX calls_by_result ON tool_calls (result_id) WHERE result_id IS NOT NULL;
 CREATE TABLE linked (agent_id INTEGER PRIMARY KEY, upto INTEGER NOT NULL) STRICT;
 CREATE VIRTUAL TABLE words USING fts5 (
     text, content='', columnsize=0, tokenize='unicode61 remove_diacritics 2'
 );
+INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
 """
 """`roots`: the commit with which the history of another begins. `said`: by what is known again what
 was said. `logs`: how far each was read; `log_agents`, `places` and `links`: what is in them, and up
@@ -105,9 +109,19 @@ class Facts:
         if catalogue is not None:
             self._describe(catalogue)
 
+    @property
+    def has_forgotten(self) -> bool:
+        """Whether the index has words of messages that are no longer there."""
+        query = "SELECT 1 FROM state WHERE name = 'forgotten'"
+        return self.database.execute(query).fetchone() is not None
+
     def forget(self, names: Iterable[CommitId]) -> None:
-        """Take out commits that are no longer there, and what only they said. Raises StoreError."""
+        """Take out commits that are no longer there, and what only they said. Raises StoreError.
+
+        Their words stay in the index, which cannot be told what they were, and lead nowhere.
+        """
         with self._writing() as ledger:
+            ledger.database.execute("INSERT OR REPLACE INTO state VALUES ('forgotten', '')")
             blobs = (bytes.fromhex(name[4:]) for name in names)
             rows = [row for (row,) in ledger.rows("SELECT id FROM commits WHERE name IN", blobs)]
             for query in _FORGET.split(";"):
@@ -167,11 +181,21 @@ class Facts:
                 messages = Messages(ledger)
                 requests = Requests(ledger, self._costs)
                 logged = {row for (row,) in self.database.execute(_LOGGED)}
-                Commits(ledger, messages, requests, logged).take(
-                    [one for one in found if one.stored.id not in known]
-                )
+                rows = Commits(ledger, messages, requests, logged)
+                rows.take([one for one in found if one.stored.id not in known])
+                self._take_out(store, rows.superseded)
             done += len(batch)
             tell(done, len(new))
+
+    def _take_out(self, store: Store, messages: Iterable[tuple[int]]) -> None:
+        """Take the words of messages out of the index, which has to be told what they were."""
+        query = "SELECT hash, session_id, position FROM messages WHERE id = ?"
+        names = ("hash", "session_id", "position")
+        for (row,) in messages:
+            where = dict(zip(names, self.database.execute(query, (row,)).fetchone(), strict=True))
+            (said,) = said_of(self.database, store, [where])
+            take_out = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
+            self.database.execute(take_out, (row, words_of(said)))
 
     def _read_logs(self, logs: Iterable[Path]) -> None:
         """Read logs that have grown. One that cannot be read is left as far as it can."""
@@ -228,8 +252,8 @@ class Facts:
                 since = ledger.one("SELECT upto FROM linked WHERE agent_id = ?", agent)
                 where = commit, agent, session, -1 if since is None else since, upto
                 ledger.database.execute(_LINK, where)
-                put = "INSERT OR REPLACE INTO linked VALUES (?, ?)"
-                ledger.database.execute(put, (agent, upto))
+                put = "INSERT OR REPLACE INTO linked VALUES (?, max(?, ?))"
+                ledger.database.execute(put, (agent, where[3], upto))
                 ledger.database.execute("DELETE FROM links WHERE rowid = ?", (link,))
 
     def _describe(self, catalogue: Catalogue) -> None:

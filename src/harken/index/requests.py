@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from harken.index.ledger import Ledger
 from harken.index.usage import Costs, Spent
 from harken.index.words import utf8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a model answered."""
 
     id: str | None

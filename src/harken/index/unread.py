@@ -16,7 +16,7 @@ from harken.index.words import Said, Shape, said_in, shape_of
 from harken.store.base import Store, Stored
 
 _FIRST, _GROWTH = 64, 8
-COMMITS, TOKENS = 500, 500_000
+COMMITS, TOKENS = 2000, 2_000_000
 """So much is read at once, at most: commits, and what they say that they hold."""
 
 

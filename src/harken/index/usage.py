@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from harken.core.events import Usage
 from harken.llm.prices import Prices, built_in
 
@@ -26,8 +28,7 @@ _NAMES = {"google": "gemini", "github-copilot": ""}
 """How a runtime calls a provider, and how the list of prices does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(msgspec.Struct, frozen=True, gc=False):
     """What an answer took; None: nobody said."""
 
     input: int | None = None
@@ -37,6 +38,11 @@ class Spent:
     output: int | None = None
     reasoning: int | None = None
     """Of the output."""
+
+    @property
+    def is_some(self) -> bool:
+        """Whether it took anything."""
+        return any((self.input, self.cache_read, self.cache_write, self.output))
 
     def usage(self) -> Usage:
         """Return it as a log has it, and as prices want it: the input is all of it."""

@@ -1,0 +1,58 @@
+"""What messages say, by their rows: from the store, or from the log of their session."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harken.core.commits import Hash, entry_of
+from harken.core.events import TranscriptEntry, decode_event
+from harken.index.words import Said, said_in, shape_of
+from harken.store.base import Store
+
+
+def said_of(
+    database: sqlite3.Connection, store: Store | None, rows: Sequence[dict[str, Any]]
+) -> list[Said]:
+    """Return what messages say; nothing of one that cannot be read any more.
+
+    rows: with `hash`, `session_id` and `position` of each. Raises StoreError.
+    """
+    names = [Hash(row["hash"].hex()) for row in rows]
+    found = {} if store is None else _stored(store, names)
+    return [
+        found.get(name) or _logged(database, row) for name, row in zip(names, rows, strict=True)
+    ]
+
+
+def _stored(store: Store, names: Sequence[Hash]) -> dict[Hash, Said]:
+    shapes = {name: shape_of(body) for name, body in store.objects(dict.fromkeys(names)).items()}
+    parts = store.objects(dict.fromkeys(part for one in shapes.values() for part in one.parts))
+    return {name: said_in(shape, parts) for name, shape in shapes.items()}
+
+
+def _logged(database: sqlite3.Connection, row: dict[str, Any]) -> Said:
+    """Return what a line of a log says, if it is still the line that was read."""
+    place = database.execute(_PLACE, (row["session_id"], row["position"])).fetchone()
+    if place is None:
+        return Said()
+    try:
+        with Path(os.fsdecode(place[0])).open("rb") as file:
+            file.seek(place[1])
+            event = decode_event(file.readline())
+    except (OSError, ValueError, RecursionError):
+        return Said()
+    if not isinstance(event, TranscriptEntry):
+        return Said()
+    entry, objects = entry_of(event)
+    is_same = entry.message == row["hash"].hex()
+    return said_in(shape_of(objects[entry.message]), objects) if is_same else Said()
+
+
+_PLACE = """
+SELECT path, start FROM places JOIN sessions s ON s.id = session_id
+JOIN logs ON logs.session = s.name WHERE session_id = ? AND number = ?
+"""
