@@ -36,7 +36,8 @@ _EVENTS = """
         WHERE kind = 'response' AND thinking > 0 AND NOT is_repeat AND {scope}
         UNION ALL SELECT 'tool', time FROM tool_calls WHERE session_id = :session
         UNION ALL SELECT 'compaction', time FROM commits
-        WHERE session_id = :session AND type = 'compaction'
+        WHERE agent_id IN (SELECT id FROM agents WHERE session_id = :session)
+            AND type = 'compaction'
     ) WHERE time BETWEEN :began AND :ended GROUP BY 1, 2
 """
 

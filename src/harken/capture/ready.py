@@ -101,6 +101,7 @@ class Reader:
             session=plain(reading.session_id),
             title=plain(reading.title),
             folder=plain(reading.folder),
+            version=plain(reading.version),
             ended="" if self._time == NO_TIME else self._time,
             notes=tuple(reading.notes),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict, dataclass
 
 import click
@@ -44,6 +45,8 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
     with store_of(home) as store, progress("Collecting") as tell:
         taken = collect(store, roots_of(home), grace_s=grace, dry_run=dry_run, tell=tell)
         moved = None if dry_run else move(store, settings.most_mb)
+        if not dry_run and taken.commits:
+            forget(home, taken)
     if as_json:
         about_tiers = {} if moved is None else {"moved": asdict(moved)}
         say_json({**msgspec.to_builtins(taken), "dry_run": dry_run, **about_tiers})
@@ -80,6 +83,15 @@ def move(store: Store, most_mb: float | None) -> Moved | None:
     sent = store.push()
     evicted = Evicted() if most_mb is None else store.evict(int(most_mb * 1024 * 1024))
     return Moved(sent.commits, evicted.things, evicted.size_bytes)
+
+
+def forget(home: Home, taken: Collected) -> None:
+    """Have the facts forget what commits said that are gone. Raises ConfigError, StoreError."""
+    from harken.index.facts import Facts
+
+    if home.facts_file.exists():
+        with closing(Facts(home.facts_file)) as facts:
+            facts.forget(taken.commits)
 
 
 def roots_of(home: Home) -> set[str]:

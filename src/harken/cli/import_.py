@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.cli.home import Home, command_line, environment, home_option, json_option
+from harken.cli.opened_facts import facts_of
 from harken.cli.opened_store import open_store
 from harken.cli.progress import progress
 from harken.cli.terminal import one_line, say, say_json
@@ -25,9 +26,10 @@ SHOWN = 10
 
 @click.command("import")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--no-index", is_flag=True, help="Leave it to the next search to read what is new.")
 @json_option
 @home_option
-def command(home: Home, paths: tuple[Path, ...], as_json: bool) -> None:
+def command(home: Home, paths: tuple[Path, ...], no_index: bool, as_json: bool) -> None:
     """Import conversations of other runtimes: files, all in a folder, or all that are found here.
 
     Nothing is written where they are. Again, only what is new is read.
@@ -39,6 +41,9 @@ def command(home: Home, paths: tuple[Path, ...], as_json: bool) -> None:
     done = _import(home, files, as_json=as_json)
     if not as_json:
         _tell(done, are_given=bool(paths))
+    if not no_index:
+        with facts_of(home):
+            pass  # so that the next search has little to read
 
 
 def _given(paths: Sequence[Path]) -> list[File]:

@@ -28,6 +28,7 @@ COMMANDS = {
     "resume": ("harken.cli.resume", "Go on with a conversation in any client."),
     "verify": ("harken.cli.verify", "See that a client sends what was materialized for it."),
     "import": ("harken.cli.import_", "Take in the conversations of other runtimes."),
+    "search": ("harken.cli.search", "Find where something was said, in whatever runtime."),
     "stats": ("harken.cli.stats", "Show what was done in all sessions, and what it took."),
     "tables": ("harken.cli.tables", "Write all that is known as Parquet, for other programs."),
     "run": ("harken.cli.run", "Run a client such as claude or codex, and record it."),

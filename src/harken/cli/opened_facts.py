@@ -13,6 +13,7 @@ from harken.cli.settings import load_settings
 
 if TYPE_CHECKING:
     from harken.index.facts import Facts
+    from harken.store.base import Store
 
 
 @contextmanager
@@ -21,13 +22,20 @@ def facts_of(home: Home) -> Iterator[Facts]:
 
     Raises ConfigError, StoreError.
     """
+    with facts_and_store(home) as (facts, _):
+        yield facts
+
+
+@contextmanager
+def facts_and_store(home: Home) -> Iterator[tuple[Facts, Store | None]]:
+    """As `facts_of`, with the store that they were read from; None: there is none yet."""
     from harken.index.catalogue import Catalogue
     from harken.index.facts import Facts
 
     home.make()
     settings = load_settings(home)
     has_store = settings.store is not None or home.store_file.exists()
-    facts, store, catalogue = Facts(home.facts_file), None, None
+    facts, store, catalogue = Facts(home.facts_file, prices=settings.prices), None, None
     try:
         if has_store:
             store = open_store(home, settings.store, settings.backing)
@@ -35,7 +43,7 @@ def facts_of(home: Home) -> Iterator[Facts]:
             catalogue = Catalogue(home.index_file)
         with progress("Reading what is new") as tell:
             facts.update(store, catalogue, home.logs(), tell)
-        yield facts
+        yield facts, store
     finally:
         for one in (facts, store, catalogue):
             if one is not None:

@@ -14,17 +14,19 @@ from pathlib import Path
 from harken.cli.home import Home
 from harken.core.replace import Secret, in_bytes
 from harken.errors import StoreWriteError
+from harken.index.database import ENDS
 
 _CHUNK_BYTES = 1 << 20
 _LARGEST_BYTES = 256 << 20
 
 
 def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
-    """Yield the files of a home that hold a text, but its store, index and logs; no links.
+    """Yield the files of a home that hold a text, but its store, indexes and logs; no links.
 
     `secrets`: the text as it may be written there.
     """
-    known = {file.name for file in (*_database(home.store_file), *_database(home.index_file))}
+    databases = (home.store_file, home.index_file, home.facts_file)
+    known = {file.name for path in databases for file in _database(path)}
     logs = set(home.logs())
     for folder, _, names in os.walk(home.folder):
         for name in sorted(names):
@@ -42,7 +44,7 @@ def forget_index(home: Home) -> None:
 
     Raises StoreWriteError.
     """
-    for path in _database(home.index_file):
+    for path in (*_database(home.index_file), *_database(home.facts_file)):
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
@@ -81,7 +83,7 @@ def without(path: Path, secrets: Iterable[Secret]) -> None:
 
 def _database(path: Path) -> list[Path]:
     """Return the files of a SQLite database, whether they are there or not."""
-    return [path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))]
+    return [path.with_name(path.name + end) for end in ENDS]
 
 
 def _holds(path: Path, secrets: Iterable[Secret]) -> bool:

@@ -60,17 +60,20 @@ def excerpt(texts: Sequence[str], query: Query) -> Excerpt:
 
 
 def _first(pattern: re.Pattern[str], text: str, query: Query) -> int | None:
-    """Return where the first thing that is looked for begins."""
-    low = text.lower()
-    start = 0
+    """Return where something that is looked for begins: the first, unless that is hard to find."""
+    low, start = text.lower(), 0
     if len(low) == len(text):  # then a place of one is a place of the other, found far quicker
-        beginnings = {_beginning(term) for term in query.terms}
-        places = [at for at in (low.find(one) for one in beginnings) if at >= 0]
+        places = _places(low, [term.text.rstrip("*").lower() for term in query.terms])
+        places = places or _places(low, [_folded(term.words[0]).lower() for term in query.terms])
         if not places:
             return None
         start = max(min(places) - 1, 0)
-    found = pattern.search(text, start)
+    found = pattern.search(text, start) or (pattern.search(text) if start else None)
     return None if found is None else found.start()
+
+
+def _places(text: str, wanted: Iterable[str]) -> list[int]:
+    return [at for at in (text.find(one) for one in wanted) if at >= 0]
 
 
 def _cut(text: str, shown: str, at: int, pattern: re.Pattern[str]) -> Excerpt:
@@ -115,10 +118,6 @@ def _of_term(term: Term) -> str:
     begins = "" if _is_alone(first) else r"(?<![^\W_])"
     ends = "" if _is_alone(last) else r"[^\W_]*" if term.is_beginning else r"(?![^\W_])"
     return begins + r"[\W_]*".join(words) + ends
-
-
-def _beginning(term: Term) -> str:
-    return _folded(term.words[0]).lower()
 
 
 def _is_alone(word: str) -> bool:

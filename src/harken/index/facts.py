@@ -45,7 +45,7 @@ CREATE TABLE logs (
     tail BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE log_agents (
-    session TEXT NOT NULL, id TEXT NOT NULL, agent_id INTEGER NOT NULL,
+    session TEXT NOT NULL, id TEXT NOT NULL, agent_id INTEGER NOT NULL, birth INTEGER,
     PRIMARY KEY (session, id)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE places (
@@ -252,8 +252,8 @@ class Facts:
                 since = ledger.one("SELECT upto FROM linked WHERE agent_id = ?", agent)
                 where = commit, agent, session, -1 if since is None else since, upto
                 ledger.database.execute(_LINK, where)
-                put = "INSERT OR REPLACE INTO linked VALUES (?, ?)"
-                ledger.database.execute(put, (agent, upto))
+                put = "INSERT OR REPLACE INTO linked VALUES (?, max(?, ?))"
+                ledger.database.execute(put, (agent, where[3], upto))
                 ledger.database.execute("DELETE FROM links WHERE rowid = ?", (link,))
 
     def _describe(self, catalogue: Catalogue) -> None:

@@ -21,7 +21,7 @@ _WIDTHS = {
     "roots": 2,
     "links": 4,
     "places": 4,
-    "log_agents": 3,
+    "log_agents": 4,
     "words": 2,
 }
 """Table -> how many columns it has."""

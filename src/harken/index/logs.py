@@ -125,10 +125,14 @@ class LogRows:
     session: int
     _agents: dict[str, int] = field(default_factory=dict)
     """The id of an agent -> its row."""
+    _births: dict[int, int] = field(default_factory=dict)
+    """The number of a birth -> the row of the agent."""
     _models: dict[str, str] = field(default_factory=dict)
     """Request -> the model that was asked."""
     _rows: dict[int, tuple[int, int]] = field(default_factory=dict)
     """The number of an entry -> the row of its message, and of its agent."""
+    _named: set[bytes] = field(default_factory=set)
+    """Commits that the log named."""
     _summaries: list[tuple[int]] = field(default_factory=list)
 
     def take(self, lines: list[Line]) -> None:
@@ -168,8 +172,6 @@ class LogRows:
     def _born(self, event: AgentCreated) -> None:
         """Enter an agent, under the name that its commits have where nobody chose another one."""
         id_, name = utf8(event.agent_id or ""), utf8(event.name or event.agent_id or "")
-        causes = event.cause if isinstance(event.cause, list) else [event.cause]
-        found = self._row(base_of(causes[0])) if causes and causes[0] else None
         principal, is_main = f"{self.native}/{name}", self._main() is None
         if is_main:
             principal, name = self.native, ""
@@ -180,9 +182,27 @@ class LogRows:
             principal,
             name,
             template=_template(event),
-            parent=None if found is None else found[1],
+            parent=self._parent(event),
         )
-        self.ledger.add("log_agents", self.native, id_, self._agents[id_])
+        birth = number_of(event.message_id, "msg_") or 0
+        self._births[birth] = self._agents[id_]
+        self.ledger.add("log_agents", self.native, id_, self._agents[id_], birth)
+
+    def _parent(self, event: AgentCreated) -> int | None:
+        """Return the agent of the call, or the birth, that is the cause of a birth."""
+        causes = event.cause if isinstance(event.cause, list) else [event.cause]
+        cause = next(filter(None, causes), None)
+        number = None if cause is None else number_of(base_of(cause), "msg_")
+        if cause is None or number is None:
+            return None
+        if number in self._births:
+            return self._births[number]
+        found = self._row(base_of(cause))
+        if found is not None:
+            return found[1]
+        query = "SELECT agent_id FROM log_agents WHERE session = ? AND birth = ?"
+        parent: int | None = self.ledger.one(query, self.native, number)
+        return parent
 
     def _heard(self, event: TranscriptEntry, start: int) -> None:
         entry, objects = entry_of(event)
@@ -226,14 +246,23 @@ class LogRows:
         )
 
     def _committed(self, event: ContextCommitted) -> None:
-        """Note up to where an agent's messages are in a commit, which may come later."""
-        try:
-            name = bytes.fromhex(event.ctx.removeprefix("ctx-"))
-        except ValueError:
-            return
-        upto = number_of(event.upto or "", "msg_")
-        agent = self._agent(event.agent_id or "")
-        self.ledger.add("links", name, self.session, agent, -1 if upto is None else upto)
+        """Note up to where an agent's messages are in a commit, which may come later.
+
+        One before it that nobody named was made with it: where an agent was spawned, or compacted.
+        """
+        upto, agent = number_of(event.upto or "", "msg_"), self._agent(event.agent_id or "")
+        before, own = _name(event.parent_ctx), _name(event.ctx)
+        if before is not None and not self._is_named(before):
+            self._link(before, agent, _NOTHING)
+        if own is not None:
+            self._link(own, agent, _NOTHING if upto is None else upto)
+
+    def _link(self, ctx: bytes, agent: int, upto: int) -> None:
+        self._named.add(ctx)
+        self.ledger.add("links", ctx, self.session, agent, upto)
+
+    def _is_named(self, ctx: bytes) -> bool:
+        return ctx in self._named or self.ledger.one(_IS_NAMED, ctx) is not None
 
     def _response(self, request: str) -> str:
         return f"{self.native}/{utf8(request)}"
@@ -272,12 +301,22 @@ def _kind(event: TranscriptEntry, said: Said) -> str:
     return {"tool": "tool_result", "assistant": "response"}.get(said.role, "system")
 
 
+def _name(ctx: str | None) -> bytes | None:
+    try:
+        return None if ctx is None else bytes.fromhex(ctx.removeprefix("ctx-"))
+    except ValueError:
+        return None
+
+
 def _template(event: AgentCreated) -> str:
     template = (event.spec or {}).get("template")
     name = template.get("name") if isinstance(template, dict) else None
     return utf8(name) if isinstance(name, str) else ""
 
 
+_NOTHING = -1
+"""The number of no message."""
+_IS_NAMED = "SELECT 1 FROM commits WHERE name = ?1 UNION ALL SELECT 1 FROM links WHERE ctx = ?1"
 _NAMED = "SELECT id FROM agents WHERE session_id = ? AND principal = ?"
 _PLACE = (
     "SELECT message_id, agent_id FROM places JOIN messages ON messages.id = message_id "

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from harken.formats.records import title_of
 from harken.index.ledger import Ledger
 from harken.index.words import Said, utf8, words_of
 
@@ -45,6 +46,8 @@ class Messages:
     _results: list[tuple[int, bool, int | None, int]] = field(default_factory=list)
     _times: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Session -> its first and last message."""
+    _titles: dict[int, str] = field(default_factory=dict)
+    """Session -> the first that a person said in it."""
 
     def add(self, one: Heard) -> int:
         """Enter a message; return its row."""
@@ -73,6 +76,8 @@ class Messages:
         if one.answers is not None:
             self._answer(row, one)
         if not one.is_repeat:
+            if one.kind == "prompt" and one.session not in self._titles:
+                self._titles[one.session] = title_of(utf8(" ".join(said.texts[:1])))
             self._call(row, one)
             words = words_of(said)
             if words:
@@ -86,6 +91,9 @@ class Messages:
         ledger.database.executemany(_RESULT, self._results)
         times = [(first, last, session) for session, (first, last) in self._times.items()]
         ledger.database.executemany(_TIMES, times)
+        titles = [(title, session) for session, title in self._titles.items()]
+        ledger.database.executemany(_TITLE, titles)
+        self._titles.clear()
         self._results.clear()
         self._times.clear()
 
@@ -119,6 +127,7 @@ class Messages:
 
 
 _RESULT = "UPDATE tool_calls SET result_id = ?, is_error = ?, duration = ? WHERE id = ?"
+_TITLE = "UPDATE sessions SET title = ? WHERE id = ? AND title = ''"
 _TIMES = """
 UPDATE sessions SET began = min(ifnull(began, ?1), ?1), ended = max(ifnull(ended, ?2), ?2)
 WHERE id = ?3

@@ -1,0 +1,177 @@
+"""`harken search`: where something was said, in whatever runtime, and where one can go on from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from harken.cli.graph import look_of
+from harken.cli.home import Home, command_line, here, home_option, json_option
+from harken.cli.local_zone import LocalZone
+from harken.cli.opened_facts import facts_and_store
+from harken.cli.screen.ink import Ink
+from harken.cli.screen.styled import Line
+from harken.cli.terminal import one_line, safe, say, say_json
+from harken.cli.when import moment_us
+from harken.core.commits import SHOWN
+from harken.core.messages import Role
+from harken.errors import UnknownName
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from harken.index.search import Asked, Found, Hit
+
+KINDS = ("prompt", "response", "tool_result", "system", "summary", "error")
+_CTX = len("ctx-") + SHOWN
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},
+)
+@click.argument("words", metavar="QUERY...", nargs=-1, required=True)
+@click.option("--agent", metavar="NAME", help='Only what it said or heard; "main": the main one.')
+@click.option("--role", type=click.Choice(get_args(Role)), help="Only in messages of this role.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only in messages of this kind.")
+@click.option("--tool", metavar="NAME", help="Only in calls of this tool, and their results.")
+@click.option("--project", metavar="FOLDER", help="Only sessions there or below; or its last part.")
+@click.option("--runtime", metavar="NAME", help="Only sessions of it: claude, codex, harken, ...")
+@click.option("--since", metavar="TIME", help="Only from then on: 2026-03-05, today, 7d (ago).")
+@click.option("--until", metavar="TIME", help="Only before then; a day to its end.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N")
+@click.option("--all", "every", is_flag=True, help="However many there are.")
+@json_option
+@home_option
+def command(home: Home, every: bool, as_json: bool, **given: Any) -> None:
+    """Find where something was said, in all sessions of all runtimes, the last time first.
+
+    A QUERY has words, all of which are wanted; "several words" in a row; beginnings*; -not; one OR
+    the other. What is new since the last time is read first.
+    """
+    from harken.index.query import query_of
+    from harken.index.search import search
+
+    query_of(" ".join(given["words"]))  # so that a query without a word costs nobody's time
+    with facts_and_store(home) as (facts, store):
+        asked = _asked(facts.database, None if every else given["limit"], given)
+        found = search(facts, store, asked)
+        if as_json:
+            say_json({"total": found.total, "hits": [_row(hit) for hit in found.hits]})
+        else:
+            _show(found)
+
+
+def _asked(database: sqlite3.Connection, limit: int | None, given: dict[str, Any]) -> Asked:
+    """Return what is asked for. Raises ConfigError, UnknownName for what is not there."""
+    from harken.analytics.named import projects, runtimes
+    from harken.index.search import Asked
+
+    zone, now = LocalZone(), datetime.now(UTC)
+    runtime, project = given["runtime"], given["project"]
+    since, until = given["since"], given["until"]
+    if runtime is not None and runtime not in (known := [*runtimes(database)]):
+        raise UnknownName("runtime", runtime, known)
+    for name, query in (("agent", _AGENTS), ("tool", _TOOLS)):
+        _check(database, name, given[name], query)
+    if project is not None and project.startswith((".", "~")):
+        project = str((here() / Path(project).expanduser()).resolve())
+    return Asked(
+        words=" ".join(given["words"]),
+        agent=given["agent"],
+        role=given["role"],
+        kind=given["kind"],
+        tool=given["tool"],
+        projects=None if project is None else projects(database, project),
+        runtime=runtime,
+        since_us=None if since is None else moment_us(since, zone, now),
+        until_us=None if until is None else moment_us(until, zone, now, is_end=True),
+        limit=limit,
+    )
+
+
+def _check(database: sqlite3.Connection, kind: str, name: str | None, query: str) -> None:
+    """Raise UnknownName, with what there is, for a name that is not there."""
+    if name is not None:
+        known = [row[0] for row in database.execute(query)]
+        if name not in known:
+            raise UnknownName(kind, name, known)
+
+
+_AGENTS = "SELECT DISTINCT CASE name WHEN '' THEN 'main' ELSE name END FROM agents ORDER BY 1"
+_TOOLS = "SELECT name FROM tool_calls GROUP BY name ORDER BY count(*) DESC"
+
+
+def _show(found: Found) -> None:
+    """Print hits as they are found, and how many there are."""
+    look = look_of()
+    ink = Ink(colour=look.colour)
+    shown, first = 0, None
+    for hit in found.hits:
+        shown, first = shown + 1, first or hit
+        for line in (look.fit(_heading(hit)), _excerpt(hit)):
+            click.echo(ink.draw(line) if look.styled else "".join(text for _, text in line))
+    if first is None:
+        click.echo("Nobody said that here; fewer words find more.", err=True)
+        return
+    say(f"{shown:,} of {found.total:,}, the last said first.{_next(first)}")
+
+
+def _heading(hit: Hit) -> Line:
+    """Return where something was said: the name of the commit, when, by whom, in which session."""
+    agent = f"/{one_line(hit.agent, 24)}" if hit.agent else ""
+    what = one_line(f"{hit.tool} result" if hit.tool else hit.kind.replace("_", " "), 40)
+    where = hit.title or hit.project or hit.session
+    return [
+        ("yellow", one_line(hit.session, _CTX) if hit.ctx is None else hit.ctx[:_CTX]),
+        ("dim", f"  {_when(hit.time_us)}  "),
+        ("cyan", one_line(hit.runtime, 16) + agent),
+        ("magenta", f"  {what}"),
+        ("", f"  {one_line(where, 80)}"),
+    ]
+
+
+def _excerpt(hit: Hit) -> Line:
+    pieces = [("bold green" if found else "", safe(text)) for text, found in hit.excerpt.pieces]
+    return [("", "    "), *pieces]
+
+
+def _when(time_us: int | None) -> str:
+    moment = _moment(time_us)
+    return " " * 16 if moment is None else f"{moment.astimezone(LocalZone()):%Y-%m-%d %H:%M}"
+
+
+def _moment(time_us: int | None) -> datetime | None:
+    return None if time_us is None else _1970 + timedelta(microseconds=time_us)
+
+
+def _next(hit: Hit) -> str:
+    """Return what can be done with a hit."""
+    if hit.ctx is None:
+        return f" Go on with `{command_line('chat', '--resume', hit.session)}`"
+    name = hit.ctx[:_CTX]
+    look, go_on = command_line("ctx", "cat", name), command_line("chat", "--from", name)
+    return f" Look at the first with `{look}`, go on from it with `{go_on}`"
+
+
+def _row(hit: Hit) -> dict[str, Any]:
+    moment = _moment(hit.time_us)
+    return {
+        "ctx": hit.ctx,
+        "time": None if moment is None else moment.isoformat(),
+        "session": hit.session,
+        "title": hit.title,
+        "project": hit.project,
+        "runtime": hit.runtime,
+        "agent": hit.agent or "main",
+        "role": hit.role,
+        "kind": hit.kind,
+        "tool": hit.tool,
+        "text": hit.excerpt.text,
+        "marks": hit.excerpt.marks,
+    }
+
+
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
