@@ -30,7 +30,8 @@ from harken.store.base import Stored
 HARKEN = "harken"
 """What Harken itself is called among the runtimes."""
 _GLOBAL = 16
-"""An id of so many characters is that of one response among all there are."""
+"""An id of so many characters is that of one response among all there are; a shorter one, as Pi
+gives them, is one in its session."""
 _SHOWN = 100
 
 
@@ -330,8 +331,7 @@ def _response(origin: Origin, entry: Entry) -> str | None:
         return None
     if origin.runtime == "opencode":  # which has one id for all steps of an answer
         return f"{id_}/{entry.message[:16]}"
-    is_global = origin.runtime == "claude" or len(id_) >= _GLOBAL
-    return id_ if is_global else f"{origin.session}/{id_}"
+    return id_ if len(id_) >= _GLOBAL else f"{origin.session}/{id_}"
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:

@@ -83,6 +83,9 @@ def _cut(text: str, shown: str, at: int, pattern: re.Pattern[str]) -> Excerpt:
         space = text.find(" ", begin, at)
         begin = begin if space < 0 else space + 1
     end = min(begin + WHOLE, len(text))
+    if end < len(text):
+        space = text.rfind(" ", at + BEFORE, end)
+        end = end if space < 0 else space
     pieces: list[tuple[str, bool]] = [("… ", False)] if begin else []
     last = begin
     for found in pattern.finditer(shown, begin, end):

@@ -1,0 +1,45 @@
+"""Whatever somebody writes is a query."""
+
+from __future__ import annotations
+
+import pytest
+
+from harken.errors import ConfigError
+from harken.index.query import query_of
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("tea", '("tea")'),
+        ("tea cake", '("tea") AND ("cake")'),
+        ('"tea and cake" pot', '("tea and cake") AND ("pot")'),
+        ("tea* -milk", '(("tea"*)) NOT ("milk")'),
+        ('tea -"with milk" -sugar', '(("tea")) NOT ("with milk" OR "sugar")'),
+        ("tea OR coffee OR milk hot", '("tea" OR "coffee" OR "milk") AND ("hot")'),
+        ("tea or coffee", '("tea") AND ("or") AND ("coffee")'),
+        ("OR tea OR", '("OR") AND ("tea")'),
+        ("-tea", '("tea")'),
+        ("--no-verify", '("no verify")'),
+        ("a - b", '("a") AND ("b")'),
+        ("snake_case src/x.py", '("snake case") AND ("src x py")'),
+        ('"open', '("open")'),
+        ('"open door"*', '("open door"*)'),
+        ("NEAR(tea cake) {x}: ^y", '("NEAR tea") AND ("cake") AND ("x") AND ("y")'),
+        ("お茶", '("お 茶")'),
+        ("tea\x00cake \ud800x", '("tea cake") AND ("x")'),
+    ],
+)
+def test_words_phrases_beginnings_exceptions_and_alternatives(text: str, wanted: str) -> None:
+    assert str(query_of(text)) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "  ", "!!", '""', "*", "- -", "__"])
+def test_without_a_word_there_is_no_query(text: str) -> None:
+    with pytest.raises(ConfigError, match="no word"):
+        query_of(text)
+
+
+def test_a_query_has_an_end() -> None:
+    with pytest.raises(ConfigError, match="at most 100 words"):
+        query_of("tea " * 101)

@@ -1,0 +1,199 @@
+"""Search finds where something was said, and from which commit one can go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harken.core.commits import CommitId
+from harken.errors import ConfigError
+from harken.index.search import Asked, Hit, search
+from harken.session.session import Session
+from tests.session_kit import born, hear, new_session, say
+from tests.unit.formats.transcripts import Transcript, text, thought, use
+from tests.unit.index.imported import Imports
+
+OTHER = "6f662022-0000-4000-8000-000000000002"
+
+
+@pytest.fixture
+def talked(imports: Imports) -> Imports:
+    """A session of Claude Code, one of the same a day later, with tools and a subagent."""
+    made = Transcript(shared={"cwd": "/home/jill/cafe"})
+    made.user("Is the café open?")
+    made.answer(thought("Look at the door."), use("c1", path="/srv/door.txt"))
+    made.result("c1", "the door is open\nuntil six")
+    made.answer(text("It is open until six."))
+    imports.add("a.jsonl", made)
+    later = Transcript(OTHER, shared={"cwd": "/home/jack/bar", "isSidechain": False})
+    later.user("Who opens the bar?", timestamp="2026-02-01T12:00:00.000Z")
+    later.answer(use("c1", "Task", prompt="Find out."), timestamp="2026-02-01T12:00:01.000Z")
+    later.shared |= {"isSidechain": True, "timestamp": "2026-02-01T12:00:02.000Z"}
+    later.user("Find out.", parent=None)
+    later.answer(text("Jack opens the door."))
+    imports.read("b.jsonl", later)
+    return imports
+
+
+def find(imports: Imports, words: str, **given: Any) -> list[Hit]:
+    found = search(imports.facts, imports.store, Asked(words=words, **given))
+    hits = list(found.hits)
+    if given.get("limit", 20) is None:
+        assert found.total == len(hits)
+    return hits
+
+
+def texts(imports: Imports, words: str, **given: Any) -> list[str]:
+    return [hit.excerpt.text for hit in find(imports, words, **given)]
+
+
+def test_what_was_said_last_comes_first(talked: Imports) -> None:
+    assert texts(talked, "door") == [
+        "Jack opens the door.",
+        "the door is open until six",
+        "Look at the door.",
+    ]
+
+
+def test_a_hit_says_who_when_where_and_from_which_commit_one_can_go_on(talked: Imports) -> None:
+    (hit,) = find(talked, "six", kind="response")
+    assert (hit.runtime, hit.agent, hit.role, hit.project) == (
+        "claude",
+        "",
+        "assistant",
+        "/home/jill/cafe",
+    )
+    assert hit.title == "Is the café open?"
+    assert hit.ctx is not None
+    stored = talked.store.commits([hit.ctx])[hit.ctx]
+    assert stored.commit.session_id in hit.session
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("cafe", 1),
+        ("CAFÉ", 1),
+        ("open*", 5),
+        ("open", 3),
+        ('"open until"', 2),
+        ("open -until", 1),
+        ("bar OR café", 2),
+        ("door.txt", 1),
+        ("/srv/door.txt", 1),
+        ("find out", 2),
+        ("nobody", 0),
+    ],
+)
+def test_words_phrases_beginnings_and_exceptions(talked: Imports, words: str, wanted: int) -> None:
+    assert len(find(talked, words, limit=None)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"role": "tool"}, ["the door is open until six"]),
+        ({"kind": "response", "runtime": "claude"}, ["Jack opens the door.", "Look at the door."]),
+        ({"agent": "main"}, ["the door is open until six", "Look at the door."]),
+        ({"tool": "Bash"}, ["the door is open until six", "Look at the door."]),
+        ({"tool": "Task"}, []),
+        ({"projects": ["/home/jack/bar"]}, ["Jack opens the door."]),
+        ({"runtime": "codex"}, []),
+        ({"since_us": 1_769_904_000_000_000}, ["Jack opens the door."]),
+        ({"until_us": 1_769_904_000_000_000}, ["the door is open until six", "Look at the door."]),
+        ({"limit": 1}, ["Jack opens the door."]),
+    ],
+)
+def test_conditions_leave_out_what_does_not_fit(
+    talked: Imports, given: dict[str, Any], wanted: list[str]
+) -> None:
+    assert texts(talked, "door", **given) == wanted
+
+
+def test_all_hits_are_counted_whatever_is_shown(talked: Imports) -> None:
+    for runtime in (None, "claude"):
+        found = search(talked.facts, talked.store, Asked(words="door", limit=1, runtime=runtime))
+        assert (found.total, len(list(found.hits))) == (3, 1)
+
+
+def test_of_a_result_the_tool_is_told(talked: Imports) -> None:
+    (hit,) = find(talked, "door", role="tool")
+    assert (hit.tool, hit.kind) == ("Bash", "tool_result")
+
+
+def test_arguments_are_found_as_they_are_meant_not_as_json_spells_them(imports: Imports) -> None:
+    made = Transcript()
+    made.user("Write.")
+    made.answer(use("c1", "Write", content="first\nsecond\tthird", blob="QUJD" * 50))
+    imports.read("a.jsonl", made)
+    assert len(find(imports, "second third")) == 1
+    assert find(imports, "nsecond") == []
+    assert find(imports, "QUJD*") == []
+
+
+def test_scripts_without_blanks_are_found_by_any_part(imports: Imports) -> None:
+    made = Transcript()
+    made.user("冷たいお茶をください。 커피숍에서")
+    made.answer(text("はい。"))
+    imports.read("a.jsonl", made)
+    for words in ("お茶", "茶", "冷たい", "커피", '"お茶を"', "茶 ください"):
+        assert len(find(imports, words)) == 1, words
+    assert find(imports, "茶お") == []
+
+
+def test_a_commit_that_is_gone_is_never_told(talked: Imports) -> None:
+    hits = find(talked, "door")
+    kept: list[CommitId] = [hit.ctx for hit in hits[1:] if hit.ctx is not None]
+    talked.store.collect((), now="2027-01-01T00:00:00Z", grace_s=0)
+    assert len(find(talked, "door")) == 3
+
+    class Lost:
+        """The store, after somebody took a commit away."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(talked.store, name)
+
+        def commits(self, names: Any) -> Any:
+            return talked.store.commits(name for name in names if name in kept)
+
+    found = search(talked.facts, Lost(), Asked(words="door"))
+    assert [hit.excerpt.text for hit in found.hits] == texts(talked, "door")[-2:]
+    assert found.total == 2
+
+
+@pytest.fixture
+def logged(imports: Imports) -> Session:
+    session = new_session(imports.folder)
+    main = born(session, name="main")
+    hear(session, main, "Is the cafe open?")
+    say(session, main, "It is.")
+    session.close()
+    imports.logs.append(session.path)
+    imports.update()
+    return session
+
+
+def test_what_is_in_no_commit_is_found_in_its_log(imports: Imports, logged: Session) -> None:
+    (hit,) = find(imports, "cafe")
+    assert (hit.ctx, hit.session, hit.excerpt.text) == (None, "s", "Is the cafe open?")
+    found = search(imports.facts, None, Asked(words="cafe"))
+    assert [one.excerpt.text for one in found.hits] == ["Is the cafe open?"]
+
+
+def test_a_log_that_is_gone_leaves_the_hit_without_its_text(
+    imports: Imports, logged: Session
+) -> None:
+    logged.path.unlink()
+    assert texts(imports, "cafe") == [""]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.text(max_size=40))
+def test_whatever_is_written_is_looked_for(imports: Imports, words: str) -> None:
+    try:
+        find(imports, words)
+    except ConfigError as error:
+        assert "no word" in str(error)  # noqa: PT017 - else it is found
