@@ -14,6 +14,7 @@ import pytest
 
 from harken.formats import claude_code, pi
 from harken.formats.native import Native, conversation
+from harken.formats.registry import FORMATS
 from tests.acceptance.sent_comparison import differences
 from tests.acceptance.shared_data import needed
 from tests.clients import kit
@@ -47,18 +48,24 @@ CLIENTS: dict[str, tuple[Native, Callable[[Request], Request], Compare]] = {
 
 def resume(client: str, number: int, said: Conversation, folder: Path) -> list[str]:
     """Return what is wrong with a conversation that is resumed; it is written into a folder."""
-    native, less_present, compare = CLIENTS[client]
+    native, _, _ = CLIENTS[client]
     assert native.writes
+    return resumed(client, native.writes(said.entries, new_session(number)), folder)
+
+
+def resumed(client: str, data: bytes, folder: Path) -> list[str]:
+    """Return what is wrong with a file that is resumed."""
+    native, less_present, compare = CLIENTS[client]
     assert native.sent
-    data = native.writes(said.entries, new_session(number))
-    file = folder / f"{client}-{number}.jsonl"
+    file = folder / f"{client}.jsonl"
     file.write_bytes(data)
     ours = native.sent(conversation(native.steps, data))
     if not ours:
         return []
-    resumed = kit.resume(client, file)
-    found = [] if resumed.reason is None else [f"refused: {resumed.reason}"]
-    return found + compare(ours, less_present(resumed.sent))
+    found = kit.resume(client, file)
+    if found.reason is not None:
+        return [f"refused: {found.reason}"]
+    return compare(ours, less_present(found.sent))
 
 
 @needed
@@ -79,3 +86,14 @@ def test_every_conversation_is_resumed(client: str, tmp_path: Path) -> None:
         if (found := resume(client, number, said, tmp_path))
     }
     assert wrong == {}
+
+
+@pytest.mark.full
+@needed
+@pytest.mark.parametrize("client", [pytest.param(name, marks=kit.needs(name)) for name in CLIENTS])
+@pytest.mark.req("S2-54", "S2-56")
+def test_what_is_exported_is_resumed(client: str, tmp_path: Path) -> None:
+    form = FORMATS.find(CLIENTS[client][0].name)
+    assert form.writes
+    for said in spread(2):
+        assert resumed(client, form.writes(said.entries) or b"", tmp_path) == [], said.source
