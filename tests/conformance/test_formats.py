@@ -12,6 +12,7 @@ from harken.formats import (
     messages_v1,
     narrative,
     opencode,
+    pi,
 )
 from harken.formats.base import WholeEntry
 from harken.testing import FormatSuite
@@ -40,6 +41,10 @@ class TestClaudeCode(FormatSuite):
         # Without names: a record that comes again is another one, and follows the one above it.
         names = ("uuid", "parentUuid")
         return lines({n: v for n, v in r.items() if n not in names} for r in made.records)
+
+
+class TestPi(FormatSuite):
+    format = pi.FORMAT
 
 
 class TestCodex(FormatSuite):

@@ -12,17 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from harken.errors import FormatError
-from harken.formats.base import Format, WholeEntry
+from harken.formats.base import Format
 from harken.formats.claude_code_entries import entries_of
 from harken.formats.claude_code_outline import Outline, Plan, Unit
 from harken.formats.claude_code_records import Kind, blocks_in, outlined, record_of, said_in
 from harken.formats.claude_code_requests import MESSAGE, REQUEST, Requests
 from harken.formats.claude_code_sent import sent
 from harken.formats.claude_code_written import exported, writes
-from harken.formats.native import Line, Native, Reading, Source, Step, time_of
+from harken.formats.native import Line, Native, Reading, Source, Step, conversation, time_of
 
 NAME = "claude-code-v1"
 _KNOWN = frozenset(
@@ -219,20 +220,6 @@ def looks(path: str, beginning: bytes) -> bool:
     return first.startswith(b"{") and b'"type"' in beginning and bool(_LOOKS.search(beginning))
 
 
-def _reads(data: bytes) -> list[WholeEntry]:
-    """Return what is read at the end of a transcript, or of a part of one."""
-    reading = Reading()
-    by_id: dict[str, Step] = {}
-    for step in steps(Source("", lambda: [data]), reading):
-        by_id[step.id] = step
-    found: list[Step] = []
-    at = next(iter(reading.tips.values()), None)
-    while at is not None:
-        found.append(by_id[at])
-        at = by_id[at].parent if by_id[at].type == "delta" else None
-    return [entry for step in reversed(found) for entry in step.entries]
-
-
 def _joins(deltas: Iterable[bytes]) -> bytes:
     """Append lines to lines; one that lacks its end gets it, or two would become one."""
     whole = bytearray()
@@ -245,5 +232,9 @@ def _joins(deltas: Iterable[bytes]) -> bytes:
 
 NATIVE = Native(name=NAME, runtime="claude", looks=looks, steps=steps, sent=sent, writes=writes)
 FORMAT = Format(
-    name=NAME, media_type="application/jsonl", reads=_reads, writes=exported, joins=_joins
+    name=NAME,
+    media_type="application/jsonl",
+    reads=partial(conversation, steps),
+    writes=exported,
+    joins=_joins,
 )

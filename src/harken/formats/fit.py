@@ -70,6 +70,8 @@ class Fit:
     """Whether calls of type `custom` take free text; else that stands below `input`."""
     has_result_images: bool = True
     """Whether results may hold images; else a message of the user after them does."""
+    has_error_images: bool = True
+    """Whether so may results that are errors."""
     has_image_urls: bool = True
     """Whether it shows images that it must fetch; else their address is told."""
     has_answers_in_a_row: bool = False

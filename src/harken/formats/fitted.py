@@ -28,6 +28,8 @@ from harken.core.messages import (
 from harken.formats.base import WholeEntry
 from harken.formats.calls import content_of, in_order, spoken
 from harken.formats.fit import Fit, parts_of
+from harken.formats.pi_messages import BROKEN_OFF
+from harken.formats.pi_messages import OWN as PI
 from harken.formats.responses import is_instructions
 from harken.formats.rounds import INSTRUCTIONS
 from harken.formats.rounds import SYSTEM as BY_SYSTEM
@@ -36,7 +38,6 @@ from harken.formats.turns import LATE, NO_OUTPUT, NOTHING, SYSTEM
 IMAGES = "[images of a result]:"
 """Before images that their result cannot hold."""
 _UNREAD = frozenset({"error", INSTRUCTIONS})
-_BROKEN_OFF = frozenset({"error", "aborted"})
 
 _Call: TypeAlias = tuple[str, str]
 """The ids of a call: as it was, and as it is."""
@@ -194,8 +195,8 @@ class _Fitting:
         """Return a result, and the images that it cannot hold."""
         content = self._fit.content(entry)
         images = _images(content)
-        if images and not self._fit.has_result_images:
-            said = f"[{len(images)} images, shown after the results]"
+        if images and not self._holds_images(entry):
+            said = f"[images, shown after the results: {len(images)}]"
             kept = [part for part in _parts(content) if not isinstance(part, ImagePart)]
             content = content_of([*kept, TextPart(said)])
         else:
@@ -205,6 +206,11 @@ class _Fitting:
         before = entry.message
         message = Message("tool", content, None, id_, before.name, before.is_error)
         return replace(entry, message=message), images
+
+    def _holds_images(self, result: WholeEntry) -> bool:
+        fit = self._fit
+        is_fit = fit.has_error_images or not result.message.is_error or fit.owns(result)
+        return fit.has_result_images and is_fit
 
     def _late(self, entry: WholeEntry) -> WholeEntry:
         """Return a result without a call as what a user says."""
@@ -227,8 +233,8 @@ def _is_unread(entry: WholeEntry) -> bool:
     Such are errors that a client wrote, answers that broke off, and instructions about a runtime.
     """
     source = entry.source or {}
-    own = source.get("pi")
-    is_broken = isinstance(own, dict) and own.get("stopReason") in _BROKEN_OFF
+    own = source.get(PI)
+    is_broken = isinstance(own, dict) and own.get("stopReason") in BROKEN_OFF
     return source.get("kind") in _UNREAD or is_broken or is_instructions(entry)
 
 

@@ -170,6 +170,18 @@ class Native:
     None: a file is all there is. Raises OSError, FormatError."""
 
 
+def conversation(steps: Steps, data: bytes) -> list[WholeEntry]:
+    """Return what is read at the end of a file, or of a part of one. Raises FormatError."""
+    reading = Reading()
+    by_id = {step.id: step for step in steps(Source("", lambda: [data]), reading)}
+    found: list[Step] = []
+    at = next(iter(reading.tips.values()), None)
+    while at is not None:
+        found.append(by_id[at])
+        at = by_id[at].parent if by_id[at].type == "delta" else None
+    return [entry for step in reversed(found) for entry in step.entries]
+
+
 def time_of(value: object) -> str | None:
     """Return a time of a file as entries have it; None: it is no time with a zone.
 

@@ -36,10 +36,19 @@ def named_by_content(entries: Iterable[WholeEntry]) -> NewSession:
 
 def timed(entries: Iterable[WholeEntry], session: NewSession) -> Iterator[tuple[WholeEntry, str]]:
     """Yield entries with their times, in milliseconds; who has none has that of the one before."""
-    last = time_of(session.time) or _NO_TIME
+    last = session.time
     for entry in entries:
         last = time_of(entry.time) or last
-        yield entry, f"{last[:_MILLISECONDS]}Z"
+        yield entry, milliseconds(last)
+
+
+def milliseconds(time: str) -> str:
+    """Return a time as most runtimes write it.
+
+    >>> milliseconds("2026-01-31T12:00:00.005999Z"), milliseconds("noon")
+    ('2026-01-31T12:00:00.005Z', '1970-01-01T00:00:00.000Z')
+    """
+    return f"{(time_of(time) or _NO_TIME)[:_MILLISECONDS]}Z"
 
 
 @dataclass(slots=True)

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from harken.core import codec
 from harken.errors import FormatError
-from harken.formats.base import WholeEntry
-from harken.formats.native import Native, Reading, Source, Step
+from harken.formats.base import Format, WholeEntry
+from harken.formats.native import Native, Reading, Source, Step, conversation
 from harken.formats.pi_messages import branch_summary, entry_of, injected, sent, summary
+from harken.formats.pi_written import exported, writes
 from harken.formats.records import Record, count, inner, records, text, time_of, title_of
 from harken.formats.rounds import Rounds
 
@@ -205,4 +207,10 @@ def _named(entry: WholeEntry, node: _Node) -> WholeEntry:
     return replace(entry, source={**(entry.source or {}), "id": node.id})
 
 
-NATIVE = Native(name=NAME, runtime="pi", looks=looks, steps=steps, sent=sent)
+NATIVE = Native(name=NAME, runtime="pi", looks=looks, steps=steps, sent=sent, writes=writes)
+FORMAT = Format(
+    name=NAME,
+    media_type="application/jsonl",
+    reads=partial(conversation, steps),
+    writes=exported,
+)

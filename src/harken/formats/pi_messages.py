@@ -33,6 +33,8 @@ from harken.formats.rounds import PROMPT, SYSTEM
 
 OWN = "pi"
 NO_RESULT = "No result provided"
+BROKEN_OFF = frozenset({"error", "aborted"})
+"""Reasons why an answer ended such that it is not sent again."""
 IMAGES = "Attached image(s) from tool result:"
 IMAGE_ONLY = "(see attached image)"
 _SUMMARY = (
@@ -217,7 +219,7 @@ def _native(message: Message) -> Record:
 
 def _is_replayed(message: Record) -> bool:
     """Whether a message is said again: an answer that broke off is not."""
-    return text(message, "stopReason") not in ("error", "aborted")
+    return text(message, "stopReason") not in BROKEN_OFF
 
 
 def _closed(messages: Iterable[Record]) -> Iterator[Record]:
@@ -248,7 +250,7 @@ def _requested(messages: Iterable[Record]) -> Iterator[Record]:
         blocks = items(message, "content")
         if message["role"] == "toolResult":
             said = "\n".join(text(b, "text") for b in blocks if text(b, "type") == "text")
-            id_ = _short(text(message, "toolCallId"))
+            id_ = short_id(text(message, "toolCallId"))
             yield {"role": "tool", "content": _clean(said) or IMAGE_ONLY, "tool_call_id": id_}
             images += [_asked(block) for block in blocks if text(block, "type") == "image"]
             continue
@@ -284,7 +286,7 @@ def _said(blocks: list[Record]) -> Iterator[Record]:
             case "toolCall":
                 given = codec.encode(_as_in_js(block.get("arguments"))).decode()
                 function = {"name": text(block, "name"), "arguments": given}
-                id_ = _short(text(block, "id"))
+                id_ = short_id(text(block, "id"))
                 calls.append({"id": id_, "type": "function", "function": function})
     said = "".join(_clean(one) for one in texts if one.strip()) or None
     if said or calls:
@@ -292,7 +294,7 @@ def _said(blocks: list[Record]) -> Iterator[Record]:
         yield {**answer, "tool_calls": calls} if calls else answer
 
 
-def _short(id_: str) -> str:
+def short_id(id_: str) -> str:
     """Return the id of a call: those of OpenAI's Responses come with that of an item."""
     if "|" not in id_:
         return id_

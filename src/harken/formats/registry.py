@@ -28,6 +28,7 @@ _BUILT_IN = {
     "messages-v1": "harken.formats.messages_v1",
     "narrative-v1": "harken.formats.narrative",
     "opencode-v1": "harken.formats.opencode",
+    "pi-v3": "harken.formats.pi",
 }
 
 
