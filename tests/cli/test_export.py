@@ -14,10 +14,13 @@ import pytest
 from harken.cli.cat import pieces_of
 from harken.context.checkpoint import Draft, checkpoint
 from harken.core.commits import raw_ref
+from harken.core.messages import Message
 from harken.formats import events_v1
+from harken.formats.registry import FORMATS
 from harken.store.base import Batch
 from harken.store.sqlite import SqliteStore
 from tests.cli.kit import HARKEN, Cli, start
+from tests.unit.formats.transcripts import Transcript, read, text, thought, use
 
 NOON = "2026-01-31T12:00:00.000000Z"
 
@@ -78,17 +81,57 @@ def test_a_request_is_taken_out_with_other_tools(talked: Cli) -> None:
 
 def test_the_formats_are_listed(cli: Cli) -> None:
     lines = cli.ok("export", "--format", "list").out.splitlines()
-    assert [line.split() for line in lines] == [
-        ["claude-code-v1", "application/jsonl", "read"],
+    assert lines == sorted(lines)
+    for line in (
+        ["claude-code-v1", "application/jsonl", "read", "and", "written"],
         ["events-v1", "application/cbor", "read", "and", "written"],
         ["messages-v1", "application/json", "read", "and", "written"],
         ["narrative-v1", "text/markdown", "written"],
+        ["pi-v3", "application/jsonl", "read", "and", "written"],
+    ):
+        assert line in [line.split() for line in lines]
+
+
+@pytest.mark.req("S2-56")
+@pytest.mark.parametrize(
+    "format", ["claude-code-v1", "codex-v1", "gemini-cli-v1", "opencode-v1", "pi-v3"]
+)
+def test_a_conversation_of_an_agent_becomes_a_session_of_another_runtime(
+    talked: Cli, format: str
+) -> None:
+    ran = talked.ok("export", last(talked), "--format", format)
+    assert ran.err == f"{format}: 3 messages (tier 3, rendered)\n"
+    found = FORMATS.find(format)
+    assert found.reads
+    asked, heard = found.reads(ran.out.encode())[-2:]
+    assert (asked.message, heard.message) == (
+        Message("user", "hello"),
+        Message("assistant", "Hi there."),
+    )
+    assert talked.ok("export", last(talked), "--format", format).out == ran.out
+
+
+@pytest.mark.req("S2-54")
+def test_a_transcript_that_was_imported_is_written_again(cli: Cli, tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("Is somebody at the door?")
+    made.answer(thought("Hm."), text("I look."), use("c1"))
+    made.result("c1", "Nobody.")
+    made.answer(text("Nobody."))
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(made.data)
+    tip = cli.ok("import", file, "--json").json["tips"][0]["ctx"]
+    written = cli.ok("export", tip, "--format", "claude-code-v1").out.encode()
+    again, once = read(written), read(made)
+    assert again.entries() == once.entries()
+    assert [r.get("uuid") for r in map(json.loads, written.splitlines())] == [
+        record["uuid"] for record in made.records
     ]
 
 
 def test_what_cannot_be_exported_is_said(talked: Cli, tmp_path: Path) -> None:
     name = last(talked)
-    assert "messages-v1" in talked.refused("export", name, "--format", "codex")
+    assert "messages-v1" in talked.refused("export", name, "--format", "cobol")
     nobody = "ctx-" + 64 * "0"
     assert f"no commit '{nobody}'" in talked.refused("export", nobody)
     assert "which commit?" in talked.refused("export")

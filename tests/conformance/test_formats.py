@@ -43,6 +43,10 @@ class TestClaudeCode(FormatSuite):
         return lines({n: v for n, v in r.items() if n not in names} for r in made.records)
 
 
+class TestPi(FormatSuite):
+    format = pi.FORMAT
+
+
 class TestCodex(FormatSuite):
     format = codex.FORMAT
 
@@ -53,10 +57,6 @@ class TestGemini(FormatSuite):
 
 class TestOpenCode(FormatSuite):
     format = opencode.FORMAT
-
-
-class TestPi(FormatSuite):
-    format = pi.FORMAT
 
 
 @pytest.mark.req("S2-59")

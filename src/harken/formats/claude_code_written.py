@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.core import codec
-from harken.core.messages import ImagePart, OtherPart, Part, TextPart, ThinkingPart, ToolCall
-from harken.formats.anthropic import ERROR, THINKER
+from harken.core.messages import OtherPart, Part, ThinkingPart, ToolCall
+from harken.formats.anthropic import THINKER
 from harken.formats.base import WholeEntry
 from harken.formats.calls import in_order
 from harken.formats.claude_code_entries import block_of
@@ -37,7 +37,7 @@ Record = dict[str, Any]
 
 def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
     """Return a conversation as a transcript. See `harken.formats.native.Writes`."""
-    return _lines([*_title(session), *_Writing(session).records(entries)])
+    return _lines([*_title(session), *_records(entries, session)])
 
 
 def exported(entries: Sequence[WholeEntry]) -> bytes:
@@ -47,10 +47,16 @@ def exported(entries: Sequence[WholeEntry]) -> bytes:
     may follow those of another, and go on with what was said there.
     """
     session = named_by_content(entries)
-    records = list(_Writing(session).records(entries))
-    if records:
-        del records[0]["parentUuid"]
-    return _lines(records or [_nothing(session)])
+    records = _records(entries, session)
+    records[0].pop("parentUuid", None)
+    return _lines(records)
+
+
+def _records(entries: Sequence[WholeEntry], session: NewSession) -> list[Record]:
+    """Return the records of a conversation; where nothing was said, one that says nothing."""
+    about = {"sessionId": session.id, "timestamp": session.time}
+    nothing = {"type": "queue-operation", "operation": "dequeue", **about}
+    return list(_Writing(session).records(entries)) or [nothing]
 
 
 def _lines(records: Sequence[Record]) -> bytes:
@@ -60,12 +66,6 @@ def _lines(records: Sequence[Record]) -> bytes:
 def _title(session: NewSession) -> Iterator[Record]:
     if session.title.strip():
         yield {"type": "ai-title", "aiTitle": session.title, "sessionId": session.id}
-
-
-def _nothing(session: NewSession) -> Record:
-    """Return the record of a session in which nothing was said."""
-    about = {"sessionId": session.id, "timestamp": session.time}
-    return {"type": "queue-operation", "operation": "dequeue", **about}
 
 
 def _source(entry: WholeEntry) -> Mapping[str, Any]:
@@ -92,7 +92,13 @@ def _takes(entry: WholeEntry, part: ThinkingPart | OtherPart) -> bool:
     return _owns(entry) or (is_known and part.kind == "redacted_thinking")
 
 
-FIT = Fit(owns=_owns, takes=_takes, is_aside=_is_error, no_result=INTERRUPTED)
+FIT = Fit(
+    owns=_owns,
+    takes=_takes,
+    is_aside=_is_error,
+    has_error_images=False,
+    no_result=INTERRUPTED,
+)
 """What Claude Code, and its provider, accept."""
 
 
@@ -233,16 +239,10 @@ def _said(item: Part | ToolCall) -> Record:
 
 
 def _result(entry: WholeEntry) -> Record:
-    """Return the result of a call. Of errors, a provider takes nothing but texts."""
     message = entry.message
     block: Record = {"tool_use_id": message.tool_call_id or "", "type": "tool_result"}
-    is_error = message.is_error
     if message.content is not None:
-        content = _content(entry)
-        shows = any(isinstance(part, ImagePart) for part in in_order(message))
-        if is_error and shows and not _owns(entry) and isinstance(content, list):
-            is_error, content = False, [block_of(TextPart(ERROR)), *content]
-        block["content"] = content
-    if is_error or "is_error" in _source(entry):
-        block["is_error"] = is_error
+        block["content"] = _content(entry)
+    if message.is_error or "is_error" in _source(entry):
+        block["is_error"] = message.is_error
     return block

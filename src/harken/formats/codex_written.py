@@ -21,7 +21,7 @@ from harken.formats.codex_sent import ABORTED, closing
 from harken.formats.fit import Block, Fit, parts_of
 from harken.formats.fitted import fitted
 from harken.formats.native import NewSession
-from harken.formats.new_session import timed
+from harken.formats.new_session import milliseconds, timed
 from harken.formats.records import Record, count, inner, line_of, text
 from harken.formats.responses import CALLS, OWN, PLAIN_OUTPUT, is_instructions, items_of
 from harken.formats.rounds import PROMPT
@@ -89,8 +89,9 @@ def _result(entry: WholeEntry, closed: Record) -> WholeEntry:
 
 def _lines(entries: Sequence[WholeEntry], session: NewSession) -> Iterator[Record]:
     told = next((text_of(one.message.content) for one in entries if is_instructions(one)), "")
-    yield _line(session.time, "session_meta", _meta(session, told))
-    spent, model, time = dict.fromkeys(_COUNTS, 0), "", session.time
+    time = milliseconds(session.time)
+    yield _line(time, "session_meta", _meta(session, told))
+    spent, model = dict.fromkeys(_COUNTS, 0), ""
     for at, (entry, time) in enumerate(timed(entries, session)):
         named = text(entry.source or {}, "model")
         if named != model and entry.message.role == "assistant" and _owns(entry):
@@ -124,7 +125,7 @@ def _line(time: str, kind: str, payload: Record) -> Record:
 def _meta(session: NewSession, told: str) -> Record:
     meta: Record = {
         "id": session.id,
-        "timestamp": session.time,
+        "timestamp": milliseconds(session.time),
         "cwd": session.folder,
         "originator": "codex_cli_rs",
         "cli_version": _VERSION,

@@ -70,6 +70,8 @@ class Fit:
     """Whether calls of type `custom` take free text; else that stands below `input`."""
     has_result_images: bool = True
     """Whether results may hold images; else a message of the user after them does."""
+    has_error_images: bool = True
+    """Whether so may results that are errors."""
     has_image_urls: bool = True
     """Whether it shows images that it must fetch; else their address is told."""
     has_answers_in_a_row: bool = False
@@ -91,7 +93,7 @@ class Fit:
         """Return what becomes of the content of any other message; None: nothing is left."""
         before = parts_of(entry.message)
         parts = [kept for part in before for kept in self._part(entry, part)]
-        return entry.message.content if parts == before else content_of(parts)
+        return entry.message.content if parts and parts == before else content_of(parts)
 
     def _call(self, entry: WholeEntry, call: ToolCall, ids: Ids) -> ToolCall:
         wire = wire_call(call, ids, self.name_length)

@@ -195,8 +195,8 @@ class _Fitting:
         """Return a result, and the images that it cannot hold."""
         content = self._fit.content(entry)
         images = _images(content)
-        if images and not self._fit.has_result_images:
-            said = f"[{len(images)} images, shown after the results]"
+        if images and not self._holds_images(entry):
+            said = f"[images, shown after the results: {len(images)}]"
             kept = [part for part in _parts(content) if not isinstance(part, ImagePart)]
             content = content_of([*kept, TextPart(said)])
         else:
@@ -206,6 +206,11 @@ class _Fitting:
         before = entry.message
         message = Message("tool", content, None, id_, before.name, before.is_error)
         return replace(entry, message=message), images
+
+    def _holds_images(self, result: WholeEntry) -> bool:
+        fit = self._fit
+        is_fit = fit.has_error_images or not result.message.is_error or fit.owns(result)
+        return fit.has_result_images and is_fit
 
     def _late(self, entry: WholeEntry) -> WholeEntry:
         """Return a result without a call as what a user says."""

@@ -38,7 +38,9 @@ OWN = "gemini"
 INTERRUPTED = "[The previous response was interrupted before it completed.]"
 ANY_SIGNATURE = "skip_thought_signature_validator"
 """What Gemini CLI signs a call with whose thoughts it leaves out."""
-_UNSENT = ("/", "?", "<session_context>", "<hook_context>")
+PRESENT = ("<session_context>", "<hook_context>")
+"""How texts in a user's name begin that tell of the present, and are told anew."""
+_UNSENT = ("/", "?", *PRESENT)
 """How texts of a user begin that are no part of the conversation."""
 _FAILED = ("error", "cancelled")
 
@@ -98,7 +100,7 @@ def _asked(message: Record, time: str | None, answered: Answered) -> list[WholeE
     content = content_of([part for part in parts if not isinstance(part, ToolCall)])
     if content is not None:
         said = text_of(content).strip()
-        kind = SYSTEM if said.startswith(_UNSENT[2:]) else PROMPT
+        kind = SYSTEM if said.startswith(PRESENT) else PROMPT
         source = {"kind": kind, **_named(message)}
         found.append(WholeEntry(Message("user", content), time, source))
     return found

@@ -17,14 +17,21 @@ from uuid import UUID, uuid5
 
 import msgspec
 
-from harken.core.messages import OtherPart, Part, TextPart, ThinkingPart, ToolCall
+from harken.core.messages import OtherPart, Part, TextPart, ThinkingPart, ToolCall, text_of
 from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, clean, content_of, in_order, well_formed
 from harken.formats.fit import Block, Fit, parts_of
 from harken.formats.fitted import fitted
-from harken.formats.gemini_messages import OWN, block_of, is_unsent, own_of, response_of
+from harken.formats.gemini_messages import (
+    OWN,
+    PRESENT,
+    block_of,
+    is_unsent,
+    own_of,
+    response_of,
+)
 from harken.formats.native import NewSession
-from harken.formats.new_session import timed
+from harken.formats.new_session import milliseconds, timed
 from harken.formats.records import Record, count, inner, line_of, text
 from harken.formats.rounds import SYSTEM
 
@@ -66,8 +73,9 @@ def _takes(entry: WholeEntry, part: Block) -> bool:
 
 def _is_aside(entry: WholeEntry) -> bool:
     """Whether it is what Gemini CLI says of the present, and says anew."""
-    is_user = entry.message.role == "user" and (entry.source or {}).get("kind") == SYSTEM
-    return is_user and is_unsent(entry.message)
+    message, kind = entry.message, (entry.source or {}).get("kind")
+    is_user = message.role == "user" and kind == SYSTEM
+    return is_user and text_of(message.content).strip().startswith(PRESENT)
 
 
 def _spoken_to(entries: Sequence[WholeEntry]) -> Iterator[WholeEntry]:
@@ -75,12 +83,13 @@ def _spoken_to(entries: Sequence[WholeEntry]) -> Iterator[WholeEntry]:
     for at, entry in enumerate(entries):
         after = entries[at + 1].message.role if at + 1 < len(entries) else "assistant"
         is_read = after == "assistant" and not _is_aside(entry)
-        if entry.message.role == "user" and is_read and is_unsent(entry.message):
-            first, *more = parts_of(entry.message)
-            said = first.text if isinstance(first, TextPart) else ""
-            content = content_of([TextPart(USER + said), *more])
-            entry = replace(entry, message=msgspec.structs.replace(entry.message, content=content))
-        yield entry
+        message = entry.message
+        if message.role == "user" and is_read and is_unsent(message):
+            content = content_of([TextPart(USER), *parts_of(message)])
+            if isinstance(message.content, str):
+                content = USER + message.content
+            message = msgspec.structs.replace(message, content=content)
+        yield replace(entry, message=message)
 
 
 @dataclass(slots=True)
@@ -96,12 +105,13 @@ class _Chat:
     def lines(self) -> list[Record]:
         """Return all lines."""
         times = [text(message, "timestamp") for message in self.messages]
+        began = milliseconds(self.session.time)
         folder = clean(self.session.folder).encode()
         header = {
             "sessionId": self.session.id,
             "projectHash": hashlib.sha256(folder).hexdigest(),
-            "startTime": self.session.time,
-            "lastUpdated": max(times, default=self.session.time),
+            "startTime": began,
+            "lastUpdated": max(times, default=began),
             "kind": "main",
         }
         return [header, *self.messages]

@@ -212,9 +212,20 @@ def test_images_are_shown_where_they_can_be_and_else_are_told() -> None:
     assert text_of(found[0].content) == (
         "[an image: https://example.org/a.png]\n\n[an image (image/png) that cannot be shown]"
     )
-    assert found[2].content == "[1 images, shown after the results]"
+    assert found[2].content == "[images, shown after the results: 1]"
     assert found[3] == Message("user", [TextPart(IMAGES), shown])
     assert fit(asks("a"), gives("a", [shown]))[2].content == [shown]
+
+
+def test_images_of_errors_are_shown_after_them_where_an_error_holds_none() -> None:
+    plain = replace(STRANGER, has_error_images=False)
+    shown = ImagePart("image/gif", GIF)
+    failed = Message("tool", [TextPart("no"), shown], tool_call_id="a", is_error=True)
+    found = fit(Message("user", "Go"), asks("a"), failed, to=plain)
+    assert found[2].is_error
+    assert text_of(found[2].content) == "no\n\n[images, shown after the results: 1]"
+    assert found[3] == Message("user", [TextPart(IMAGES), shown])
+    assert fit(asks("a"), gives("a", [shown]), to=plain)[2].content == [shown]
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ def test_a_unique_beginning_is_enough() -> None:
     assert formats.find("narr").name == "narrative-v1"
     with pytest.raises(AmbiguousName, match="toy-v1, toy-v10"):
         formats.find("toy")
-    for unknown in ("codex-v1", ""):
-        with pytest.raises(UnknownName, match="events-v1, messages-v1, narrative-v1, toy-v1"):
+    for unknown in ("nobody-v1", ""):
+        with pytest.raises(UnknownName, match="events-v1, .*narrative-v1, .*toy-v1"):
             formats.find(unknown)
 
 

@@ -1,0 +1,97 @@
+"""Whatever a conversation holds: the session written of it is one that the runtime can go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harken.core.messages import Message, TextPart, ThinkingPart, ToolCall
+from harken.formats import codex, gemini_cli, opencode
+from harken.formats.base import WholeEntry
+from harken.formats.calls import in_order
+from harken.formats.native import Native, NewSession
+from harken.formats.turns import SYSTEM
+from tests.provider.sessions import check
+from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
+from tests.unit.formats.natives import context, read, stored
+
+NATIVES = pytest.mark.parametrize(
+    "native", [codex.NATIVE, gemini_cli.NATIVE, opencode.NATIVE], ids=lambda one: one.runtime
+)
+NEW = NewSession(
+    id="019f0675-387a-79c2-9e8d-ceb8a3060001", folder="/w", time="2026-01-31T12:00:00.000000Z"
+)
+few = settings(max_examples=settings().max_examples // 3)
+TIMES = st.none() | st.sampled_from(["2026-01-30T10:00:00.000000Z", "2026-01-29T10:00:00.500000Z"])
+SOURCES = st.none() | st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.sampled_from(["r1", "r2", "../x", "é", ""]),
+        "kind": st.sampled_from(["prompt", "system"]),
+        "model": st.sampled_from(["claude-x", "m/n", ""]),
+        "usage": st.sampled_from(
+            [{"input_tokens": 5, "output_tokens": 3}, {"input_tokens": -1}, 7]
+        ),
+    },
+)
+
+
+def entries_of(messages: Sequence[Message]) -> st.SearchStrategy[list[WholeEntry]]:
+    return st.tuples(
+        *(st.builds(WholeEntry, st.just(one), TIMES, SOURCES) for one in messages)
+    ).map(list)
+
+
+CONVERSATIONS = ODD_CONTEXT.flatmap(entries_of)
+
+
+def again(native: Native, entries: Sequence[WholeEntry]) -> list[WholeEntry]:
+    """Return what is read of a session that was written."""
+    assert native.writes is not None
+    data = native.writes(entries, NEW)
+    assert data == native.writes([*entries], NEW)
+    data.decode()
+    steps, reading = read(native, data)
+    assert not reading.bad
+    return stored(context(steps, next(iter(reading.tips.values()), None)))
+
+
+@NATIVES
+@few
+@given(CONVERSATIONS)
+def test_a_provider_takes_what_is_sent_of_it_and_the_runtime_says_it_again_exactly(
+    native: Native, entries: list[WholeEntry]
+) -> None:
+    own = again(native, entries)
+    assert native.sent is not None
+    check(native.runtime, native.sent(own))
+    assert again(native, own) == own
+
+
+def said(messages: Sequence[Message]) -> list[object]:
+    """Return what was said and done, without thoughts, ids and who said an instruction."""
+    found: list[object] = []
+    for message in messages:
+        for item in in_order(message):
+            if isinstance(item, ToolCall):
+                found.append((item.function.name, item.function.arguments))
+            elif isinstance(item, TextPart):
+                found += [item.text.removeprefix(SYSTEM).removeprefix("[error]: ")]
+            elif not isinstance(item, ThinkingPart):
+                found.append(item)
+    return found
+
+
+@NATIVES
+@few
+@given(tidy_contexts(images=False))
+def test_nothing_that_was_said_is_lost(native: Native, messages: list[Message]) -> None:
+    entries = [WholeEntry(message, None, None) for message in messages]
+    read_again = [entry.message for entry in again(native, entries)]
+    whole = "\n\n".join(text for text in said(messages) if isinstance(text, str))
+    assert "\n\n".join(text for text in said(read_again) if isinstance(text, str)) == whole
+    calls = [call for call in said(messages) if not isinstance(call, str)]
+    assert [call for call in said(read_again) if not isinstance(call, str)] == calls

@@ -1,0 +1,124 @@
+"""Conversations written as sessions of other runtimes: laws, whoever said what.
+
+Providers are asked through their strict checks, where these are: the real clients are in
+`tests/clients`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core.messages import Message, message_hash
+from harken.formats import claude_code, claude_code_written, pi, pi_written
+from harken.formats.base import WholeEntry
+from harken.formats.fit import Fit
+from harken.formats.fitted import fitted
+from harken.formats.native import Native, NewSession, conversation
+from harken.formats.native import Writes as Writer
+from tests.provider import checks
+from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
+from tests.unit.formats.natives import read
+
+STRICT = checks.shared("strict")
+SESSION = NewSession(
+    id="5e551011-0000-4000-8000-000000000009",
+    folder="/home/jill/café",
+    time="2026-01-31T12:00:00.000000Z",
+    title="Tea",
+)
+
+
+def strict_claude(messages: list[dict[str, Any]]) -> None:
+    asked = {"role": "user", "content": [{"type": "text", "text": "Go on"}]}
+    STRICT.check_anthropic({"messages": [*messages, asked]}) if STRICT else None
+
+
+def strict_pi(messages: list[dict[str, Any]]) -> None:
+    STRICT.check_chat({"messages": messages}) if STRICT else None
+
+
+TARGETS: list[tuple[Native, Fit, Callable[[list[dict[str, Any]]], None]]] = [
+    (claude_code.NATIVE, claude_code_written.FIT, strict_claude),
+    (pi.NATIVE, pi_written.FIT, strict_pi),
+]
+every_target = pytest.mark.parametrize(
+    ("native", "fit", "strict"), TARGETS, ids=[native.name for native, _, _ in TARGETS]
+)
+
+
+def writer(native: Native) -> Writer:
+    assert native.writes is not None
+    return native.writes
+
+
+def again(native: Native, entries: list[WholeEntry]) -> list[WholeEntry]:
+    """Return entries as they are read after they were written."""
+    return conversation(native.steps, writer(native)(entries, SESSION))
+
+
+def whole(messages: list[Message]) -> list[WholeEntry]:
+    return [WholeEntry(message) for message in messages]
+
+
+@every_target
+@given(context=ODD_CONTEXT)
+def test_whatever_was_said_the_provider_takes_what_is_then_sent(
+    native: Native, fit: Fit, strict: Callable[[Any], None], context: list[Message]
+) -> None:
+    entries = again(native, whole(context))
+    assert native.sent
+    messages = native.sent(entries)
+    json.dumps(messages, allow_nan=False, ensure_ascii=False).encode()
+    strict(messages)
+
+
+@every_target
+@given(context=ODD_CONTEXT)
+def test_every_line_is_read_and_stands_in_one_conversation(
+    native: Native, fit: Fit, strict: object, context: list[Message]
+) -> None:
+    data = writer(native)(whole(context), SESSION)
+    _, reading = read(native, data)
+    assert not reading.bad
+    assert not reading.branches
+    assert len(reading.tips) <= 1
+
+
+@every_target
+@given(context=tidy_contexts())
+def test_what_is_read_says_what_was_fitted(
+    native: Native, fit: Fit, strict: object, context: list[Message]
+) -> None:
+    expected = [message_hash(entry.message) for entry in fitted(whole(context), fit)]
+    assert [message_hash(entry.message) for entry in again(native, whole(context))] == expected
+
+
+@every_target
+@given(context=ODD_CONTEXT)
+def test_what_was_written_once_is_its_own_and_stays_as_it_is(
+    native: Native, fit: Fit, strict: object, context: list[Message]
+) -> None:
+    once = again(native, whole(context))
+    assert again(native, once) == once
+    assert native.sent
+    assert native.sent(again(native, once)) == native.sent(once)
+
+
+@every_target
+@given(context=ODD_CONTEXT, words=st.text(max_size=5))
+def test_the_same_conversation_gives_the_same_bytes_and_another_one_others(
+    native: Native, fit: Fit, strict: object, context: list[Message], words: str
+) -> None:
+    session = replace(SESSION, title=words, folder=words, model=words)
+    entries = whole(context)
+    assert writer(native)(entries, session) == writer(native)([*entries], session)
+    other = replace(session, id="5e551011-0000-4000-8000-00000000000a")
+    if entries and writer(native)(entries, session).count(b"\n") > 1:
+        assert writer(native)(entries, session) != writer(native)(entries, other)
