@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.capture.comparison import compare
 from harken.capture.importing import Importer
 from harken.capture.report import Imported
 from harken.capture.sources import files_in
@@ -18,7 +19,6 @@ from harken.formats.claude_code import FORMAT
 from harken.formats.claude_code_sent import sent
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
-from tests.acceptance.sent_comparison import differences
 from tests.acceptance.shared_data import DATA, Recorded, needed, recordings, transcripts
 from tests.unit.formats.transcripts import read
 
@@ -100,4 +100,4 @@ def test_subagents_begin_where_they_were_spawned(
 def test_what_is_sent_is_what_the_real_client_sent(recorded: Recorded) -> None:
     assert FORMAT.reads is not None
     ours = sent(FORMAT.reads(recorded.source.read_bytes()))
-    assert differences(ours, recorded.messages) == []
+    assert compare("claude", ours, recorded.messages).differences == []

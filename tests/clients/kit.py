@@ -7,12 +7,14 @@ none, tests skip and say so: nothing is ever fetched from a network here.
 
 from __future__ import annotations
 
-import json
+import importlib.util
 import os
-import subprocess
+import shutil
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -50,35 +52,42 @@ def needs(*clients: str) -> pytest.MarkDecorator:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a client and the strict provider make of a session."""
+class Resumed:
+    """What a client and the strict provider made of a session."""
 
-    accepted: bool
     reason: str | None
+    """Why it was not taken; None: it was."""
+    sent: list[dict[str, Any]]
+    """The messages of the request; the prompt is in the last one."""
     lost: list[str]
-    """Beginnings of texts of the file that the client did not send."""
+    """Beginnings of texts of the file that were not sent as they are."""
 
 
-def accept(client: str, file: Path) -> Verdict:
-    """Resume a session against the strict provider."""
-    code, answer, error = _run("accept", client, file)
-    if answer is None:
-        return Verdict(accepted=False, reason=error, lost=[])
-    accepted = code == 0 and bool(answer["accepted"])
-    return Verdict(accepted, answer["reason"], answer["lost"])
+def resume(client: str, file: Path) -> Resumed:
+    """Resume a session once, against the strict provider."""
+    module = _module()
+    there = module.Lab(lab(), TIMEOUT_S)
+    try:
+        turn = there.resume(client, file, strict=True)
+    except module.LabError as error:
+        return Resumed(str(error)[-1000:], [], [])
+    verdict = module.verdict(file, turn)
+    if verdict["accepted"]:
+        shutil.rmtree(turn.log.parents[1], ignore_errors=True)
+    return Resumed(verdict["reason"], turn.sent, verdict["lost"])
 
 
-def sent(client: str, file: Path) -> list[dict[str, Any]]:
-    """Return the messages that a client sends when it resumes a session; the prompt is the last."""
-    _, answer, error = _run("sent", client, file)
-    assert answer is not None, error
-    messages: list[dict[str, Any]] = answer["request_messages"]
-    return messages
-
-
-def _run(verb: str, client: str, file: Path) -> tuple[int, dict[str, Any] | None, str]:
-    options = ["--lab", str(lab()), "--timeout", str(TIMEOUT_S)]
-    command = [sys.executable, str(LAB_PY), *options, verb, client, str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    answer = json.loads(done.stdout) if done.stdout.startswith("{") else None
-    return done.returncode, answer, done.stderr.strip()[-1000:]
+@cache
+def _module() -> ModuleType:
+    """Return `lab.py`, which finds its own modules beside it."""
+    spec = importlib.util.spec_from_file_location("lab", LAB_PY)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["lab"] = module  # for its dataclasses
+    sys.path.insert(0, str(LAB_PY.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(LAB_PY.parent))
+    return module

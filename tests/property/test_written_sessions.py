@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken.core.messages import Message, message_hash
@@ -48,6 +48,7 @@ TARGETS: list[tuple[Native, Fit, Callable[[list[dict[str, Any]]], None]]] = [
     (claude_code.NATIVE, claude_code_written.FIT, strict_claude),
     (pi.NATIVE, pi_written.FIT, strict_pi),
 ]
+few = settings(max_examples=settings().max_examples // 4)
 every_target = pytest.mark.parametrize(
     ("native", "fit", "strict"), TARGETS, ids=[native.name for native, _, _ in TARGETS]
 )
@@ -68,6 +69,7 @@ def whole(messages: list[Message]) -> list[WholeEntry]:
 
 
 @every_target
+@few
 @given(context=ODD_CONTEXT)
 def test_whatever_was_said_the_provider_takes_what_is_then_sent(
     native: Native, fit: Fit, strict: Callable[[Any], None], context: list[Message]
@@ -80,6 +82,7 @@ def test_whatever_was_said_the_provider_takes_what_is_then_sent(
 
 
 @every_target
+@few
 @given(context=ODD_CONTEXT)
 def test_every_line_is_read_and_stands_in_one_conversation(
     native: Native, fit: Fit, strict: object, context: list[Message]
@@ -92,6 +95,7 @@ def test_every_line_is_read_and_stands_in_one_conversation(
 
 
 @every_target
+@few
 @given(context=tidy_contexts())
 def test_what_is_read_says_what_was_fitted(
     native: Native, fit: Fit, strict: object, context: list[Message]
@@ -101,6 +105,7 @@ def test_what_is_read_says_what_was_fitted(
 
 
 @every_target
+@few
 @given(context=ODD_CONTEXT)
 def test_what_was_written_once_is_its_own_and_stays_as_it_is(
     native: Native, fit: Fit, strict: object, context: list[Message]
@@ -112,6 +117,7 @@ def test_what_was_written_once_is_its_own_and_stays_as_it_is(
 
 
 @every_target
+@few
 @given(context=ODD_CONTEXT, words=st.text(max_size=5))
 def test_the_same_conversation_gives_the_same_bytes_and_another_one_others(
     native: Native, fit: Fit, strict: object, context: list[Message], words: str

@@ -22,6 +22,7 @@ from harken.context.content import entries_in
 from harken.context.fork import fork
 from harken.context.history import Difference, diff, histories, show, update_metadata
 from harken.context.materialize import Stop, materialize, picked
+from harken.context.moment import first_numbers
 from harken.context.names import find, name_of
 from harken.core.clock import rfc3339, system_clock
 from harken.core.commits import CommitId
@@ -114,8 +115,8 @@ def cat_command(store: Store, ctx: str, stop: str, runtime: str | None, as_json:
     if as_json:
         say_json([msgspec.to_builtins(message) for message in messages])
         return
-    for message in messages:
-        print_message(message)
+    for number, message in numbered(store, find(store, ctx), until, messages):
+        print_message(message, number)
 
 
 @looks
@@ -228,10 +229,24 @@ def row(one: Stored) -> dict[str, Any]:
     return {"id": one.id, **commit, **notes}
 
 
-def print_message(message: Message) -> None:
+def numbered(
+    store: Store, ctx: CommitId, stop: Stop, messages: Iterable[Message]
+) -> Iterator[tuple[int | None, Message]]:
+    """Yield the messages of a conversation with their numbers (`harken resume --at` takes them)."""
+    firsts = first_numbers(store, ctx)
+    numbers = (
+        firsts[one.id] + at
+        for one in picked(store, ctx, stop)
+        for at in range(one.commit.message_count)
+    )
+    return ((next(numbers, None), message) for message in messages)
+
+
+def print_message(message: Message, number: int | None = None) -> None:
     """Print a message for a person."""
     text = text_of(message.content)
-    click.secho(safe(f"{message.role} {message.name or ''}".rstrip()), bold=True)
+    heading = f"{message.role} {message.name or ''}".rstrip()
+    click.secho(safe(f"#{number} {heading}" if number else heading), bold=True)
     if text:
         say(text)
     for call in message.tool_calls or ():

@@ -25,6 +25,8 @@ COMMANDS = {
     "sessions": ("harken.cli.sessions", "List the sessions that are kept."),
     "view": ("harken.cli.view", "Look at a session: tree, dialog, context, and more."),
     "ctx": ("harken.cli.ctx", "Look at commits: what agents understood, and when."),
+    "resume": ("harken.cli.resume", "Go on with a conversation in any client."),
+    "verify": ("harken.cli.verify", "See that a client sends what was materialized for it."),
     "import": ("harken.cli.import_", "Take in the conversations of other runtimes."),
     "export": ("harken.cli.export", "Write a conversation in another format."),
     "cat": ("harken.cli.cat", "Print the bytes of an artifact."),

@@ -146,7 +146,19 @@ def _spoken(entry: WholeEntry, model: str, answered: Collection[str | None] | No
             kept += said
     if not blocks:
         return [_text(NOTHING)]
-    return kept if any(block["type"] not in _THOUGHTS for block in kept) else []
+    return _calls_last(kept) if any(block["type"] not in _THOUGHTS for block in kept) else []
+
+
+def _calls_last(blocks: list[Block]) -> list[Block]:
+    """Return blocks with calls after all else, unless a call stands right between thoughts."""
+    kinds = "".join(_letter(block["type"]) for block in blocks)
+    if re.search("tc+t", kinds):
+        return blocks
+    return sorted(blocks, key=lambda block: block["type"] == "tool_use")
+
+
+def _letter(kind: str) -> str:
+    return "t" if kind in _THOUGHTS else "c" if kind == "tool_use" else "."
 
 
 def _thinker(block: Block, own: str) -> str | None:
@@ -204,6 +216,7 @@ def _pair(turns: list[_Turn]) -> None:
         else:
             turn.blocks[:0] = [_closing(id_, MISSING) for id_ in waiting]
         waiting.clear()
+        turn.blocks.sort(key=lambda block: block["type"] != "tool_result")
         if not turn.blocks:
             turn.blocks.append(_text(NOTHING if at else ORPHANED))
     if waiting:

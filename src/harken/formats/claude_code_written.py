@@ -96,6 +96,7 @@ FIT = Fit(
     owns=_owns,
     takes=_takes,
     is_aside=_is_error,
+    has_calls_last=True,
     has_error_images=False,
     no_result=INTERRUPTED,
 )

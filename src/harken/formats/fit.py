@@ -7,7 +7,7 @@ that only its own provider knows is told. How entries follow each other is `hark
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,7 +25,7 @@ from harken.core.messages import (
     ToolCall,
 )
 from harken.formats.base import WholeEntry
-from harken.formats.calls import CallIds, Ids, clean, content_of, in_order, wire_call
+from harken.formats.calls import CallIds, Ids, clean, content_of, in_order, spoken, wire_call
 from harken.formats.images import sendable
 from harken.formats.turns import NO_RESULT
 
@@ -75,7 +75,9 @@ class Fit:
     has_image_urls: bool = True
     """Whether it shows images that it must fetch; else their address is told."""
     has_answers_in_a_row: bool = False
-    """Whether an answer without results may follow an answer; else they become one."""
+    """Whether an answer may follow one that has no calls; else they become one."""
+    has_calls_last: bool = False
+    """Whether calls stand after all else in an answer that it did not write itself."""
     no_result: str = NO_RESULT
     """The result of a call that nobody answered; an error."""
 
@@ -88,6 +90,12 @@ class Fit:
             else:
                 found += self._part(entry, item)
         return found
+
+    def answer(self, items: Sequence[Part | ToolCall]) -> Message:
+        """Return an answer that others wrote, or several did."""
+        if self.has_calls_last:
+            return spoken(sorted(items, key=lambda item: isinstance(item, ToolCall)))
+        return spoken(items)
 
     def content(self, entry: WholeEntry) -> Content:
         """Return what becomes of the content of any other message; None: nothing is left."""

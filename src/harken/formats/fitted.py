@@ -26,7 +26,7 @@ from harken.core.messages import (
     text_of,
 )
 from harken.formats.base import WholeEntry
-from harken.formats.calls import content_of, in_order, spoken
+from harken.formats.calls import content_of, in_order
 from harken.formats.fit import Fit, parts_of
 from harken.formats.pi_messages import BROKEN_OFF
 from harken.formats.pi_messages import OWN as PI
@@ -66,9 +66,11 @@ class _Answer:
         entry = replace(other.entry, source=other.entry.source or self.entry.source)
         return _Answer(entry, self.items + other.items, self.calls + other.calls, is_changed=True)
 
-    def fitted(self) -> WholeEntry:
+    def fitted(self, fit: Fit) -> WholeEntry:
         """Return its entry."""
-        return replace(self.entry, message=spoken(self.items)) if self.is_changed else self.entry
+        if self.is_changed or (fit.has_calls_last and not fit.owns(self.entry)):
+            return replace(self.entry, message=fit.answer(self.items))
+        return self.entry
 
 
 @dataclass(slots=True)
@@ -99,7 +101,7 @@ class _Fitting:
                 if not self._has_begun:
                     yield _made_up([TextPart(NOTHING)], said.entry)
                 yield from self._closed(calls, said.entry.time)
-                yield said.fitted()
+                yield said.fitted(self._fit)
                 calls, self._has_begun = said.calls, True
             yield from self._heard(one, calls)
             self._has_begun = self._has_begun or not all(map(self._fit.is_aside, one.heard))
@@ -122,9 +124,9 @@ class _Fitting:
         """Yield what becomes of each entry, if anything; results are left for later."""
         for entry in entries:
             role = entry.message.role
-            if self._fit.is_aside(entry) or (role == "tool" and not _is_unread(entry)):
+            if self._fit.is_aside(entry) or (role == "tool" and not is_unread(entry)):
                 yield entry
-            elif _is_unread(entry):
+            elif is_unread(entry):
                 continue
             elif role == "assistant":
                 answer = self._answer(entry)
@@ -156,8 +158,10 @@ class _Fitting:
         yield from asides
 
     def _stays_apart(self, answer: _Answer, answered: Collection[str]) -> bool:
-        is_answered = any(raw in answered for raw, _ in answer.calls)
-        return self._fit.has_answers_in_a_row and not is_answered
+        """Whether another answer may follow: calls that are never answered are closed between."""
+        if answer.calls:
+            return all(raw not in answered for raw, _ in answer.calls)
+        return self._fit.has_answers_in_a_row
 
     def _answer(self, entry: WholeEntry) -> _Answer:
         before = list(in_order(entry.message))
@@ -227,7 +231,7 @@ class _Fitting:
         return replace(entry, message=Message(message.role, content, name=message.name))
 
 
-def _is_unread(entry: WholeEntry) -> bool:
+def is_unread(entry: WholeEntry) -> bool:
     """Whether no model but the one that it was for reads an entry.
 
     Such are errors that a client wrote, answers that broke off, and instructions about a runtime.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,13 @@ class Catalogue:
     def note(self, path: str, mark: Mark, record: bytes) -> None:
         """Note a file that was read."""
         self._sources[path] = Known(mark, record)
+
+    def records(self) -> Iterator[bytes]:
+        """Yield what was told of all files, those that were read."""
+        for (record,) in self._database.execute(
+            "SELECT record FROM source ORDER BY mtime_ns, path"
+        ):
+            yield record
 
     def lineage(self, keys: Iterable[bytes]) -> dict[bytes, CommitId]:
         """Return the commits that histories became, by what is in them."""

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 from harken.core.messages import (
+    CallPlace,
     FunctionCall,
     ImagePart,
     Message,
@@ -242,8 +243,8 @@ def test_what_no_model_read_goes_but_for_whose_it_is(source: dict[str, Any]) -> 
 def test_what_stands_aside_stays_where_it_is_and_parts_no_answers() -> None:
     own = replace(STRANGER, is_aside=lambda entry: bool(entry.source))
     aside = WholeEntry(Message("assistant", "API Error"), source={"kind": "error"})
-    user, one, two, result = whole(Message("user", "Hi"), asks("a"), asks("b"), gives("b"))
-    found = fitted([user, one, aside, two, result], own)
+    user, one, two, *heard = whole(Message("user", "Hi"), asks("a"), asks("b"), gives("a"))
+    found = fitted([user, one, aside, two, *heard], own)
     assert [text_of(entry.message.content) for entry in found] == [
         "Hi",
         "I look.\n\nI look.",
@@ -251,6 +252,25 @@ def test_what_stands_aside_stays_where_it_is_and_parts_no_answers() -> None:
         "seen",
         NO_RESULT,
     ]
+
+
+def test_a_call_that_is_never_answered_is_closed_before_the_next_answer() -> None:
+    found = told(Message("user", "Go"), asks("a"), asks("b"), gives("b"))
+    assert found[1:] == [
+        "assistant: I look. [a]",
+        f"tool of a: {NO_RESULT}",
+        "assistant: I look. [b]",
+        "tool of b: seen",
+    ]
+
+
+def test_calls_of_others_stand_last_where_the_target_has_them_so() -> None:
+    last = replace(STRANGER, has_calls_last=True)
+    call = ToolCall("a", FunctionCall("look", "{}"))
+    said = Message("assistant", [CallPlace("a"), TextPart("So.")], [call])
+    asked = Message("user", "Go")
+    assert fit(asked, said, gives("a"), to=last)[1] == Message("assistant", "So.", [call])
+    assert fit(asked, said, gives("a"))[1] == said
 
 
 def test_instructions_about_another_runtime_go() -> None:

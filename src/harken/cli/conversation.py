@@ -1,0 +1,72 @@
+"""The conversation that a person means, and the place in it: what `resume` and `verify` ask for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.cli.home import Home
+from harken.cli.opened_store import store_of
+from harken.context.moment import Moment, moment
+from harken.core.clock import rfc3339, system_clock
+from harken.formats.native import NewSession
+
+if TYPE_CHECKING:
+    from harken.capture.conversations import Conversation
+    from harken.store.base import Store
+
+AT_HELP = (
+    "A message's number (`harken ctx cat` shows them), -N for the Nth from the end, or its id."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """A conversation up to a message."""
+
+    conversation: Conversation
+    moment: Moment
+
+
+def conversation_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the argument and the option that say where to go on."""
+    at = click.option("--at", metavar="MESSAGE", help=AT_HELP)
+    return click.argument("conversation", metavar="CTX")(at(function))
+
+
+def meant(home: Home, store: Store, given: str, at: str | None) -> Meant:
+    """Return what a person means. Raises UnknownName, AmbiguousName, ConfigError."""
+    from harken.capture.conversations import find_conversation
+    from harken.index.catalogue import Catalogue
+
+    catalogue = Catalogue(home.index_file if home.index_file.exists() else None)
+    try:
+        found = find_conversation(store, catalogue, given)
+    finally:
+        catalogue.close()
+    return Meant(found, moment(store, found.ctx, at))
+
+
+def read_meant(home: Home, given: str, at: str | None) -> Meant:
+    """Open the store, and return what a person means."""
+    with store_of(home) as store:
+        return meant(home, store, given, at)
+
+
+def new_session(runtime: str, folder: Path, *, title: str = "", model: str = "") -> NewSession:
+    """Return what a session is called that is made now, to go on in a folder."""
+    from harken.capture.clients import new_id
+
+    now_us = system_clock()
+    return NewSession(
+        id=new_id(runtime, now_us // 1000),
+        folder=os.path.realpath(folder),
+        time=rfc3339(now_us),
+        title=title,
+        model=model,
+    )

@@ -1,0 +1,170 @@
+"""`harken resume`: any conversation goes on in any client, from any message."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harken.capture.clients import RUNTIMES, client_for
+from harken.cli.conversation import Meant, conversation_options, meant, new_session, read_meant
+from harken.cli.home import Home, environment, here, home_option
+from harken.cli.opened_store import store_of
+from harken.cli.terminal import one_line, program, safe
+from harken.context.moment import commit_at
+from harken.context.names import name_of
+from harken.errors import ConfigError, UnknownName
+from harken.formats.natives import native_for
+from harken.views.written import count
+
+if TYPE_CHECKING:
+    from harken.capture.clients import Client
+
+HARKEN = "harken"
+
+
+@click.command()
+@conversation_options
+@click.option(
+    "--in",
+    "runtime",
+    required=True,
+    type=click.Choice([*RUNTIMES, HARKEN]),
+    help="The client to go on in.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where to work (default: where the session worked, else here).",
+)
+@click.option("--model", default="", metavar="MODEL", help="The model, as the client calls it.")
+@click.option("--print", "is_printed", is_flag=True, help="Only print the command that goes on.")
+@home_option
+def command(
+    home: Home,
+    conversation: str,
+    at: str | None,
+    runtime: str,
+    folder: Path | None,
+    model: str,
+    is_printed: bool,
+) -> int:
+    """Go on with a conversation in a client: a new session of it, from any message.
+
+    CTX is a commit (ctx-...), a session (claude:UUID) or its file, as imported; a unique beginning
+    is enough. Nothing is overwritten; the session that it was stays as it is.
+    """
+    if runtime == HARKEN:
+        return _in_harken(home, conversation, at, folder, model, is_printed=is_printed)
+    client, found = client_for(runtime), read_meant(home, conversation, at)
+    if not is_printed:
+        client.check_installed(environment().get("PATH"))
+    where = _folder(found, folder)
+    words = _written(client, found, where, model)
+    if is_printed:
+        _print(words, where)
+    else:
+        _start(words, where)
+    return 0
+
+
+def _written(client: Client, found: Meant, where: Path, model: str) -> list[str]:
+    """Write a session for a client; return what goes on with it."""
+    from harken.capture.placing import Here, place
+
+    native = native_for(client.runtime)
+    if native is None or native.writes is None:
+        known = [one for one in RUNTIMES if (native := native_for(one)) and native.writes]
+        raise UnknownName("client that sessions can be written for", client.runtime, known)
+    new = new_session(client.runtime, where, title=found.conversation.title, model=model)
+    data = native.writes(found.moment.entries, new)
+    placed = place(client, native, data, new, Here(home=Path.home(), environ=environment()))
+    messages = count(len(found.moment.entries), "message")
+    into = placed.file or f"its database, as {placed.session}"
+    click.echo(safe(f"{messages} for {client.name} in {into}"), err=True)
+    return client.command(placed.session, model)
+
+
+def _folder(found: Meant, given: Path | None) -> Path:
+    """Return where to work, and say why there."""
+    if given is not None:
+        return given.absolute()
+    worked = found.conversation.folder
+    if worked.startswith("/") and "\0" not in worked and Path(worked).is_dir():
+        click.echo(safe(f"working in {worked}, as the session did"), err=True)
+        return Path(worked)
+    gone = f", since {one_line(worked)} is not here" if worked else ""
+    click.echo(safe(f"working in {here()}{gone}"), err=True)
+    return here()
+
+
+def _in_harken(
+    home: Home,
+    conversation: str,
+    at: str | None,
+    folder: Path | None,
+    model: str,
+    *,
+    is_printed: bool,
+) -> int:
+    """Go on in a chat."""
+    with store_of(home) as store:
+        found = meant(home, store, conversation, at)
+        ctx = name_of(store, commit_at(store, found.moment))
+    where = _folder(found, folder)
+    if is_printed:
+        chosen = ["--home", str(home.folder.absolute())] if home.chosen else []
+        words = [*shlex.split(program()), "chat", "--from", ctx]
+        _print([*words, *(["--model", model] if model else []), *chosen], where)
+        return 0
+    from harken.cli.chat import talk_in_lines, talk_on_screen
+    from harken.cli.opening import Wish
+    from harken.cli.screen.surroundings import has_screen
+
+    home = Home(str(home.folder.absolute()))
+    os.chdir(where)
+    wish = Wish(ctx=ctx, model=model or None)
+    if has_screen():
+        return talk_on_screen(home, wish)
+    return talk_in_lines(home, wish, None, as_json=False)
+
+
+def _print(words: Sequence[str], where: Path) -> None:
+    """Print a command on one line, such that a shell reads it back."""
+    line = " ".join(map(quoted, words))
+    is_here = os.path.realpath(where) == os.path.realpath(here())
+    click.echo(line if is_here else f"cd {quoted(str(where))} && {line}")
+
+
+def quoted(word: str) -> str:
+    r"""Return a word as a shell reads it, on one line and without control characters.
+
+    >>> print(quoted("it is"), quoted("two\nlines"))
+    'it is' $'two\x0alines'
+    """
+    if safe(word) == word and not {"\n", "\t"} & set(word):
+        return shlex.quote(word)
+    data = os.fsencode(word).decode("latin-1")
+    plain = re.sub(r"[^ -~]|['\\]", lambda found: f"\\x{ord(found[0]):02x}", data)
+    return f"$'{plain}'"
+
+
+def _start(words: Sequence[str], where: Path) -> None:
+    """Become the client: it gets the terminal, and nothing of Harken stays."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.chdir(where)
+        # Some clients believe PWD more than the system.
+        os.execvpe(words[0], list(words), {**os.environ, "PWD": str(where)})  # noqa: S606
+    except OSError as error:
+        raise ConfigError(
+            f"{words[0]} cannot be started in {where} ({error.strerror}); the session is there: "
+            f"`{' '.join(map(quoted, words))}`"
+        ) from None
