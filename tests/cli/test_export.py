@@ -93,7 +93,9 @@ def test_the_formats_are_listed(cli: Cli) -> None:
 
 
 @pytest.mark.req("S2-56")
-@pytest.mark.parametrize("format", ["claude-code-v1", "pi-v3"])
+@pytest.mark.parametrize(
+    "format", ["claude-code-v1", "codex-v1", "gemini-cli-v1", "opencode-v1", "pi-v3"]
+)
 def test_a_conversation_of_an_agent_becomes_a_session_of_another_runtime(
     talked: Cli, format: str
 ) -> None:
@@ -129,7 +131,7 @@ def test_a_transcript_that_was_imported_is_written_again(cli: Cli, tmp_path: Pat
 
 def test_what_cannot_be_exported_is_said(talked: Cli, tmp_path: Path) -> None:
     name = last(talked)
-    assert "messages-v1" in talked.refused("export", name, "--format", "codex")
+    assert "messages-v1" in talked.refused("export", name, "--format", "cobol")
     nobody = "ctx-" + 64 * "0"
     assert f"no commit '{nobody}'" in talked.refused("export", nobody)
     assert "which commit?" in talked.refused("export")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harken.capture.allowed import ANY, RULES, Rule, text_of_block
+from harken.capture.allowed import RULES, Rule
+from harken.capture.changes import text_of_block
 from harken.capture.difference import Message, Request, Row, rows
 
 
@@ -35,13 +36,13 @@ def compare(runtime: str, expected: Request, sent: Request, *, prompt: str = "")
     theirs = list(_before(sent, prompt)) if prompt else sent
     ours, ignored = expected, []
     for rule in RULES:
-        if rule.clients != (ANY,) and runtime not in rule.clients:
+        if runtime not in rule.clients:
             continue
-        plain = rule.applied(theirs, ours)
-        ours_plain = rule.applied(ours, theirs) if rule.is_expected else ours
-        if plain != theirs or ours_plain != ours:
+        before = (theirs, ours)
+        theirs = rule.sent(theirs, ours) if rule.sent else theirs
+        ours = rule.expected(ours, before[0]) if rule.expected else ours
+        if (theirs, ours) != before:
             ignored.append(rule)
-        theirs, ours = plain, ours_plain
     return Comparison(tuple(rows(ours, theirs)), tuple(ignored))
 
 

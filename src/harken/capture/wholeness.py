@@ -1,6 +1,6 @@
 """Whether a written conversation says all that was materialized.
 
-One idea: what answers said and called, what users said, and what tools returned are streams of
+One idea: what answers said and called, what users said, and what each call returned are streams of
 texts. Each text of what was materialized must stand in the same stream of what was written, in its
 order; what may be left out is in `harken.capture.allowed`. So a writer is not its own judge.
 """
@@ -11,7 +11,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from harken.capture.allowed import BLOCKS, IMAGES, THOUGHTS, UNREAD, Allowed
 from harken.core.messages import ImagePart, OtherPart, Part, TextPart, ThinkingPart, ToolCall
@@ -19,8 +18,8 @@ from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, clean, in_order
 from harken.formats.fitted import is_unread
 
-Stream: TypeAlias = Literal["answers", "users", "results", "thoughts", "images"]
-_PLACES: dict[type, tuple[Stream | None, Allowed]] = {
+ANSWERS, USERS, RESULTS = "answers", "users", "results of call "
+_PLACES: dict[type, tuple[str | None, Allowed]] = {
     ThinkingPart: ("thoughts", THOUGHTS),
     ImagePart: ("images", IMAGES),
     OtherPart: (None, BLOCKS),
@@ -67,16 +66,18 @@ class _Said:
 
 def wholeness(before: Sequence[WholeEntry], written: Iterable[WholeEntry]) -> Wholeness:
     """Return what a written conversation lacks of that which it is made of."""
-    streams: defaultdict[Stream, _Said] = defaultdict(_Said)
+    streams: defaultdict[str, _Said] = defaultdict(_Said)
+    reader = _Reader()
     for entry in written:
-        for stream, text, _ in _texts(entry):
+        for stream, text, _ in reader.texts(entry):
             streams[stream].texts.append(text)
     lost: list[Lost] = []
     left_out: dict[Allowed, None] = {}
+    reader = _Reader()
     for place, entry in enumerate(before):
-        for stream, text, allowed in _texts(entry):
-            later = _Said(streams["users"].texts)  # a result whose call is not there is told
-            if streams[stream].has(text) or (stream == "results" and later.has(text)):
+        for stream, text, allowed in reader.texts(entry):
+            told = _Said(streams[USERS].texts)  # a result whose call is not there
+            if streams[stream].has(text) or (stream.startswith(RESULTS) and told.has(text)):
                 continue
             if is_unread(entry):
                 left_out[UNREAD] = None
@@ -87,15 +88,31 @@ def wholeness(before: Sequence[WholeEntry], written: Iterable[WholeEntry]) -> Wh
     return Wholeness(tuple(lost), tuple(left_out))
 
 
-def _texts(entry: WholeEntry) -> Iterator[tuple[Stream, str, Allowed | None]]:
-    """Yield the texts of a message, where they stand, and what allows that one is left out."""
-    streams: dict[str, Stream] = {"assistant": "answers", "tool": "results"}
-    own = streams.get(entry.message.role, "users")
-    for item in in_order(entry.message):
-        stream, allowed = _PLACES.get(type(item), (own, None))
-        text = clean(_text(item))
-        if text.strip():
-            yield stream or own, text, allowed
+@dataclass(slots=True)
+class _Reader:
+    """Reads the texts of a conversation. Calls are known by their order: their ids may change."""
+
+    calls: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Those without a result, by their ids."""
+    count: int = 0
+
+    def texts(self, entry: WholeEntry) -> Iterator[tuple[str, str, Allowed | None]]:
+        """Yield the texts of a message, where they stand, and what allows to leave one out."""
+        message = entry.message
+        own = ANSWERS if message.role == "assistant" else USERS
+        if message.role == "tool":
+            waiting = self.calls[message.tool_call_id or ""]
+            own = f"{RESULTS}{waiting.pop(0) if waiting else '?'}"
+        for item in in_order(message):
+            if isinstance(item, ToolCall):
+                if own != ANSWERS:
+                    continue  # only models call tools
+                self.count += 1
+                self.calls[item.id].append(self.count)
+            stream, allowed = _PLACES.get(type(item), (own, None))
+            text = clean(_text(item))
+            if text.strip():
+                yield stream or own, text, allowed
 
 
 def _text(item: Part | ToolCall) -> str:
@@ -104,7 +121,8 @@ def _text(item: Part | ToolCall) -> str:
     if isinstance(item, ToolCall):
         arguments = as_object(item.function.arguments)
         if arguments is None:
-            return json.dumps({"input": item.function.arguments})
+            free = item.function.arguments
+            return json.dumps({"input": clean(free)} if free.strip() else {})
         return json.dumps(arguments, sort_keys=True)
     if isinstance(item, ThinkingPart):
         return item.text

@@ -62,10 +62,9 @@ def command(
     """
     if runtime == HARKEN:
         return _in_harken(home, conversation, at, folder, model, is_printed=is_printed)
-    client = client_for(runtime)
+    client, found = client_for(runtime), read_meant(home, conversation, at)
     if not is_printed:
         client.check_installed(environment().get("PATH"))
-    found = read_meant(home, conversation, at)
     where = _folder(found, folder)
     words = _written(client, found, where, model)
     if is_printed:

@@ -65,9 +65,8 @@ def command(
     sends goes to a recorder on this machine. Exit code 0: it is what was materialized; 1: it
     differs; 2: that cannot be seen.
     """
-    client = client_for(runtime)
+    client, found = client_for(runtime), read_meant(home, conversation, at)
     client.check_installed(environment().get("PATH"))
-    found = read_meant(home, conversation, at)
     with _folder(keep) as folder:
         verified = _verified(client, found, folder, timeout_s)
         _keep(verified, folder)

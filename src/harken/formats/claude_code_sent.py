@@ -216,6 +216,7 @@ def _pair(turns: list[_Turn]) -> None:
         else:
             turn.blocks[:0] = [_closing(id_, MISSING) for id_ in waiting]
         waiting.clear()
+        turn.blocks.sort(key=lambda block: block["type"] != "tool_result")
         if not turn.blocks:
             turn.blocks.append(_text(NOTHING if at else ORPHANED))
     if waiting:

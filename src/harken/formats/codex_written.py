@@ -21,7 +21,7 @@ from harken.formats.codex_sent import ABORTED, closing
 from harken.formats.fit import Block, Fit, parts_of
 from harken.formats.fitted import fitted
 from harken.formats.native import NewSession
-from harken.formats.new_session import timed
+from harken.formats.new_session import milliseconds, timed
 from harken.formats.records import Record, count, inner, line_of, text
 from harken.formats.responses import CALLS, OWN, PLAIN_OUTPUT, is_instructions, items_of
 from harken.formats.rounds import PROMPT
@@ -89,8 +89,9 @@ def _result(entry: WholeEntry, closed: Record) -> WholeEntry:
 
 def _lines(entries: Sequence[WholeEntry], session: NewSession) -> Iterator[Record]:
     told = next((text_of(one.message.content) for one in entries if is_instructions(one)), "")
-    yield _line(session.time, "session_meta", _meta(session, told))
-    spent, model, time = dict.fromkeys(_COUNTS, 0), "", session.time
+    time = milliseconds(session.time)
+    yield _line(time, "session_meta", _meta(session, told))
+    spent, model = dict.fromkeys(_COUNTS, 0), ""
     for at, (entry, time) in enumerate(timed(entries, session)):
         named = text(entry.source or {}, "model")
         if named != model and entry.message.role == "assistant" and _owns(entry):
@@ -101,7 +102,8 @@ def _lines(entries: Sequence[WholeEntry], session: NewSession) -> Iterator[Recor
         for event in _shown(entry):
             yield _line(time, "event_msg", event)
         usage = inner(entry.source or {}, "usage")
-        if usage or entries[at : at + 2][-1].message.role == entry.message.role == "assistant":
+        is_followed = [one.message.role for one in entries[at : at + 2]] == 2 * ["assistant"]
+        if usage or is_followed:
             last = {name: count(usage, ours) or 0 for name, ours in _COUNTS.items()}
             spent = {name: spent[name] + last[name] for name in _COUNTS}
             yield _line(time, "event_msg", _spent(spent, last))
@@ -124,7 +126,7 @@ def _line(time: str, kind: str, payload: Record) -> Record:
 def _meta(session: NewSession, told: str) -> Record:
     meta: Record = {
         "id": session.id,
-        "timestamp": session.time,
+        "timestamp": milliseconds(session.time),
         "cwd": session.folder,
         "originator": "codex_cli_rs",
         "cli_version": _VERSION,

@@ -31,7 +31,7 @@ from harken.formats.gemini_messages import (
     response_of,
 )
 from harken.formats.native import NewSession
-from harken.formats.new_session import timed
+from harken.formats.new_session import milliseconds, timed
 from harken.formats.records import Record, count, inner, line_of, text
 from harken.formats.rounds import SYSTEM
 
@@ -105,12 +105,13 @@ class _Chat:
     def lines(self) -> list[Record]:
         """Return all lines."""
         times = [text(message, "timestamp") for message in self.messages]
+        began = milliseconds(self.session.time)
         folder = clean(self.session.folder).encode()
         header = {
             "sessionId": self.session.id,
             "projectHash": hashlib.sha256(folder).hexdigest(),
-            "startTime": self.session.time,
-            "lastUpdated": max(times, default=self.session.time),
+            "startTime": began,
+            "lastUpdated": max(times, default=began),
             "kind": "main",
         }
         return [header, *self.messages]

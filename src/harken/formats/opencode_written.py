@@ -29,7 +29,7 @@ from harken.formats.calls import as_object, clean, in_order
 from harken.formats.fit import Block, Fit, parts_of
 from harken.formats.fitted import fitted
 from harken.formats.native import NewSession
-from harken.formats.new_session import timed
+from harken.formats.new_session import milliseconds, timed
 from harken.formats.opencode_messages import ABORTED, INTERRUPTED, OWN, is_replayed
 from harken.formats.records import Record, count, inner, line_of, text, title_of
 from harken.formats.rounds import PROMPT, SYSTEM
@@ -71,7 +71,7 @@ def _id(number: int, session: NewSession) -> str:
 
 
 def _milliseconds(time: str) -> int:
-    return microseconds(time) // 1000
+    return microseconds(milliseconds(time)) // 1000
 
 
 def _owns(entry: WholeEntry) -> bool:

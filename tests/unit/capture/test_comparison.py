@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.capture.allowed import ANY, RULES
+from harken.capture.allowed import RULES
 from harken.capture.comparison import compare
 from harken.capture.difference import first_difference
+from tests.unit.formats.pictures import png
 
 REMINDER = "<system-reminder>\nIt is Saturday.\n</system-reminder>"
 RUNTIMES = ("claude", "codex", "gemini", "pi", "opencode")
@@ -31,7 +33,7 @@ def states(runtime: str, expected: list[Any], sent: list[Any], prompt: str = "")
 def test_every_rule_says_why_and_for_whom() -> None:
     for rule in RULES:
         assert len(rule.why.split()) > 5
-        assert set(rule.clients) <= {*RUNTIMES, ANY}
+        assert set(rule.clients) <= set(RUNTIMES)
     assert len({rule.name for rule in RULES}) == len(RULES)
 
 
@@ -143,6 +145,52 @@ def test_what_gemini_says_of_the_present_is_ignored_in_front_only() -> None:
     ]
 
 
+def test_tools_that_claude_code_had_once_are_ignored_and_what_they_were_told_is_not() -> None:
+    def turn(*names: str, **given: str) -> list[dict[str, Any]]:
+        tools = [{"type": "tool_reference", "tool_name": name} for name in names]
+        call = {"type": "tool_use", "id": "t", "name": "SendMessage", "input": given}
+        found = {"type": "tool_result", "tool_use_id": "t", "content": tools}
+        return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [found]}]
+
+    before = turn("TeamCreate", "Read", type="message", message="Hi", content="Hi", to="Ann")
+    assert states("claude", before, turn("Read", message="Hi", to="Ann")) == ["same", "same"]
+    assert states("claude", before, turn(message="Hi", to="Ann")) == ["same", "same"]
+    assert states("claude", before, turn("Read", to="Ann")) == ["changed", "same"]
+    assert states("claude", turn("Read"), turn("Read", "Other")) == ["same", "changed"]
+    other = turn("Read", type="message", message="Hi", content="Ho", to="Ann")
+    assert states("claude", other, turn("Read", message="Hi", to="Ann")) == ["changed", "same"]
+
+
+def test_what_claude_code_puts_between_a_user_and_a_prompt_is_ignored_at_the_end_only() -> None:
+    assert states("claude", [user("a")], [user("a\n", "go")], "go") == ["same"]
+    assert states("claude", [user("a"), said("b")], [user("a\n"), said("b")]) == ["changed", "same"]
+
+
+def test_images_that_codex_makes_smaller_are_the_same_and_others_are_not() -> None:
+    def item(image: bytes) -> dict[str, Any]:
+        url = f"data:image/png;base64,{b64encode(image).decode()}"
+        return {
+            "type": "function_call_output",
+            "output": [{"type": "input_image", "image_url": url}],
+        }
+
+    large, small, other = (item(png(*size)) for size in ((1000, 3000), (683, 2048), (9, 9)))
+    assert states("codex", [large], [small]) == ["same"]
+    assert states("codex", [small], [other]) == ["changed"]
+    assert states("codex", [large, other], [small]) == ["changed", "missing"]
+
+
+def test_outputs_that_gemini_masks_are_the_same_for_the_same_call() -> None:
+    def turn(id: str, output: str) -> dict[str, Any]:
+        response = {"id": id, "name": "look", "response": {"output": output}}
+        return {"role": "user", "parts": [{"functionResponse": response}]}
+
+    masked = "<tool_output_masked>\n..."
+    assert states("gemini", [turn("a", "long")], [turn("a", masked)]) == ["same"]
+    assert states("gemini", [turn("a", "long")], [turn("b", masked)]) == ["changed"]
+    assert states("gemini", [turn("a", "long")], [turn("a", "other")]) == ["changed"]
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner),
@@ -157,6 +205,7 @@ messages = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(
     expected=messages, sent=messages, runtime=st.sampled_from(RUNTIMES), prompt=st.text(max_size=1)
 )
