@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
@@ -18,7 +17,6 @@ from tests.acceptance.shared_data import DATA
 
 PROMPT = "hi oracle"
 """What the lab says to a client that resumes."""
-_REMINDER = "<system-reminder>"
 
 
 @dataclass(frozen=True)
@@ -51,31 +49,6 @@ def new_session(number: int, title: str = "Tea") -> NewSession:
     """Return what a session is called, for the number of its conversation."""
     id_ = f"5e551011-0000-4000-8000-{number:012x}"
     return NewSession(id=id_, folder="/", time="2026-01-31T12:00:00.000000Z", title=title)
-
-
-def less_present_of_claude(request: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what Claude Code sent of a conversation, without what it says about the present.
-
-    That is: messages of the system; at the end, the prompt and reminders beside it; and the line's
-    end that the text before the prompt gets where both are in one message.
-    """
-    heard = [message for message in request if message["role"] != "system"]
-    content = heard[-1]["content"]
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    kept = [dict(block) for block in blocks if not _is_present(block)]
-    if kept and kept[-1]["type"] == "text":
-        kept[-1]["text"] = kept[-1]["text"].removesuffix("\n")
-    return [*heard[:-1], *([{"role": "user", "content": kept}] if kept else [])]
-
-
-def less_present_of_pi(request: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what Pi sent of a conversation: all but its instructions and the prompt."""
-    return [one for one in request if one["role"] not in ("system", "developer")][:-1]
-
-
-def _is_present(block: dict[str, Any]) -> bool:
-    text = str(block.get("text", ""))
-    return block["type"] == "text" and (text == PROMPT or text.startswith(_REMINDER))
 
 
 def _files() -> Iterator[Path]:

@@ -6,48 +6,29 @@ by message, what Harken says that the client sends.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import pytest
 
+from harken.capture.comparison import compare
 from harken.formats import claude_code, pi
 from harken.formats.native import Native, conversation
-from tests.acceptance.sent_comparison import differences
 from tests.acceptance.shared_data import needed
 from tests.clients import kit
 from tests.clients.conversations import (
+    PROMPT,
     Conversation,
     conversations,
-    less_present_of_claude,
-    less_present_of_pi,
     new_session,
     spread,
 )
 
-Request: TypeAlias = list[dict[str, Any]]
-Compare: TypeAlias = Callable[[Request, Request], list[str]]
-
-
-def exactly(ours: Request, theirs: Request) -> list[str]:
-    """Return what differs, a line for each message."""
-    pairs = enumerate(zip(ours, theirs, strict=False))
-    found = [
-        f"message {at}: {one!r:.300} is not {two!r:.300}" for at, (one, two) in pairs if one != two
-    ]
-    return found + ([] if len(ours) == len(theirs) else [f"{len(ours)} are not {len(theirs)}"])
-
-
-CLIENTS: dict[str, tuple[Native, Callable[[Request], Request], Compare]] = {
-    "claude": (claude_code.NATIVE, less_present_of_claude, differences),
-    "pi": (pi.NATIVE, less_present_of_pi, exactly),
-}
+CLIENTS: dict[str, Native] = {"claude": claude_code.NATIVE, "pi": pi.NATIVE}
 
 
 def resume(client: str, number: int, said: Conversation, folder: Path) -> list[str]:
     """Return what is wrong with a conversation that is resumed; it is written into a folder."""
-    native, less_present, compare = CLIENTS[client]
+    native = CLIENTS[client]
     assert native.writes
     assert native.sent
     data = native.writes(said.entries, new_session(number))
@@ -58,7 +39,8 @@ def resume(client: str, number: int, said: Conversation, folder: Path) -> list[s
         return []
     resumed = kit.resume(client, file)
     found = [] if resumed.reason is None else [f"refused: {resumed.reason}"]
-    return found + compare(ours, less_present(resumed.sent))
+    compared = compare(client, ours, resumed.sent, prompt=PROMPT)
+    return found + [f"{row.state} {row.number}: {row.difference}" for row in compared.differences]
 
 
 @needed
