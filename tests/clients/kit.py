@@ -91,3 +91,24 @@ def _module() -> ModuleType:
     finally:
         sys.path.remove(str(LAB_PY.parent))
     return module
+
+
+def talk(client: str, home: Path, *prompts: str) -> Path:
+    """Let a client hold a conversation of its own; return its file.
+
+    Words such as RUNTOOL in a prompt make the fake model call tools.
+    """
+    module = _module()
+    there = module.Lab(lab(), TIMEOUT_S)
+    home, session, file = there.home(home), None, None
+    for prompt in prompts:
+        turn = there.turn(client, home, module.CLIENTS[client].arguments(prompt, session))
+        assert turn.failure is None, turn.failure
+        session, file = turn.session, turn.file
+    assert isinstance(file, Path)
+    return file
+
+
+def programs(client: str) -> Path:
+    """Return the folder with the program of a client: a PATH."""
+    return lab() / "npm" / client / "node_modules" / ".bin"

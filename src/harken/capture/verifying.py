@@ -25,7 +25,7 @@ from harken.capture.recorder import Asked, Recorder, recorder
 from harken.capture.wholeness import Wholeness, wholeness
 from harken.errors import ConfigError, FormatError
 from harken.formats.base import WholeEntry
-from harken.formats.native import Native, NewSession, Reading, Source
+from harken.formats.native import Native, NewSession, conversation
 from harken.world.shell.processes import Processes
 
 TIMEOUT_S = 120.0
@@ -114,9 +114,7 @@ def verify(
             f"no session of {client.name} can be written, or it is not known what is sent"
         )
     data = native.writes(entries, new)
-    written = read_back(native, data)
-    if not written:
-        raise ConfigError(f"nothing is said there that {client.name} could go on with")
+    written = said_in(client, native, data)
     prompt = f"Say ok. ({secrets.token_hex(8)})"
     with recorder() as server:
         environ = environment(client, trial, server.url)
@@ -135,19 +133,12 @@ def verify(
     return Verified(whole, compared, expected, asked.conversation, others)
 
 
-def read_back(native: Native, data: bytes) -> list[WholeEntry]:
-    """Return the conversation of a session that was just written."""
-    reading, found = Reading(), {}
-    with suppress(FormatError):  # nothing was said
-        for step in native.steps(Source("the new session", lambda: [data]), reading):
-            found[step.id] = step
-    at = next(iter(reading.tips.values()), None)
-    entries: list[WholeEntry] = []
-    while at is not None:
-        step = found[at]
-        entries[:0] = step.entries
-        at = step.parent if step.type == "delta" else None
-    return entries
+def said_in(client: Client, native: Native, data: bytes) -> list[WholeEntry]:
+    """Return the conversation of a session just written. Raises ConfigError for an empty one."""
+    with suppress(FormatError):
+        if found := conversation(native.steps, data):
+            return found
+    raise ConfigError(f"nothing is said there that {client.name} could go on with")
 
 
 def environment(client: Client, trial: Trial, url: str) -> dict[str, str]:

@@ -82,6 +82,8 @@ def _written(client: Client, found: Meant, where: Path, model: str) -> list[str]
     if native is None or native.writes is None:
         known = [one for one in RUNTIMES if (native := native_for(one)) and native.writes]
         raise UnknownName("client that sessions can be written for", client.runtime, known)
+    if not found.moment.entries:
+        raise ConfigError(f"{found.moment.ctx}: nothing was said there yet")
     new = new_session(client.runtime, where, title=found.conversation.title, model=model)
     data = native.writes(found.moment.entries, new)
     placed = place(client, native, data, new, Here(home=Path.home(), environ=environment()))
