@@ -43,9 +43,7 @@ SHOWN = 12
 """How many hex digits of a name people see."""
 
 
-class Entry(
-    msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
-):
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """One message of a delta: which one, and what varies with its occurrence."""
 
     message: Hash
