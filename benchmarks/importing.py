@@ -7,16 +7,18 @@ one object as a whole, what is no JSON not at all.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from benchmarks.measure import RUNS, Row, cpu_s, median, spread
+from benchmarks.measure import RUNS, Row, cpu_s, median, spread, wall_s
 from harken.capture.importing import Importer
 from harken.capture.report import Imported
 from harken.capture.sources import File, files_in, in_order
@@ -79,8 +81,10 @@ def _run(files: Sequence[File]) -> _Run:
     return _Run(seconds, again_s, size, decode_s)
 
 
-def _import(store: SqliteStore, catalogue: Catalogue, files: Sequence[File]) -> list[Imported]:
-    return list(Importer(store, catalogue).run(files))
+def _import(
+    store: SqliteStore, catalogue: Catalogue, files: Sequence[File], jobs: int = 1
+) -> list[Imported]:
+    return list(Importer(store, catalogue, jobs=jobs).run(files))
 
 
 def _rows_of(name: str, files: Sequence[File]) -> list[Row]:
@@ -111,6 +115,18 @@ def _rows_of(name: str, files: Sequence[File]) -> list[Row]:
             "< 0.30" if name == "all" else "",
         ),
     ]
+
+
+def _jobs_row(files: Sequence[File]) -> Row:
+    """Import with one process and with two, in turn."""
+    times: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(RUNS):
+        for jobs, found in times.items():
+            with _home() as (store, catalogue, _):
+                found.append(wall_s(partial(_import, store, catalogue, files, jobs)))
+    ratios = [one / two for one, two in zip(times[1], times[2], strict=True)]
+    note = f"wall; {os.cpu_count()} cores; with one {median(times[1]):.2f} s"
+    return Row("import, all, `--jobs 2`: times as fast", spread(ratios, 1, 2), ">= 1.7", note)
 
 
 def _of_one_session(files: Sequence[File]) -> list[File]:
@@ -163,6 +179,7 @@ def rows() -> list[Row]:
         found += _rows_of(name, large)
     everything = in_order(files_in(DATA))
     found += _rows_of("all", everything)
+    found.append(_jobs_row(everything))
     claude = in_order(files_in(DATA / FORMATS[0]))
     found.append(_moments_row(_of_one_session(claude)))
     found.append(_growing_row(max(claude, key=lambda file: file.size)))

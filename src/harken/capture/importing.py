@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from harken.capture.bringing import Brought, bring, failed
+from harken.capture.bringing import Brought, TooLarge, bring, failed
+from harken.capture.crew import crew_of
 from harken.capture.history import History
 from harken.capture.ready import Ending, Ready, plain
 from harken.capture.report import MAIN, Imported, Report, Tip
@@ -31,6 +33,8 @@ from harken.store.base import Keeping, Store
 from harken.store.contents import named
 from harken.store.files import put_file
 
+MUCH_BYTES = 8 * 1024 * 1024
+"""Of less, one process is done before others have begun."""
 FLUSH_BYTES = 8 * 1024 * 1024
 """So much is written at once."""
 
@@ -42,8 +46,12 @@ class _Later(HarkenError):
 class Importer:
     """Imports files into a store."""
 
-    def __init__(self, store: Store, catalogue: Catalogue) -> None:
-        """Write to this store, and note it in this catalogue."""
+    def __init__(self, store: Store, catalogue: Catalogue, *, jobs: int = 1) -> None:
+        """Write to this store, and note it in this catalogue.
+
+        jobs: how many processes read files, where there is much to read; 1: this one alone.
+        """
+        self._jobs = jobs
         self._store, self._catalogue, self._shelf = store, catalogue, _Shelf(store)
         self._waiting = Waiting()
         self._there: set[CommitId] = set()
@@ -64,9 +72,9 @@ class Importer:
         ready: list[Imported] = []
         later: list[File] = []
         for some in ([file for file in files if file.name not in known], later):
-            for file in some:
+            for file, brings in self._ahead(some):
                 try:
-                    ready.append(self._bring(file, is_last=some is later))
+                    ready.append(self._take_in(file, brings, is_last=some is later))
                 except _Later:
                     later.append(file)
                     continue
@@ -105,10 +113,24 @@ class Importer:
         where = report.orphan
         return where is not None and self._catalogue.spawner(*where) is not None
 
-    def _bring(self, file: File, *, is_last: bool) -> Imported:
+    def _ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], Brought]]]:
+        """Yield files in their order, with what brings each."""
+        if self._jobs > 1 and sum(file.size for file in files) >= MUCH_BYTES:
+            with crew_of(self._jobs) as crew:
+                yield from crew.ahead(files, self._brought)
+        else:
+            for file in files:
+                yield file, partial(self._brought, file)
+
+    def _brought(self, file: File) -> Brought:
+        return bring(file, self._shelf)
+
+    def _take_in(self, file: File, brings: Callable[[], Brought], *, is_last: bool) -> Imported:
         """Read a file. Raises _Later where its parent may come, and it is not the last time."""
         try:
-            brought = bring(file, self._shelf)
+            brought = brings()
+        except TooLarge:
+            return self._take_in(file, partial(self._brought, file), is_last=is_last)
         except OSError as error:
             reason = f"it cannot be read ({error.strerror or error})"
             return Imported(Report(source=file.shown, reason=reason))

@@ -26,7 +26,7 @@ NO_TIME = "1970-01-01T00:00:00Z"
 LONGEST_NAME = 500
 
 
-class Ready(msgspec.Struct, array_like=True):
+class Ready(msgspec.Struct, array_like=True, gc=False):
     """A step that is made ready."""
 
     step: str

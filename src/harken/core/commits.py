@@ -43,7 +43,7 @@ SHOWN = 12
 """How many hex digits of a name people see."""
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """One message of a delta: which one, and what varies with its occurrence."""
 
     message: Hash
@@ -54,7 +54,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     """Native ids, usage and the like, as the runtime that it came from has them."""
 
 
-class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What one agent understood at one moment. All of it is covered by the id."""
 
     parent: CommitId | None = None
@@ -80,7 +80,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return CommitId(f"ctx-{codec.digest(codec.COMMIT, commit_bytes(self)).hex()}")
 
 
-class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What of a commit may change."""
 
     summary: str = ""
@@ -156,7 +156,7 @@ def entry_of(message: ChatMessage, **varying: Any) -> tuple[Entry, dict[Hash, by
     return Entry(said.name, said.occurrence, **varying), objects
 
 
-class Said(msgspec.Struct, frozen=True):
+class Said(msgspec.Struct, frozen=True, gc=False):
     """A message by its name, and all that has to be kept for it."""
 
     name: Hash

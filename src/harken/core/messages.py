@@ -24,7 +24,12 @@ Meta: TypeAlias = dict[str, Any]
 
 
 class _Part(
-    msgspec.Struct, tag_field="type", omit_defaults=True, frozen=True, forbid_unknown_fields=True
+    msgspec.Struct,
+    tag_field="type",
+    omit_defaults=True,
+    frozen=True,
+    forbid_unknown_fields=True,
+    gc=False,
 ):
     """What all kinds of parts share: they are told apart by `type`."""
 
@@ -71,14 +76,14 @@ ContentPart: TypeAlias = TextPart | ThinkingPart | ImagePart | OtherPart | CallP
 Content: TypeAlias = str | list[ContentPart] | None
 
 
-class FunctionCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FunctionCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """The name of a tool and its arguments, verbatim as the model wrote them (JSON text)."""
 
     name: str
     arguments: str
 
 
-class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One call of a tool. `type` is `function`, or `custom` for tools that take free text."""
 
     id: str
@@ -104,7 +109,7 @@ class ChatMessage(Protocol):
     def is_error(self) -> bool: ...
 
 
-class Message(msgspec.Struct, omit_defaults=True, frozen=True):
+class Message(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     """A message that stands alone; in a log it is a `TranscriptEntry` with the same members."""
 
     role: Role
@@ -115,7 +120,7 @@ class Message(msgspec.Struct, omit_defaults=True, frozen=True):
     is_error: bool = False
 
 
-class Occurrence(msgspec.Struct, omit_defaults=True, frozen=True):
+class Occurrence(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     """What a message has beside its content."""
 
     shape: Literal["none", "text", "list", "placed"] = "text"

@@ -26,7 +26,7 @@ LONGEST_LINE_BYTES = 64 * 1024 * 1024
 _MOST_KINDS, _KIND_CHARACTERS = 500, 60
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True, gc=False):
     """A line of a file, without its end."""
 
     number: int

@@ -69,7 +69,7 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pieces: list[ArtifactRef]
 
 
-class NewCommit(msgspec.Struct, frozen=True):
+class NewCommit(msgspec.Struct, frozen=True, gc=False):
     """A commit of a batch, its time taken apart."""
 
     id: CommitId
