@@ -8,8 +8,9 @@ costs no more than a short one. It is imported like any file: nothing that is kn
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,9 @@ import msgspec
 
 from harken.capture.ending import ending_of
 from harken.capture.importing import Importer
-from harken.capture.report import Report
+from harken.capture.report import Imported, Report
 from harken.capture.sources import File, files_in, in_order
+from harken.capture.spawned import spawned_in
 from harken.context.history import show, update_metadata
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import ObjectMissing, UnknownName
@@ -109,38 +111,51 @@ class Follower:
         for path in due:
             del self._changed[path]
         found = in_order(file for path in due for file in files_in(path) if file.path == path)
-        return [news for file in found for news in self._import(file)]
+        return self._import(found)
 
     def _is_due(self, path: Path, change: _Change, now: float, *, at_once: bool) -> bool:
-        known = self._known.get(str(path))
+        known = self._known.get(os.path.abspath(path))  # noqa: PTH100 - as sources call it
         if known is not None and now < known.again_s:
             return False
         quiet_s, ending = now - change.last_s, ending_of(path)
-        if ending in ("question", "torn"):
+        if ending in ("question", "torn") or self._is_orphan(path):
             return quiet_s >= UNANSWERED_S
         return at_once or quiet_s >= QUIET_S or now - change.first_s >= PATIENCE_S
 
-    def _import(self, file: File) -> list[News]:
-        """Import a file; return what is new, where anything is."""
+    def _is_orphan(self, path: Path) -> bool:
+        """Whether it is a subagent's, and its parent's file does not say yet where it began."""
+        spawned = spawned_in(path)
+        return spawned is not None and self.catalogue.spawner(*spawned) is None
+
+    def _import(self, files: Sequence[File]) -> list[News]:
+        """Import files; return what is new, where anything is."""
+        if not files:
+            return []
         if self._pinned is None:
             self._pinned = frozenset(self.store.kept())
-        name = str(file.path)
-        known = self._known[name] = self._known.get(name) or self._first(file)
+        for file in files:
+            if file.name not in self._known:
+                self._known[file.name] = self._first(file)
+        by_shown = {file.shown: self._known[file.name] for file in files}
         began = self.clock()
         found: list[News] = []
-        for one in Importer(self.store, self.catalogue).run([file]):
-            report = one.report
-            if report.format is None or one.is_unchanged:
-                continue
-            self._let_go(known, report)
-            commits = self._new(report, one.new)
-            self._supersede(known.tips, report, commits)
-            known.tips = frozenset(tip.ctx for tip in report.tips)
-            if commits:
-                found.append(News(report, commits))
-        took_s = self.clock() - began
-        known.again_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
+        for one in Importer(self.store, self.catalogue).run(files):
+            known = by_shown.get(one.report.source)
+            if known is not None and one.report.format is not None and not one.is_unchanged:
+                found += self._take(known, one)
+        took_s = (self.clock() - began) / len(files)
+        again_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
+        for known in by_shown.values():
+            known.again_s = again_s
         return found
+
+    def _take(self, known: _Known, one: Imported) -> list[News]:
+        """Take what became of a file."""
+        self._let_go(known, one.report)
+        commits = self._new(one.report, one.new)
+        self._supersede(known.tips, one.report)
+        known.tips = frozenset(tip.ctx for tip in one.report.tips)
+        return [News(one.report, commits)] if commits else []
 
     def _first(self, file: File) -> _Known:
         """Return what the catalogue knows of a file."""
@@ -178,17 +193,19 @@ class Follower:
     def _known_tips(self) -> set[str]:
         return {tip for known in self._known.values() for tip in known.tips}
 
-    def _supersede(self, tips: Iterable[str], report: Report, made: Iterable[Stored]) -> None:
+    def _supersede(self, tips: Iterable[str], report: Report) -> None:
         """Label the ends of before on which nothing was built: they were not whole."""
         ends = {tip.ctx for tip in report.tips}
-        parents = {one.commit.parent for one in made}
         for tip in tips:
-            if tip in ends or tip in parents:
-                continue
+            at: CommitId | None = CommitId(tip)
+            gone: set[CommitId] = set()
             with suppress(UnknownName):
-                if self.store.children(CommitId(tip)):
-                    continue
-                supersede(self.store, CommitId(tip))
+                while (
+                    at is not None and at not in ends and gone.issuperset(self.store.children(at))
+                ):
+                    supersede(self.store, at)
+                    gone.add(at)
+                    at = show(self.store, at).commit.parent
 
 
 def supersede(store: Store, ctx: CommitId) -> None:

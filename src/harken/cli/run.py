@@ -56,7 +56,8 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
     from harken.core.clock import rfc3339, system_clock
 
     asked = invocation(client, runtime)
-    sockets = ContextSockets(home.run_folder)
+    recordings: list[Recording] = []
+    sockets = ContextSockets(home.run_folder, lambda: any(one.ask() for one in recordings))
     try:
         path = _socket(sockets)
         with _event_file(events) as tell:
@@ -65,11 +66,13 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
                 listen=asked.listen,
                 settle=lambda ctx: sockets.settle(CLIENT, ctx),
                 hold=lambda: sockets.hold(CLIENT),
+                release=lambda: sockets.release(CLIENT),
                 tell=tell,
                 prompt=asked.prompt,
                 has_file=asked.has_file,
                 started=rfc3339(system_clock()),
             )
+            recordings.append(recording)
             return _run(asked, _environ(asked, path), recording)
     finally:
         sockets.close()
@@ -80,8 +83,8 @@ def _run(asked: Invocation, environ: Mapping[str, str], recording: Recording) ->
     from harken.capture.live.running import run
     from harken.capture.live.shown import shown_for
 
-    recording.begin()
     shown = None if asked.output == "untouched" else shown_for(asked)
+    recording.begin()
     try:
         code = run(asked.command, environ, shown, recording.hear)
     except OSError as error:

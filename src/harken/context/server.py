@@ -17,7 +17,7 @@ import secrets
 import socket
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -56,12 +56,15 @@ class _Socket:
 class ContextSockets:
     """The sockets of the agents of this process. `close` removes them; so does a normal exit."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path | None = None, asked: Callable[[], bool] = lambda: False
+    ) -> None:
         """Keep them below `folder`, where their paths are short enough; else below a temporary one.
 
         Both are closed to everybody else, and what a process that was killed left there is removed.
+        asked: is told of each question; whether its answer will be settled, or released, now.
         """
-        self._wanted = folder
+        self._wanted, self._asked = folder, asked
         self._place: Path | None = None
         self._thread: _Thread | None = None
         self._numbers = count(1)
@@ -89,6 +92,10 @@ class ContextSockets:
         For agents of others, of whose acts we hear while they act.
         """
         self._held[agent] = monotonic() + HELD_S
+
+    def release(self, agent: Key) -> None:
+        """Let them wait no more: what was settled last holds."""
+        self._held.pop(agent, None)
 
     def path(self, agent: Key) -> Path:
         """Return the path of an agent's socket, which stays the same; it is made when first asked.
@@ -165,6 +172,8 @@ class ContextSockets:
             if self._connections <= MOST_AT_ONCE:
                 async with asyncio.timeout(PATIENCE_S):
                     question = await reader.readline()
+                    if self._asked():
+                        self._held.setdefault(agent, monotonic() + HELD_S)
                     while monotonic() < self._held.get(agent, 0.0):  # noqa: ASYNC110 - a thread settles
                         await asyncio.sleep(_HELD_STEP_S)
                     writer.write(answer_to(question, self._settled.get(agent, "")))

@@ -195,10 +195,17 @@ class _Rollout:
                     self.parent = self.turns[-turns]
                     del self.turns[-turns:]
                     self.prompts.forget(turns)
-            case "collab_agent_spawn_end" if text(event, "new_thread_id"):
-                step = str(self.line) if self.entries or self.answer else self.parent
-                if step is not None:
-                    self.reading.spawned[text(event, "new_thread_id")] = step
+            case "collab_agent_spawn_end":
+                self._spawn(text(event, "new_thread_id"))
+            case "item_completed" if text(inner(event, "item"), "tool") == "spawn_agent":
+                for agent in items(inner(event, "item"), "receiver_agents"):
+                    self._spawn(text(agent, "thread_id"))
+
+    def _spawn(self, agent: str) -> None:
+        """Say where an agent began whose conversation is in a file of its own."""
+        step = str(self.line) if self.entries or self.answer else self.parent
+        if agent and step is not None:
+            self.reading.spawned[agent] = step
 
     def seal(self) -> Iterator[Step]:
         """End the step, if there is anything in it."""

@@ -279,8 +279,18 @@ def test_a_subagent_says_who_spawned_it() -> None:
     assert reading.parent == ""
 
 
-def test_a_session_says_whom_it_spawned_and_where() -> None:
-    event = line("event_msg", {"type": "collab_agent_spawn_end", "new_thread_id": "0199-c"})
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "collab_agent_spawn_end", "new_thread_id": "0199-c"},
+        {
+            "type": "item_completed",
+            "item": {"tool": "spawn_agent", "receiver_agents": [{"thread_id": "0199-c"}]},
+        },
+    ],
+)
+def test_a_session_says_whom_it_spawned_and_where(event: dict[str, Any]) -> None:
+    event = line("event_msg", event)
     steps, reading = read(NATIVE, lines(item(USER), item(CALL), event, item(OUTPUT), item(DONE)))
     assert reading.spawned == {"0199-c": steps[0].id}
 

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Thread
+from typing import TypeAlias
 
 from harken.capture.live.boundary import Boundaries
 from harken.capture.live.chain import Chain
@@ -44,6 +45,12 @@ class Witnesses:
     chain: Chain
 
 
+class _Asked:
+    """Stands among the lines where a tool asks for its commit."""
+
+
+Line: TypeAlias = bytes | _Asked | None
+"""None: it was the last."""
 Opens = Callable[[], AbstractContextManager[Witnesses]]
 """Opens the store and all that is above it, for the thread of the recording."""
 
@@ -59,6 +66,8 @@ class Recording:
     """Is told each commit that the client's tools may ask for."""
     hold: Callable[[], None] = lambda: None
     """Is told that a tool begins: what it may ask for is settled soon."""
+    release: Callable[[], None] = lambda: None
+    """Is told that nothing is settled soon."""
     tell: Callable[[Heard], None] = lambda _: None
     """Is told all that is heard."""
     prompt: str = ""
@@ -70,7 +79,7 @@ class Recording:
     failure: str = ""
     """Why the recording ended before the client did; empty: it did not."""
     newest: CommitId | None = None
-    _lines: SimpleQueue[bytes | None] = field(default_factory=SimpleQueue)
+    _lines: SimpleQueue[Line] = field(default_factory=SimpleQueue)
     _thread: Thread | None = None
     _is_over: bool = False
     _witnesses: Witnesses | None = None
@@ -84,6 +93,12 @@ class Recording:
         """Take a line. It never waits, and after a failure it does nothing."""
         if not self._is_over:
             self._lines.put(line)
+
+    def ask(self) -> bool:
+        """A tool asks for its commit: look now; return whether somebody does."""
+        if not self._is_over:
+            self._lines.put(_Asked())
+        return not self._is_over
 
     def end(self) -> None:
         """The client has ended: record the rest, and return when it is written."""
@@ -115,7 +130,7 @@ class _Work:
         self._due_s: float | None = None
         """Since when a commit is due."""
 
-    def run(self, lines: SimpleQueue[bytes | None]) -> None:
+    def run(self, lines: SimpleQueue[Line]) -> None:
         """Work until the client has ended. Raises StoreError."""
         while True:
             try:
@@ -125,7 +140,12 @@ class _Work:
                 continue
             if line is None:
                 break
-            self._take(line)
+            if isinstance(line, _Asked):
+                self._rest()
+                if self._due_s is None:
+                    self._recording.release()
+            else:
+                self._take(line)
         self._end()
 
     def _pause(self) -> float:

@@ -1,0 +1,182 @@
+"""The real clients, run with and without Harken around them, against the lab's fake provider."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harken.cli.run import QUIET
+from harken.context.content import entries_in
+from harken.context.materialize import picked
+from harken.core.commits import CommitId
+from harken.formats.base import WholeEntry
+from harken.store.base import Stored
+from harken.store.sqlite import SqliteStore
+from tests.cli.kit import HARKEN
+from tests.clients.kit import LAB_PY, TIMEOUT_S, lab
+
+Json = dict[str, Any]
+ASK = "ASKCTX"
+"""In a prompt: the model lets a shell ask `harken context current`."""
+ARGUMENTS = {
+    "claude": ["-p", "--dangerously-skip-permissions"],
+    "codex": ["exec", "--skip-git-repo-check"],
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run of a client did."""
+
+    code: int
+    out: str
+    err: str
+    requests: list[Json]
+    """The bodies that the provider was sent, those of the main conversation's turns among them."""
+
+
+@dataclass
+class Place:
+    """A home for a client and for Harken, on this machine alone."""
+
+    client: str
+    home: Path
+
+    def run(self, *arguments: str, recorded: bool = True, prompt: str = "") -> Ran:
+        """Run the client once with its provider."""
+        binary = lab() / "npm" / self.client / "node_modules" / ".bin" / self.client
+        command = [str(binary), *ARGUMENTS[self.client], *arguments, *([prompt] if prompt else [])]
+        if recorded:
+            command = [str(HARKEN), "run", "--", *command]
+        for folder in ("work", "tmp"):
+            (self.home / folder).mkdir(parents=True, exist_ok=True)
+        subprocess.run(["git", "init", "--quiet", self.home / "work"], check=True)
+        log = self.home / "requests.jsonl"
+        log.write_bytes(b"")
+        with _provider(log, self.home / "work", self.client, self.home) as environ:
+            done = subprocess.run(
+                command,
+                cwd=self.home / "work",
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+        bodies = [one["body"] for one in entries if one["protocol"]]
+        return Ran(done.returncode, done.stdout, done.stderr, bodies)
+
+    def commits(self) -> list[Stored]:
+        """Return all commits but those in whose place others stand, in the order they were made."""
+        with self.store() as store:
+            found = [store.commits([name])[name] for name in store.newest(1000)][::-1]
+        return [one for one in found if "superseded" not in one.notes.labels]
+
+    def main(self) -> list[Stored]:
+        """Return the commits of the main conversation."""
+        return [one for one in self.commits() if "/" not in one.commit.principal]
+
+    def entries(self, ctx: CommitId) -> list[WholeEntry]:
+        """Return what a commit stands for."""
+        with self.store() as store:
+            return entries_in(store, picked(store, ctx, "compaction"))
+
+    @contextmanager
+    def store(self) -> Iterator[SqliteStore]:
+        store = SqliteStore(self.home / "harken" / "store.db")
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+@contextmanager
+def _provider(log: Path, work: Path, client: str, home: Path) -> Iterator[dict[str, str]]:
+    """Run the fake provider; give the environment of a client that asks it."""
+    sys.path.insert(0, str(LAB_PY.parent))
+    try:
+        clients, fake_api, script = map(importlib.import_module, ("clients", "fake_api", "script"))
+    finally:
+        sys.path.remove(str(LAB_PY.parent))
+    ask = f"'{sys.executable}' -m harken context current"
+    ask = f"for i in 1 2 3 4 5; do {ask} > told; test -s told && break; done"  # a busy machine
+    script.SCRIPT[ASK] = (script.SHELL, [{"command": ask}])
+    with fake_api.FakeAPI(log, work) as api:
+        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        yield {
+            **kept,
+            "HOME": str(home),
+            "HARKEN_HOME": str(home / "harken"),
+            "TMPDIR": str(home / "tmp"),
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "HTTPS_PROXY": api.url,
+            "NO_PROXY": "127.0.0.1",
+            **dict.fromkeys(QUIET, "1"),
+            **clients.CLIENTS[client].configure(home, api.url),
+        }
+
+
+def in_request(body: Json) -> list[tuple[str, str]]:
+    """Return what a request of Claude Code or Codex says, a pair for each part.
+
+    Left out is what clients add about the present: reminders, system messages, instructions.
+    """
+    if "input" in body:
+        return [pair for item in body["input"] for pair in _in_item(item)]
+    said = []
+    for message in body["messages"]:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        said += [_in_block(message["role"], block) for block in blocks]
+    return [pair for pair in said if pair[0] != "system" and not _is_present(pair[1])]
+
+
+def in_entries(entries: Sequence[WholeEntry], client: str) -> list[tuple[str, str]]:
+    """Return what a conversation says, as `in_request` does."""
+    if client == "codex":
+        responses = importlib.import_module("harken.formats.responses")
+        return [pair for item in responses.items_of(entries) for pair in _in_item(item)]
+    natives = importlib.import_module("harken.formats.natives")
+    return in_request({"messages": natives.native_for(client).sent(entries)})
+
+
+def _in_item(item: Json) -> list[tuple[str, str]]:
+    match item:
+        case {"type": "function_call", "call_id": id_, "name": name, "arguments": given}:
+            return [("call", f"{id_} {name} {json.loads(given)}")]
+        case {"type": "function_call_output", "call_id": id_, "output": output}:
+            return [("result", f"{id_} {output}")]
+        case {"type": "reasoning", "encrypted_content": hidden}:
+            return [("thought", str(hidden))]
+        case {"role": "user" | "assistant" as role, "content": list(blocks)}:
+            pairs = [(str(role), str(block.get("text"))) for block in blocks]
+            return [pair for pair in pairs if not _is_present(pair[1])]
+    return []
+
+
+def _in_block(role: str, block: Json) -> tuple[str, str]:
+    match block:
+        case {"type": "tool_use", "id": id_, "name": name, "input": given}:
+            return "call", f"{id_} {name} {given}"
+        case {"type": "tool_result", "tool_use_id": id_, "content": content}:
+            texts = content if isinstance(content, str) else [b.get("text") for b in content]
+            return "result", f"{id_} {texts} {bool(block.get('is_error'))}"
+        case {"type": "thinking", "thinking": thought, "signature": signature}:
+            return "thought", f"{thought} {signature}"
+    return role, str(block.get("text", "")).strip()
+
+
+def _is_present(text: str) -> bool:
+    marks = ("<system-reminder>", "<environment_context>", "<subagents>", "No response requested.")
+    return text.lstrip().startswith(marks)

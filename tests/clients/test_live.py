@@ -1,0 +1,189 @@
+"""Real clients, recorded as they run: what they were sent, and what their users saw.
+
+Source: the clients and the fake provider of the lab; see `tests.clients.kit`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.core.commits import CommitId
+from tests.clients.kit import needs
+from tests.clients.live_kit import ASK, Place, Ran, in_entries, in_request
+
+VOLATILE = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(msg|toolu|call)_fake\w+"
+    r"|\b\d+ms\b"
+)
+"""Ids, and how long it took: others in each run."""
+PRESENT = frozenset({"messaging_socket_path", "capabilities"})
+"""What the client says of its process, and of what it can do when it writes a stream of events."""
+JSON = ("--output-format", "json")
+
+
+@pytest.fixture
+def claude(tmp_path: Path) -> Place:
+    return Place("claude", tmp_path)
+
+
+@pytest.fixture
+def codex(tmp_path: Path) -> Place:
+    return Place("codex", tmp_path)
+
+
+def understood(place: Place, ran: Ran) -> None:
+    """Check that the last commit but its answer is what the provider was sent last."""
+    entries = place.entries(place.main()[-1].id)
+    assert entries[-1].message.role == "assistant"
+    said = in_entries(entries, place.client)
+    asked = max(ran.requests, key=lambda body: len(in_request(body)))
+    assert said[: len(in_request(asked))] == in_request(asked)
+    assert len(said) == len(in_request(asked)) + 1
+
+
+def session_of(place: Place) -> str:
+    return place.main()[-1].commit.session_id
+
+
+@needs("claude")
+@pytest.mark.req("S2-31", "S2-37", "S2-39")
+def test_claude_is_recorded_with_what_it_was_sent_and_its_tools_know_their_commit(
+    claude: Place,
+) -> None:
+    ran = claude.run(prompt=f"{ASK} please")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == f"Done, the tool has answered. You said: {ASK} please\n"
+    first, last = claude.main()
+    assert last.commit.parent == first.id
+    assert (claude.home / "work" / "told").read_text().strip() == first.id
+    assert claude.entries(first.id)[-1].message.tool_calls
+    understood(claude, ran)
+
+
+@needs("claude")
+@pytest.mark.req("S2-37")
+def test_claude_without_a_file_is_recorded_by_what_it_says(claude: Place) -> None:
+    ran = claude.run("--no-session-persistence", prompt=f"{ASK} please")
+    assert ran.code == 0
+    first, answer, end = claude.main()
+    assert (answer.commit.parent, end.commit.parent) == (first.id, answer.id)
+    assert (claude.home / "work" / "told").read_text().strip() == first.id
+    assert end.notes.summary.startswith("success, 2 turns, $")
+    understood(claude, ran)
+
+
+@needs("claude")
+def test_claude_s_failing_tool_subagent_and_compaction_are_recorded(claude: Place) -> None:
+    understood(claude, claude.run(prompt="RUNFAIL please"))
+    failed = [one.message.is_error for one in claude.entries(claude.main()[-1].id)]
+    assert True in failed
+    session = session_of(claude)
+    ran = claude.run("--resume", session, prompt="/compact")
+    assert (ran.code, ran.out) == (0, "\n")
+    assert "compaction" in {one.commit.type for one in claude.main()}
+    before = claude.main()
+    understood(claude, claude.run("--resume", session, prompt="RUNTOOL please"))
+    assert claude.main()[: len(before) - 1] == before[:-1]  # the last, a command, goes on
+    ran = claude.run("--resume", session, prompt="SUBAGENT please")
+    assert ran.code == 0
+    subagents = [one for one in claude.commits() if "/" in one.commit.principal]
+    assert {one.commit.type for one in subagents} == {"snapshot", "delta"}
+    assert subagents[0].commit.parent in [one.id for one in claude.main()]
+    assert session_of(claude) == session
+
+
+@needs("claude")
+@pytest.mark.parametrize(
+    ("more", "prompt"),
+    [
+        ((), "RUNTOOL please"),
+        (("--max-turns", "1"), "RUNTOOL please"),
+        (("--resume", "11111111-1111-4111-8111-111111111111"), "hi"),
+        ((), "SUBAGENT please"),
+        (JSON, "RUNTOOL please"),
+        ((*JSON, "--verbose"), "RUNFAIL please"),
+        (("--output-format", "stream-json", "--verbose"), "hi"),
+        (("--output-format", "stream-json"), "hi"),
+        (("--no-such-option",), "hi"),
+    ],
+)
+def test_what_claude_s_user_sees_is_what_it_is_without_us(
+    more: tuple[str, ...], prompt: str, claude: Place
+) -> None:
+    alone = claude.run(*more, prompt=prompt, recorded=False)
+    ours = claude.run(*more, prompt=prompt)
+    assert (ours.code, ours.err) == (alone.code, alone.err)
+    assert shape(ours.out) == shape(alone.out)
+
+
+@needs("codex")
+@pytest.mark.req("S2-39")
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_codex_is_recorded_with_what_it_was_sent_and_its_tools_know_their_commit(
+    more: tuple[str, ...], codex: Place
+) -> None:
+    ran = codex.run(*more, prompt=f"{ASK} please")
+    assert ran.code == 0
+    understood(codex, ran)
+    told = CommitId((codex.home / "work" / "told").read_text().strip())
+    with codex.store() as store:
+        (one,) = store.commits([told]).values()
+    assert codex.entries(one.id)[-1].message.tool_calls
+
+
+@needs("codex")
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_what_codex_s_user_sees_is_what_it_is_without_us(
+    more: tuple[str, ...], codex: Place
+) -> None:
+    alone = codex.run(*more, prompt="RUNTOOL please", recorded=False)
+    ours = codex.run(*more, prompt="RUNTOOL please")
+    assert ours.code == alone.code
+    assert shape(ours.out) == shape(alone.out)
+    assert shape(ours.err) == shape(alone.err)
+
+
+@needs("codex")
+def test_codex_s_failing_tool_subagent_and_compaction_are_recorded(codex: Place) -> None:
+    understood(codex, codex.run("--json", prompt="RUNFAIL please"))
+    session = session_of(codex)
+    limit = ("-c", "model_auto_compact_token_limit=1000")
+    ran = codex.run("--json", *limit, "resume", session, prompt="RUNTOOL please")
+    assert ran.code == 0
+    assert "compaction" in {one.commit.type for one in codex.main()}
+    understood(codex, codex.run("--json", "resume", session, prompt="hi again"))
+    ran = codex.run("--json", prompt="SUBAGENT please")
+    assert ran.code == 0
+    spawned = [one for one in codex.commits() if one.commit.checkpoint == "spawn"]
+    assert len(spawned) == 1
+    assert spawned[0].commit.parent in [one.id for one in codex.commits()]
+
+
+def shape(out: str) -> object:
+    """Return an output without what is another in each run: ids, and how long it took."""
+    lines = [_plain(line) for line in out.splitlines()]
+    return [*lines, out.endswith("\n")]
+
+
+def _plain(line: str) -> object:
+    try:
+        value: Any = json.loads(line)
+    except ValueError:
+        return VOLATILE.sub("ID", line)
+    return _kinds(value)
+
+
+def _kinds(value: Any) -> Any:
+    """Return a JSON value with its numbers and ids told by their kind alone."""
+    if isinstance(value, dict):
+        return [(name, _kinds(item)) for name, item in value.items() if name not in PRESENT]
+    if isinstance(value, list):
+        return [_kinds(item) for item in value]
+    if isinstance(value, str):
+        return VOLATILE.sub("ID", re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", value))
+    return type(value).__name__ if isinstance(value, int | float) else value
