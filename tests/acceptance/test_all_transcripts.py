@@ -38,7 +38,6 @@ class Counted:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-@pytest.mark.req("S2-60")
 def test_nothing_is_lost_of_what_other_runtimes_wrote(
     folder: str,
     tmp_path: Path,

@@ -117,7 +117,6 @@ def conversations(report: Report, store: MemoryStore) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("format", "damage"), CASES)
-@pytest.mark.req("S2-60")
 def test_every_good_line_is_imported_and_the_report_tells_the_rest(
     format: str, damage: str, tmp_path: Path
 ) -> None:
