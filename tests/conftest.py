@@ -1,8 +1,58 @@
 """What holds for every test."""
 
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 # No deadline: on a busy machine a slow example is no wrong one.
 settings.register_profile("quick", deadline=None)
 settings.register_profile("full", deadline=None, max_examples=1000)  # make test-full
 settings.load_profile("quick")
+
+TABLE = "table"
+"""The property of a test under which it records rows for a table that is shown at the end."""
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Show the rows that tests recorded, also those that passed: the first is their sum's name."""
+    tables: dict[str, dict[str, dict[str, int]]] = {}
+    for report in [r for kind in ("passed", "failed") for r in terminalreporter.getreports(kind)]:
+        for name, value in report.user_properties:
+            if name == TABLE:
+                _add(tables.setdefault(value["title"], {}), value["row"], value["counts"])
+    for title, rows in tables.items():
+        terminalreporter.section(title)
+        for line in _lines(rows):
+            terminalreporter.write_line(line)
+
+
+def _add(rows: dict[str, dict[str, int]], row: str, counts: dict[str, int]) -> None:
+    """Add numbers to a row: several tests may have a part of it."""
+    total = rows.setdefault(row, {})
+    for name, number in counts.items():
+        total[name] = total.get(name, 0) + number
+
+
+def _lines(rows: dict[str, dict[str, int]]) -> list[str]:
+    names = list(dict.fromkeys(name for row in rows.values() for name in row))
+    cells = [["", *names]]
+    cells += [[row, *(f"{rows[row].get(name, 0):,}" for name in names)] for row in sorted(rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join([first.ljust(widths[0]), *map(str.rjust, others, widths[1:])])
+        for first, *others in cells
+    ]
+
+
+@pytest.fixture
+def table(record_property: Any) -> Any:
+    """Return a function that records a row of numbers: `table(title, row, name=number, ...)`."""
+
+    def record(title: str, row: str, /, **counts: int) -> None:
+        names = {name.replace("_", " "): number for name, number in counts.items()}
+        record_property(TABLE, {"title": title, "row": row, "counts": names})
+
+    return record

@@ -38,7 +38,7 @@ def records(
             reading.keep("blank")
             continue
         try:
-            value = decode(data)
+            value = _decoded(data, decode)
         except ValueError as error:
             reading.refuse(line, f"it is no JSON ({error})"[:_REASON_CHARACTERS])
             continue
@@ -58,6 +58,17 @@ def line_of(record: Record) -> bytes:
     return written.encode("utf-8", "replace") + b"\n"
 
 
+def _decoded(data: bytes, decode: Callable[[bytes], Any]) -> Any:
+    """Return what bytes say; where they are no UTF-8, � stands. Raises ValueError."""
+    try:
+        return decode(data)
+    except ValueError:
+        mended = data.decode("utf-8", "replace").encode()
+        if mended == data:
+            raise
+        return decode(mended)
+
+
 def document(source: Source, reading: Reading, name: str) -> Record:
     """Return a file that is one object, over however many lines. Raises FormatError."""
     held = bytearray()
@@ -67,7 +78,7 @@ def document(source: Source, reading: Reading, name: str) -> Record:
             raise FormatError(name, f"it is one document of more than {LONGEST_LINE_BYTES} bytes")
     data = bytes(held)
     try:
-        value = codec.decode(data.removeprefix(_BOM))
+        value = _decoded(data.removeprefix(_BOM), codec.decode)
     except ValueError as error:
         raise FormatError(name, f"it is no JSON ({error})"[:_REASON_CHARACTERS]) from None
     if not isinstance(value, dict):

@@ -1,0 +1,332 @@
+"""Transcripts read plainly: small readers that share nothing with those under test.
+
+Each returns what the model would read at the end of a file, as a flat list of items: what a role
+said, a call, a result. They know of each format only what the documents say, take a whole file
+into memory, and leave out what is no JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+from harken.core.messages import (
+    CallPlace,
+    ImagePart,
+    Message,
+    OtherPart,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+)
+
+Record: TypeAlias = dict[str, Any]
+Item: TypeAlias = tuple[Any, ...]
+"""`(role, text)`, `("image",)`, `("call", id, name, arguments)`, `("result", id, text)`."""
+
+
+def items_of(messages: Iterable[Message]) -> list[Item]:
+    """Return messages as items, in their order; thoughts are left out."""
+    return [item for message in messages for item in _of_message(message)]
+
+
+def _of_message(message: Message) -> Iterator[Item]:
+    content, calls = message.content, {call.id: call for call in message.tool_calls or ()}
+    parts = [TextPart(content)] if isinstance(content, str) else content or []
+    if message.role == "tool":
+        texts = [part.text for part in parts if isinstance(part, TextPart)]
+        yield "result", message.tool_call_id, "\n\n".join(texts)
+        return
+    for part in parts:
+        match part:
+            case TextPart():
+                yield message.role, part.text
+            case ImagePart():
+                yield ("image",)
+            case OtherPart():
+                yield "other", part.kind
+            case CallPlace():
+                yield _called(calls.pop(part.id))
+            case ThinkingPart():
+                pass
+    yield from map(_called, calls.values())
+
+
+def _called(call: ToolCall) -> Item:
+    return "call", call.id, call.function.name, _json(call.function.arguments)
+
+
+def _json(text: Any) -> Any:
+    """Return what a text says as JSON; what is no JSON, or no text, as it is."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        return text
+
+
+def _lines(data: bytes) -> list[Record]:
+    return [one for one in map(_json, data.splitlines()) if isinstance(one, dict)]
+
+
+def _blocks(content: Any) -> list[Record]:
+    """Return a content as blocks."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in content or () if isinstance(block, dict)]
+
+
+def _texts(content: Any) -> str:
+    found = (block["text"] for block in _blocks(content) if isinstance(block.get("text"), str))
+    return "\n\n".join(found)
+
+
+def claude(data: bytes) -> list[Item]:
+    """Claude Code: from the last record up; all of a response, and the results of its calls."""
+    records: dict[str, Record] = {}
+    above: str | None = None
+    for at, record in enumerate(_lines(data)):
+        uuid = record.get("uuid") or (f"line {at}" if "message" in record else None)
+        if uuid is not None and uuid not in records:
+            records[uuid] = {"parentUuid": above, **record}
+            above = uuid
+    said = {uuid: one for uuid, one in records.items() if _is_said(one)}
+    main = {u: one for u, one in said.items() if one.get("isSidechain") is not True} or said
+    at_: str | None = [*main][-1] if main else None
+    path: dict[str, None] = {}
+    while at_ is not None and at_ not in path:
+        path[at_] = None
+        at_ = records.get(at_, {}).get("parentUuid")
+    return [*_claude_items([one for uuid, one in said.items() if uuid in path], said)]
+
+
+def _is_said(record: Record) -> bool:
+    if record.get("type") == "attachment":
+        return bool(record["attachment"].get("type") == "queued_command")
+    if record.get("type") == "system":
+        return record.get("subtype") in ("local_command", "compact_boundary")
+    return record.get("type") in ("user", "assistant") and isinstance(record.get("message"), dict)
+
+
+def _claude_items(path: list[Record], said: dict[str, Record]) -> Iterator[Item]:
+    responses: dict[str, list[Record]] = {}
+    results: dict[str, Record] = {}
+    for one in said.values():
+        if one["type"] == "assistant":
+            responses.setdefault(_response(one), []).append(one)
+        for block in _blocks((one.get("message") or {}).get("content")):
+            if block.get("type") == "tool_result":
+                results.setdefault(block["tool_use_id"], block)
+    done: set[str] = set()
+    kept: list[str] = []
+    for one in path:
+        if one.get("subtype") == "compact_boundary":
+            preserved = (one.get("compactMetadata") or {}).get("preservedMessages") or {}
+            kept = preserved.get("uuids", [])
+        elif one["type"] == "assistant":
+            if _response(one) not in done:
+                done.add(_response(one))
+                yield from _answer(responses[_response(one)], results, done)
+        else:
+            yield from _heard(one, done)
+        if one.get("isCompactSummary") is True:
+            for uuid in kept:
+                if uuid in said:
+                    again = said[uuid]
+                    is_answer = again["type"] == "assistant"
+                    yield from _answer([again], {}, done) if is_answer else _heard(again, done)
+
+
+def _response(record: Record) -> str:
+    return str(record["message"].get("id") or record.get("uuid"))
+
+
+def _answer(records: list[Record], results: dict[str, Record], done: set[str]) -> Iterator[Item]:
+    calls = []
+    for record in records:
+        for block in _blocks(record["message"].get("content")):
+            if block["type"] == "text":
+                yield "assistant", block["text"]
+            elif block["type"] == "tool_use":
+                calls.append(block["id"])
+                yield "call", block["id"], block["name"], block["input"]
+    for id_ in sorted(calls, key=[*results].index) if set(calls) <= results.keys() else calls:
+        if id_ in results:
+            done.add(id_)
+            yield "result", id_, _texts(results[id_].get("content"))
+
+
+def _heard(record: Record, done: set[str]) -> Iterator[Item]:
+    if record["type"] == "attachment":
+        content = record["attachment"]["prompt"]
+    elif record["type"] == "system":
+        content = record["content"]
+    else:
+        content = record["message"].get("content")
+    for block in _blocks(content):
+        if block["type"] == "tool_result":
+            if block["tool_use_id"] not in done:
+                yield "result", block["tool_use_id"], _texts(block.get("content"))
+        elif block["type"] == "text":
+            yield "user", block["text"]
+        else:
+            yield ("image",) if block["type"] == "image" else ("other", block["type"])
+
+
+def codex(data: bytes) -> list[Item]:
+    """Codex: the items since the last compaction, which says again what it keeps."""
+    found: list[Item] = []
+    told: list[Item] = []
+    is_begun = False
+    for record in _lines(data):
+        payload = record.get("payload", record)
+        kind = record.get("type")
+        if kind == "session_meta" and not is_begun:
+            is_begun = True
+            base = (payload.get("base_instructions") or {}).get("text")
+            told = [("system", base)] if base else []
+        elif kind == "compacted":
+            found = [item for one in payload["replacement_history"] for item in _codex(one)]
+        elif kind == "response_item" or ("payload" not in record and kind in _CODEX):
+            found += _codex(payload)
+    return [*told, *found] if found else []
+
+
+_CODEX = ("message", "reasoning", "function_call", "function_call_output")
+
+
+def _codex(item: Record) -> Iterator[Item]:
+    match item.get("type", "message"):
+        case "message":
+            role = {"developer": "system"}.get(item["role"], item["role"])
+            yield from ((role, block["text"]) for block in _blocks(item["content"]))
+        case "function_call":
+            given = item.get("arguments") or item.get("input") or "{}"
+            yield "call", item["call_id"], item["name"], _json(given)
+        case "custom_tool_call":
+            yield "call", item["call_id"], item["name"], _json(item["input"])
+        case "tool_search_call":
+            yield "call", item["call_id"], "tool_search", item["arguments"]
+        case "function_call_output" | "custom_tool_call_output":
+            output = item["output"]
+            text = output["content"] if isinstance(output, dict) else _texts(output)
+            yield "result", item["call_id"], text
+        case "tool_search_output":
+            yield "result", item["call_id"], ""
+        case "reasoning":
+            pass
+        case kind:
+            yield "other", kind
+
+
+def copilot(data: bytes) -> list[Item]:
+    """Copilot CLI: its events in their order."""
+    found: list[Item] = []
+    told = None
+    for record in _lines(data):
+        event = record.get("data") or {}
+        match record.get("type"):
+            case "system.message" if event["content"] != told:
+                told = event["content"]
+                found.append(("system", told))
+            case "user.message":
+                found.append(("user", event.get("transformedContent") or event["content"]))
+            case "system.notification":
+                found.append(("user", event["content"]))
+            case "assistant.message":
+                found += [("assistant", event["content"])] if event.get("content") else []
+                for call in event.get("toolRequests") or ():
+                    given = _json(call.get("arguments"))
+                    found.append(("call", call["toolCallId"], call["name"], given))
+            case "tool.execution_complete":
+                result, error = event.get("result") or {}, event.get("error") or {}
+                text = result.get("content") or result.get("text_result_for_llm")
+                text = text or error.get("message") or ""
+                found.append(("result", event["toolCallId"], text))
+    return found
+
+
+def gemini(data: bytes) -> list[Item]:
+    """Gemini CLI: one document, or lines of which the last with an id counts."""
+    try:
+        messages = json.loads(data)["messages"]
+    except ValueError:
+        messages = [*{one["id"]: one for one in _lines(data) if "id" in one}.values()]
+    found: list[Item] = []
+    for message in messages:
+        role = {"user": "user", "gemini": "assistant"}.get(message["type"])
+        if role is None:
+            continue
+        content = message["content"]
+        texts = [content] if isinstance(content, str) else [part["text"] for part in content]
+        found += [(role, text) for text in texts if text]
+        calls = message.get("toolCalls") or []
+        for at, call in enumerate(calls):
+            call.setdefault("id", f"{message['id']}/{at}")  # old ones pair by position
+        found += [("call", call["id"], call["name"], call["args"]) for call in calls]
+        for call in calls:
+            for part in call.get("result") or ():
+                output = part["functionResponse"]["response"]
+                found.append(("result", call["id"], output.get("output") or output.get("error")))
+    return found
+
+
+def pi(data: bytes) -> list[Item]:
+    """Pi: from the last entry up to the last compaction, which says what it keeps before it."""
+    header, *entries = _lines(data)
+    is_tree = header.get("version", 1) > 1
+    named = {(one.get("id") if is_tree else at): one for at, one in enumerate(entries, start=1)}
+    path = [*named]
+    if is_tree:
+        at, path = [*named][-1], []
+        while at in named:
+            path.insert(0, at)
+            at = named[at].get("parentId")
+    found: list[Item] = []
+    for place, at in enumerate(path):
+        entry = named[at]
+        if entry["type"] == "compaction":
+            first = entry.get("firstKeptEntryId") or entry.get("firstKeptEntryIndex")
+            kept = path[path.index(first) : place] if first in path else []
+            found = [("user", _PI_SUMMARY.format(entry["summary"]))]
+            found += [item for one in kept for item in _pi(named[one])]
+        else:
+            found += _pi(entry)
+    return found
+
+
+_PI_SUMMARY = (
+    "The conversation history before this point was compacted into the following summary:\n\n"
+    "<summary>\n{}\n</summary>"
+)
+
+
+def _pi(entry: Record) -> Iterator[Item]:
+    message = entry.get("message") or {}
+    if entry["type"] != "message" or "role" not in message:
+        return
+    if message["role"] == "toolResult":
+        yield "result", message["toolCallId"], _texts(message["content"])
+        return
+    if message["role"] == "bashExecution":
+        path = message.get("truncated") and message.get("fullOutputPath")
+        more = f"\n\n[Output truncated. Full output: {path}]" if path else ""
+        yield "user", f"Ran `{message['command']}`\n```\n{message['output']}\n```{more}"
+        return
+    for block in _blocks(message["content"]):
+        if block["type"] == "text":
+            yield message["role"], block["text"]
+        elif block["type"] == "toolCall":
+            yield "call", block["id"], block["name"], block["arguments"]
+        elif block["type"] == "image":
+            yield ("image",)
+
+
+READERS: dict[str, Callable[[bytes], list[Item]]] = {
+    "claude-code-v1": claude,
+    "codex-v1": codex,
+    "copilot-cli-v1": copilot,
+    "gemini-cli-v1": gemini,
+    "pi-v3": pi,
+}
+"""Format -> its plain reader."""

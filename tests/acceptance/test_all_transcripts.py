@@ -1,0 +1,118 @@
+"""Of all transcripts at hand nothing is lost: no line, no byte, and nothing of the conversation."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from harken.cli.main import run
+from harken.context.materialize import materialize
+from harken.core.commits import CommitId
+from harken.formats.native import Reading, Source
+from harken.formats.natives import natives
+from harken.store.sqlite import SqliteStore
+from tests.acceptance.plainly import READERS, items_of
+from tests.acceptance.shared_data import DATA, needed
+
+TRANSCRIPTS = DATA / "transcripts"
+FOLDERS = sorted(path.name for path in TRANSCRIPTS.glob("*"))
+TITLE = "imported from all transcripts"
+NOBODY = "(nobody reads)"
+Report: TypeAlias = dict[str, Any]
+
+pytestmark = needed
+
+
+@dataclass
+class Counted:
+    """What became of the files of one format."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    commits: set[CommitId] = field(default_factory=set)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_nothing_is_lost_of_what_other_runtimes_wrote(
+    folder: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    table: Callable[..., None],
+) -> None:
+    home = tmp_path / "home"
+    reports = imported(TRANSCRIPTS / folder, home, capsys)
+    assert len(reports) == sum(path.is_file() for path in (TRANSCRIPTS / folder).rglob("*"))
+    found: dict[str, Counted] = {}
+    store = SqliteStore(home / "store.db")
+    for report in reports:
+        counted = found.setdefault(report["format"] or NOBODY, Counted())
+        data = Path(report["source"]).read_bytes()
+        counted.counts += Counter(files=1, bytes=len(data))
+        if report["raw"] is not None:
+            assert cat(report["raw"], home, tmp_path) == data, report["source"]
+            counted.counts["cat_exact"] += 1
+        if report["format"] is not None:
+            counted.counts += lines_of(report, data)
+            for tip in report["tips"]:
+                if tip["ctx"] not in counted.commits:
+                    chain = store.chain(CommitId(tip["ctx"]))
+                    counted.commits.update(one.id for one in chain)
+            rebuilt = rebuilt_of(report, store)
+            assert rebuilt == READERS[report["format"]](data), report["source"]
+            counted.counts["rebuilt_equal"] += 1
+    store.close()
+    for format, one in found.items():
+        numbers = {name: one.counts[name] for name in COLUMNS} | {"commits": len(one.commits)}
+        table(TITLE, format, **numbers)
+
+
+COLUMNS = (
+    "files",
+    "bytes",
+    "lines",
+    "used",
+    "kept",
+    "bad",
+    "commits",
+    "cat_exact",
+    "rebuilt_equal",
+)
+
+
+def imported(folder: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> list[Report]:
+    assert run(["import", str(folder), "--json", "--home", str(home)]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def cat(raw: str, home: Path, folder: Path) -> bytes:
+    """Return what `harken cat` writes."""
+    out = folder / "raw"
+    assert run(["cat", raw, "-o", str(out), "--home", str(home)]) == 0
+    return out.read_bytes()
+
+
+def lines_of(report: Report, data: bytes) -> Counter[str]:
+    """Return how many lines became what; what was told of them is all of them."""
+    (native,) = [one for one in natives() if one.name == report["format"]]
+    reading = Reading()
+    assert (
+        list(native.steps(Source(report["source"], lambda: [data]), reading)) or not report["tips"]
+    )
+    kept = sum(reading.kept.values())
+    assert reading.used + kept + len(reading.bad) == reading.lines
+    assert reading.lines == report["lines"] == data.count(b"\n") + (data[-1:] not in (b"\n", b""))
+    assert (dict(reading.kept), len(reading.bad)) == (report.get("kept", {}), report["bad_lines"])
+    assert [line.reason for line in reading.bad] == [bad["reason"] for bad in report.get("bad", [])]
+    return Counter(lines=reading.lines, used=reading.used, kept=kept, bad=len(reading.bad))
+
+
+def rebuilt_of(report: Report, store: SqliteStore) -> list[Any]:
+    """Return the main conversation from its commits alone."""
+    if not report["tips"]:
+        return []
+    return items_of(materialize(store, CommitId(report["tips"][0]["ctx"])).messages)

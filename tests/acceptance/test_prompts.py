@@ -1,0 +1,91 @@
+"""Prompts are counted as a person counts them: in a transcript made by hand, among all that is none.
+
+`prompts.jsonl` has each kind of text that Claude Code writes in a user's name. By hand:
+
+- six things a person said: `Is the cafe open?`, `No, ask somebody.`, `What about cake?` (while the
+  model was at work), `And <command-name>, what does that mean?`, `Look at this menu.` (with an
+  image), `Thanks, that is all.`; and to Ann, a subagent, the model said `You are Ann. ...`;
+- twelve texts of the client's, of which it marks three;
+- five responses of a model, in six lines, and an error that the client wrote itself.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harken.context.content import entries_in
+from harken.core.commits import CommitId
+from harken.core.messages import text_of
+from harken.formats.base import WholeEntry
+from harken.store.sqlite import SqliteStore
+from tests.cli.kit import Cli
+
+FIXTURE = Path(__file__).with_name("prompts.jsonl")
+SAID = [
+    "Is the cafe open?",
+    "No, ask somebody.",
+    "What about cake?",
+    "<system-reminder>It is late.</system-reminder>\n\nAnd <command-name>, what does that mean?",
+    "Look at this menu.",
+    "Thanks, that is all.",
+]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(tmp_path / "home", capsys)
+
+
+@pytest.fixture
+def entries(cli: Cli) -> dict[str, list[WholeEntry]]:
+    """Return what each agent's commits hold, all of them, oldest first."""
+    ran = cli.ok("import", FIXTURE, "--json", "--home", cli.home)
+    store = SqliteStore(cli.home / "store.db")
+    found: dict[str, list[WholeEntry]] = {}
+    seen: set[CommitId] = set()
+    for tip in json.loads(ran.out)["tips"]:
+        new = [one for one in store.chain(CommitId(tip["ctx"]))[::-1] if one.id not in seen]
+        seen.update(one.id for one in new)
+        found.setdefault(tip["agent"], []).extend(entries_in(store, new))
+    store.close()
+    return found
+
+
+def kinds(entries: list[WholeEntry], kind: str) -> list[WholeEntry]:
+    return [entry for entry in entries if (entry.source or {}).get("kind") == kind]
+
+
+@pytest.mark.req("S2-71", "S2-72", "S2-73")
+def test_prompts_are_what_people_said_and_nothing_else(
+    entries: dict[str, list[WholeEntry]],
+) -> None:
+    prompts = kinds(entries["main"], "prompt")
+    assert [text_of(entry.message.content) for entry in prompts] == SAID
+    assert len(kinds(entries["main"], "system")) == 12
+    assert len(kinds(entries["main"], "tool_result")) == 2
+    assert len(kinds(entries["ann"], "prompt")) == 1
+
+
+def test_each_response_is_one_and_its_usage_is_that_of_its_last_line(
+    entries: dict[str, list[WholeEntry]],
+) -> None:
+    answers = [e for agent in entries.values() for e in kinds(agent, "response")]
+    ids = [(entry.source or {})["id"] for entry in answers]
+    assert sorted(ids) == ["r1", "r2", "r3", "r4", "r6"]
+    used = [(entry.source or {})["usage"]["output_tokens"] for entry in answers]
+    assert sum(used) == 20 + 5 + 3 + 8 + 6
+    assert len(kinds(entries["main"], "error")) == 1
+
+
+def test_lines_that_are_no_conversation_are_counted(cli: Cli) -> None:
+    report = json.loads(cli.ok("import", FIXTURE, "--json", "--home", cli.home).out)
+    assert (report["lines"], report["bad_lines"], report["title"]) == (33, 0, "Cake")
+    assert report["kept"] == {
+        "file-history-snapshot": 1,
+        "progress": 1,
+        "queue-operation": 1,
+        "summary": 1,
+    }
