@@ -25,6 +25,7 @@ from harken.formats.claude_code_requests import MESSAGE, REQUEST, Requests
 from harken.formats.claude_code_sent import sent
 from harken.formats.claude_code_written import exported, writes
 from harken.formats.native import Line, Native, Reading, Source, Step, conversation, time_of
+from harken.formats.rounds import title_in
 
 NAME = "claude-code-v1"
 _KNOWN = frozenset(
@@ -53,6 +54,8 @@ def steps(source: Source, reading: Reading) -> Iterator[Step]:
     again = lines if source.is_held else _again(source, outline)
     for step in _Content(outline, reading).steps(again):
         requests.read(step.entries)
+        if not reading.title and not step.agent:
+            reading.title = title_in(step.entries)
         yield step
     if difference := requests.difference():
         reading.notes.append(difference)

@@ -141,5 +141,14 @@ class Rounds:
         self._parent, self._entries = self._id, []
 
     def _look_at(self, entry: WholeEntry) -> None:
-        if not self.reading.title and (entry.source or {}).get("kind") == PROMPT:
-            self.reading.title = title_of(text_of(entry.message.content))
+        self.reading.title = self.reading.title or title_in([entry])
+
+
+def title_in(entries: Sequence[WholeEntry]) -> str:
+    """Return the beginning of the first prompt of a person; empty: there is none."""
+    for entry in entries:
+        if (entry.source or {}).get("kind") == PROMPT:
+            title = title_of(text_of(entry.message.content))
+            if title:
+                return title
+    return ""
