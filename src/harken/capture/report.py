@@ -10,6 +10,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+MAIN = "main"
+"""What the main conversation is called among the agents of a source."""
+MOST_BAD = 100
+"""So many bad lines of a source are told in full."""
+
 
 class Tip(msgspec.Struct, frozen=True):
     """Where a conversation ends."""
@@ -32,6 +37,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     format: str | None = None
     """None: nobody here reads it."""
+    runtime: str = ""
+    """Whose it is, as users call it."""
     raw: str | None = None
     """The artifact with its bytes."""
     tips: tuple[Tip, ...] = ()
@@ -46,6 +53,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     version: str = ""
     """Of the runtime."""
+    ended: str = ""
+    """When the last of it was said: UTC, RFC 3339."""
     notes: tuple[str, ...] = ()
     commits: int = 0
     """How many commits it is; others may have made some of them before."""
