@@ -51,10 +51,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     title: str = ""
     folder: str = ""
-    ended: str = ""
-    """When the last of it was said: UTC, RFC 3339."""
     version: str = ""
     """Of the runtime."""
+    ended: str = ""
+    """When the last of it was said: UTC, RFC 3339."""
     notes: tuple[str, ...] = ()
     commits: int = 0
     """How many commits it is; others may have made some of them before."""
