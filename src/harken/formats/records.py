@@ -51,7 +51,10 @@ def records(
 
 
 def _decoded(data: bytes, decode: Callable[[bytes], Any]) -> Any:
-    """Return what a line or a file says; where bytes of it are no UTF-8, � stands. Raises ValueError."""
+    """Return what a line or a file says; in the place of bytes that are no UTF-8 stands U+FFFD.
+
+    Raises ValueError.
+    """
     try:
         return decode(data)
     except ValueError:
