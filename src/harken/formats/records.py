@@ -59,7 +59,10 @@ def line_of(record: Record) -> bytes:
 
 
 def _decoded(data: bytes, decode: Callable[[bytes], Any]) -> Any:
-    """Return what bytes say; where they are no UTF-8, � stands. Raises ValueError."""
+    """Return what a line or a file says; in the place of bytes that are no UTF-8 stands U+FFFD.
+
+    Raises ValueError.
+    """
     try:
         return decode(data)
     except ValueError:

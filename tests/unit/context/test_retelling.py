@@ -77,6 +77,19 @@ def test_an_answer_says_its_model_and_what_it_used(tmp_path: Path) -> None:
     assert (birth.name, birth.language_model) == ("main", "claude-opus-4-5-20251101")
 
 
+def test_a_response_in_two_moments_of_a_session_is_told_as_one_model_call(tmp_path: Path) -> None:
+    """The first moment had only its first line; its entry stays, in a branch that was left."""
+    made = Transcript()
+    made.user("Hello")
+    made.answer(text("Hi"), id="r1")
+    early = Transcript(records=[*made.records])
+    made.answer(text("there."), id="r1")
+    found = told(*imported(tmp_path / "files", early=early, late=made), tmp_path)
+    answers = [e for e in of(ev.TranscriptEntry, found) if e.role == "assistant"]
+    (response,) = of(ev.LlmResponse, found)
+    assert (len(answers), response.entry) == (2, answers[-1].message_id)
+
+
 @pytest.mark.parametrize("usage", [7, {}, {"input_tokens": -1}, {"output_tokens": 2**70}])
 def test_odd_usage_is_none(tmp_path: Path, usage: object) -> None:
     made = Transcript()

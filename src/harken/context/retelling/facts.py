@@ -25,6 +25,14 @@ def is_answer(entry: WholeEntry) -> bool:
     return entry.message.role == "assistant" and _source(entry).get("kind") != "client"
 
 
+def response_of(entry: WholeEntry) -> str | None:
+    """Return the id of the response that this is all of, from its provider; None: nobody says it.
+
+    It is the same where a file was read at several moments, the last of which has all of it.
+    """
+    return _text(entry, "id") if _source(entry).get("kind") == "response" else None
+
+
 def is_failure(entry: WholeEntry) -> bool:
     """Whether this tells that a model call failed."""
     return _source(entry).get("kind") == "error"

@@ -22,7 +22,7 @@ from typing import TypeAlias
 from harken.context.content import contents_of, entries_or_note
 from harken.context.materialize import is_spawn
 from harken.context.retelling.calls import prompt_of, spawning
-from harken.context.retelling.facts import is_answer, model_of
+from harken.context.retelling.facts import is_answer, model_of, response_of
 from harken.context.retelling.lanes import End, Lane, lanes_of
 from harken.context.retelling.reads import Held, Reads, key_of
 from harken.context.retelling.story import Story
@@ -71,6 +71,8 @@ class _Retelling:
     name: str
     lanes: list[Lane]
     entries: _Entries
+    last: dict[str, WholeEntry] = field(init=False)
+    """Response -> the last entry with it: that one is told as what a model answered."""
     story: Story = field(default_factory=Story)
     root: Voice | None = None
     begun: int = 0
@@ -78,6 +80,15 @@ class _Retelling:
     """Commit -> the lanes that begin there."""
     due: list[_Telling] = field(default_factory=list)
     """Those that begin now."""
+
+    def __post_init__(self) -> None:
+        """Look for responses; what a snapshot repeats counts only where it stands nowhere else."""
+        commits = sorted(
+            (one for lane in self.lanes for one in lane.commits if _asks(one)),
+            key=lambda one: one.commit.type == "delta",
+        )
+        told = chain.from_iterable(self.entries.get(one.id, ()) for one in commits)
+        self.last = {id_: entry for entry in told if (id_ := response_of(entry)) is not None}
 
     def events(self) -> list[ev.KnownEvent]:
         """Tell all, and return the events."""
@@ -127,11 +138,31 @@ class _Retelling:
                 yield voice.time
                 parent = one.commit.parent if one.commit.parent in left else None
                 voice.go_back(left[parent].held)
-            yield from _commit(voice, one, entries)
+            yield from self._commit(voice, one, entries)
             if one.id in lane.forks:
                 left[one.id] = voice.reads.upto(len(voice.reads))
             told = one.id
             self.due += [self._lane(other, voice) for other in self.spawns.get(one.id, ())]
+
+    def _commit(self, voice: Voice, one: Stored, entries: Sequence[WholeEntry]) -> _Telling:
+        """Tell what is new in a commit, or what an agent reads from then on, and the commit."""
+        created = one.commit.created_at
+        if one.commit.type != "delta" and not is_spawn(one) and voice.reads:
+            yield max(created, voice.time)
+            voice.replace(entries, one.commit.type, created)
+        else:
+            for entry in entries:
+                if _asks(one) and is_answer(entry) and self._counts(entry):
+                    voice.ask(entry)
+                time = time_in(entry, voice.time)
+                yield time
+                voice.tell(entry, time)
+        voice.commit(one)
+
+    def _counts(self, answer: WholeEntry) -> bool:
+        """Whether a model was asked for this, and it is not said again elsewhere."""
+        id_ = response_of(answer)
+        return id_ is None or self.last[id_] is answer
 
     def _inherit(
         self, voice: Voice, one: Stored, entries: list[WholeEntry], inherited: Sequence[Held]
@@ -164,7 +195,7 @@ class _Retelling:
         cause = call.reference if call is not None else None if parent is None else parent.birth
         id_ = agent_id(self.story.state.next_agent)
         every = chain.from_iterable(self.entries.get(one.id, ()) for one in lane.commits)
-        model = next(filter(None, (model_of(e) for e in every if is_answer(e))), None)
+        model = next(filter(None, map(model_of, filter(is_answer, every))), None)
         birth = ev.AgentCreated(
             agent_id=id_,
             cause=cause,
@@ -187,21 +218,9 @@ class _Retelling:
         return _first(self.entries.get(first.id, []), first.commit.created_at)
 
 
-def _commit(voice: Voice, one: Stored, entries: Sequence[WholeEntry]) -> _Telling:
-    """Tell what is new in a commit, or what an agent reads from then on, and the commit."""
-    created = one.commit.created_at
-    if one.commit.type != "delta" and not is_spawn(one) and voice.reads:
-        yield max(created, voice.time)
-        voice.replace(entries, one.commit.type, created)
-    else:
-        asks = one.commit.type == "delta" or is_spawn(one)
-        for entry in entries:
-            if asks and is_answer(entry):
-                voice.ask(entry)
-            time = time_in(entry, voice.time)
-            yield time
-            voice.tell(entry, time)
-    voice.commit(one)
+def _asks(one: Stored) -> bool:
+    """Whether answers in a commit were given there, and not before."""
+    return one.commit.type == "delta" or is_spawn(one)
 
 
 def _same(entries: Sequence[WholeEntry], inherited: Sequence[Held]) -> int:

@@ -1,0 +1,106 @@
+"""Every session of the transcripts is looked at with every view, and could be written as a log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harken.capture.importing import Importer
+from harken.capture.sessions import ImportedSession, ends_of, imported_sessions
+from harken.capture.sources import files_in
+from harken.context.materialize import materialize
+from harken.context.retelling.telling import retell
+from harken.core import events as ev
+from harken.core.commits import CommitId
+from harken.core.ids import AgentId
+from harken.index.catalogue import Catalogue
+from harken.session.fold import context_now, fold
+from harken.session.rules import as_written, check
+from harken.session.state import SessionState
+from harken.store.memory import MemoryStore
+from harken.views.viewer import SessionViewer
+from tests.acceptance.shared_data import DATA, needed
+from tests.unit.context.retold import likeness
+
+FOLDERS = sorted(path.name for path in (DATA / "transcripts").glob("*"))
+EVERY = 32
+"""So many commits are passed over between two whose conversations are compared."""
+TWICE = {"codex:fc-1"}
+"""Sessions in which a call has an id that another open one has: there it is told under another."""
+
+pytestmark = needed
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_an_imported_session_is_looked_at_like_a_log(folder: str) -> None:
+    store, catalogue = MemoryStore(), Catalogue(None)
+    list(Importer(store, catalogue).run(list(files_in(DATA / "transcripts" / folder))))
+    sessions = imported_sessions(catalogue)
+    for session in sessions:
+        ends = ends_of(session, sessions, catalogue)
+        found = retell(store, session.name, ends)
+        check_lawful(found)
+        if session.name not in TWICE:
+            check_commits(store, found)
+        check_usage(session, found)
+        check_views(SessionViewer.of(found, session.name))
+
+
+def check_lawful(found: list[ev.Event]) -> None:
+    state = SessionState()
+    for event in found:
+        check(state, event)
+        assert not isinstance(event, ev.UnknownEvent)
+        as_written(event)
+        fold(state, event)
+
+
+def check_commits(store: MemoryStore, found: list[ev.Event]) -> None:
+    """Check that an agent reads at a commit what it materializes to."""
+    state, passed = SessionState(), 0
+    commits = [event for event in found if isinstance(event, ev.ContextCommitted)]
+    last = {event.agent_id: event for event in commits}
+    for event in found:
+        fold(state, event)
+        if isinstance(event, ev.ContextCommitted):
+            passed += 1
+            if passed % EVERY == 0 or event in last.values():
+                reads = context_now(state.agents[event.agent_id or AgentId("")])
+                expected = materialize(store, CommitId(event.ctx)).messages
+                assert [*map(likeness, reads)] == [*map(likeness, expected)], event.ctx
+
+
+def check_usage(session: ImportedSession, found: list[ev.Event]) -> None:
+    """Check that of Claude Code each response with usage is told once: by a count of its own."""
+    if session.runtime != "claude":
+        return
+    used: set[str] = set()
+    for source in session.sources:
+        for line in Path(source).read_bytes().splitlines():
+            record = json.loads(line)
+            body = record.get("message") if record.get("type") == "assistant" else None
+            if isinstance(body, dict) and body.get("usage") and not record.get("isApiErrorMessage"):
+                used.add(str(body.get("id")) if body.get("model") != "<synthetic>" else "")
+    responses = [event for event in found if isinstance(event, ev.LlmResponse)]
+    assert sum(response.usage is not None for response in responses) == len(used - {""})
+
+
+def check_views(viewer: SessionViewer) -> None:
+    """Look at a session in every way."""
+    agents = list(viewer.list_agents())
+    assert [row.agent_id for row in viewer.tree()] != []
+    assert len(viewer.timeline().marks) == len(viewer.events)
+    viewer.extract_dialog(agents)
+    for agent in agents:
+        viewer.extract_agent_perspective(agent)
+        viewer.get_transcript(agent)
+    viewer.interventions()
+    viewer.verdicts()
+    requests = [event for event in viewer.events if isinstance(event, ev.LlmRequest)]
+    if requests:
+        last = requests[-1].message_id
+        assert viewer.context(last).verified
+        viewer.trace_message_flow(last)
+        viewer.trace_content_references(last)
