@@ -17,6 +17,7 @@ from harken.core.messages import (
     ToolCall,
 )
 from harken.formats.base import WholeEntry
+from harken.formats.calls import spoken
 from harken.formats.native import NewSession, conversation
 from harken.formats.opencode import FORMAT, NATIVE
 from harken.formats.opencode_messages import CLEARED, INTERRUPTED, sent
@@ -142,10 +143,19 @@ def test_thoughts_of_others_are_not_said() -> None:
     kinds = [(part["type"], part.get("text")) for part in parts(whole(foreign))[1:]]
     assert kinds == [
         ("step-start", None),
-        ("text", "[x] {}"),
-        ("text", "a"),
+        ("text", "[x] {}\n\na"),
         ("step-finish", None),
     ]
+
+
+def test_the_texts_of_an_answer_of_others_stay_apart() -> None:
+    """OpenCode joins them: also those that a call stands between."""
+    call = ToolCall("c", FunctionCall("look", "{}"))
+    answer = spoken([TextPart("one"), TextPart("two"), call, TextPart("three")])
+    entries = whole(Message("user", "q"), answer)
+    back = again(entries)
+    assert sent(back)[1]["content"] == "one\n\ntwo\n\nthree"
+    assert again(back) == back
 
 
 @pytest.mark.parametrize(
