@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from harken.errors import FormatError
@@ -33,6 +34,7 @@ def conversations() -> Iterator[Conversation]:
     yield from filter(None, map(_read, sorted(_files())))
 
 
+@cache
 def spread(count: int) -> list[Conversation]:
     """Return a short one with calls of so many runtimes."""
     found: dict[str, Conversation] = {}

@@ -79,7 +79,8 @@ def said(messages: Sequence[Message]) -> list[object]:
             if isinstance(item, ToolCall):
                 found.append((item.function.name, item.function.arguments))
             elif isinstance(item, TextPart):
-                found += [item.text.removeprefix(SYSTEM).removeprefix("[error]: ")]
+                text = item.text.removeprefix(SYSTEM).removeprefix("[error]: ")
+                found.append(text.removesuffix("\n\n"))  # OpenCode's writer parts texts so
             elif not isinstance(item, ThinkingPart):
                 found.append(item)
     return found

@@ -102,7 +102,8 @@ def _lines(entries: Sequence[WholeEntry], session: NewSession) -> Iterator[Recor
         for event in _shown(entry):
             yield _line(time, "event_msg", event)
         usage = inner(entry.source or {}, "usage")
-        if usage or entries[at : at + 2][-1].message.role == entry.message.role == "assistant":
+        is_followed = [one.message.role for one in entries[at : at + 2]] == 2 * ["assistant"]
+        if usage or is_followed:
             last = {name: count(usage, ours) or 0 for name, ours in _COUNTS.items()}
             spent = {name: spent[name] + last[name] for name in _COUNTS}
             yield _line(time, "event_msg", _spent(spent, last))

@@ -82,9 +82,26 @@ def sent(entries: Sequence[WholeEntry]) -> list[Record]:
                 turns[-1]["parts"] += turn["parts"]
             else:
                 turns.append(turn)
-    if turns and turns[-1]["role"] == "user" and any(map(_is_response, turns[-1]["parts"])):
+    if before == "tool":
         turns.append({"role": "model", "parts": [{"text": INTERRUPTED}]})
+    if turns and turns[-1]["role"] == "user" and _is_answered(turns[-1]):
+        _sign(turns)  # the prompt is joined to results, and so the last loop still goes on
     return turns
+
+
+def _is_answered(turn: Record) -> bool:
+    return any(map(_is_response, turn["parts"]))
+
+
+def _sign(turns: list[Record]) -> None:
+    """Sign the first call of each answer since the last prompt that no result stands beside."""
+    for turn in reversed(turns):
+        said = any(part.get("text") for part in turn["parts"])
+        if turn["role"] == "user" and said and not _is_answered(turn):
+            return
+        call = next((part for part in turn["parts"] if "functionCall" in part), None)
+        if turn["role"] == "model" and call is not None:
+            call.setdefault("thoughtSignature", ANY_SIGNATURE)
 
 
 def _asked(message: Record, time: str | None, answered: Answered) -> list[WholeEntry]:

@@ -10,9 +10,11 @@ Source: docs/formats/opencode.md, "Writing".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from typing import TypeAlias
 
 from harken.core.clock import microseconds
 from harken.core.messages import (
@@ -41,8 +43,13 @@ _PROVIDERS = {"claude": "anthropic", "gemini": "google", "gpt-": "openai"}
 """How names of models begin, and whom OpenCode knows them from."""
 _MODEL = ("opencode", "big-pickle")
 """One that OpenCode offers without an account: provider and name."""
+_OWN_ID = re.compile(r"msg_[0-9a-f]{12}[0-9A-Za-z]{14}")
 _UNTITLED = "A conversation"
 _ERROR = "[error]: "
+_BETWEEN = "\n\n"
+"""Between texts of an answer."""
+
+_Item: TypeAlias = Part | ToolCall
 
 
 def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
@@ -75,7 +82,8 @@ def _milliseconds(time: str) -> int:
 
 
 def _owns(entry: WholeEntry) -> bool:
-    return any(OWN in (item.meta or {}) for item in in_order(entry.message))
+    named = _OWN_ID.fullmatch(text(entry.source or {}, "id"))
+    return bool(named) or any(OWN in (item.meta or {}) for item in in_order(entry.message))
 
 
 def _takes(entry: WholeEntry, part: Block) -> bool:
@@ -155,6 +163,8 @@ class _Export:
 
     def _answer(self, entry: WholeEntry, time: int) -> None:
         source, items = entry.source or {}, list(in_order(entry.message))
+        if not _owns(entry):
+            items = _apart(items)
         calls = [item for item in items if isinstance(item, ToolCall)]
         named = text(source, "id") or None
         if named is None or named != self.answering:
@@ -233,6 +243,26 @@ class _Export:
         """Return when a message came: no earlier than the one before it."""
         self.times_ms.append(max([time, *self.times_ms[-1:]]))
         return self.times_ms[-1]
+
+
+def _apart(items: Sequence[_Item]) -> list[_Item]:
+    """Return parts and calls with their texts apart: OpenCode joins all texts of an answer."""
+    found: list[_Item] = []
+    left = sum(isinstance(item, TextPart) for item in items)
+    for item in items:
+        if not isinstance(item, TextPart):
+            found.append(item)
+            continue
+        left -= 1
+        before = found[-1] if found else None
+        said = item.text
+        if isinstance(before, TextPart):
+            found.pop()
+            said = before.text + said
+        if left and not said.endswith(_BETWEEN):
+            said += _BETWEEN
+        found.append(TextPart(said))
+    return found
 
 
 def _model_of(name: str) -> tuple[str, str]:

@@ -1,0 +1,74 @@
+"""What a client shows of a session that was written, before anybody resumes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from harken.formats.codex_written import writes
+from harken.testing import plain_conversation
+from tests.clients import kit
+from tests.clients.conversations import new_session
+
+
+@dataclass
+class Server:
+    """Codex as editors use it: a request and an answer are a line each."""
+
+    asks: IO[str]
+    answers: IO[str]
+    count: int = 0
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """Return what it answers."""
+        self.count += 1
+        request = {"id": self.count, "method": method, "params": params}
+        self.asks.write(json.dumps(request) + "\n")
+        self.asks.flush()
+        for line in self.answers:
+            answer = json.loads(line)
+            if answer.get("id") == self.count:
+                return answer["result"]
+        raise AssertionError(f"no answer to {method}")
+
+
+@contextmanager
+def serving(home: Path) -> Iterator[Server]:
+    """Run the server of Codex in a home."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "CODEX_HOME": f"{home}/.codex"}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    program = kit.lab() / "npm/codex/node_modules/.bin/codex"
+    command = [str(program), "app-server"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, **pipes) as process:
+        assert process.stdin
+        assert process.stdout
+        server = Server(process.stdin, process.stdout)
+        try:
+            server.ask("initialize", clientInfo={"name": "test", "version": "1"})
+            yield server
+        finally:
+            process.kill()
+
+
+@kit.needs("codex")
+def test_codex_lists_what_was_written_and_shows_the_conversation(tmp_path: Path) -> None:
+    session = new_session(7)
+    file = tmp_path / f".codex/sessions/2026/01/31/rollout-2026-01-31T12-00-00-{session.id}.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(writes(plain_conversation(), session))
+    with serving(tmp_path) as server:
+        (listed,) = server.ask("thread/list", limit=5)["data"]
+        read = server.ask("thread/read", threadId=session.id, includeTurns=True)
+    assert (listed["id"], listed["preview"]) == (session.id, "Is somebody at the door?")
+    said = [item for turn in read["thread"]["turns"] for item in turn["items"]]
+    assert [item.get("text", "") for item in said] == [
+        "",
+        "I look.",
+        "Nobody is at the door, not even Jill.",
+    ]
