@@ -144,7 +144,10 @@ class _Writing:
             shown = {"customType": custom, "content": message["content"], "display": True}
             return "custom_message", shown
         self.characters += len(codec.encode(message["content"]))
-        return "message", {"message": {**message, **self._added(entry, message, time), **message}}
+        calls = [one for one in items(message, "content") if text(one, "type") == "toolCall"]
+        self.tools |= {text(call, "id"): text(call, "name") for call in calls}
+        added = {} if OWN in source else self._added(entry, message, time)
+        return "message", {"message": {**message, **added}}
 
     def _added(self, entry: WholeEntry, message: Record, time: str) -> Record:
         """Return what Pi has in a message beside what everybody has."""
@@ -154,8 +157,7 @@ class _Writing:
             return {"toolName": name, "timestamp": at}
         if message["role"] != "assistant":
             return {"timestamp": at}
-        calls = [one for one in items(message, "content") if text(one, "type") == "toolCall"]
-        self.tools |= {text(call, "id"): text(call, "name") for call in calls}
+        calls = any(text(one, "type") == "toolCall" for one in message["content"])
         named = _source(entry).get("model")
         model = named if isinstance(named, str) and named else "unknown"
         known = next((of for begins, of in _PROVIDERS.items() if model.startswith(begins)), None)

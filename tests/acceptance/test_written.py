@@ -1,0 +1,86 @@
+"""The real conversations, written for other runtimes and read again: nothing that was said is lost.
+
+What the real clients make of them is in `tests/clients`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harken.formats import claude_code, claude_code_written, pi, pi_written
+from harken.formats.base import WholeEntry
+from harken.formats.fit import Fit
+from harken.formats.fitted import fitted
+from harken.formats.native import Native, conversation
+from tests.acceptance.shared_data import needed
+from tests.clients.conversations import Conversation, conversations, new_session
+from tests.property.test_written_sessions import strict_claude, strict_pi
+
+TARGETS = [
+    (claude_code.NATIVE, claude_code_written.FIT, strict_claude),
+    (pi.NATIVE, pi_written.FIT, strict_pi),
+]
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Conversation]:
+    return list(conversations())
+
+
+def rewritten(native: Native, entries: list[WholeEntry]) -> list[WholeEntry]:
+    assert native.writes
+    return conversation(native.steps, native.writes(entries, new_session(1)))
+
+
+def is_whole(entries: list[WholeEntry], fit: Fit) -> bool:
+    """Whether nothing has to be closed, joined or told otherwise."""
+    return [one.message for one in fitted(entries, fit)] == [one.message for one in entries]
+
+
+def own(found: list[Conversation], native: Native, fit: Fit) -> Iterator[Conversation]:
+    for said in found:
+        if said.runtime == native.runtime and is_whole(said.entries, fit):
+            yield said
+
+
+def facts(entry: WholeEntry, like: WholeEntry) -> object:
+    """Return an entry without names that may be given anew, and without what `like` lacks.
+
+    Names that are no UUIDs are given anew, and an answer gets a model where it has none.
+    """
+    kept = {*(like.source or {})} - {"uuid", "uuids"}
+    source = {name: value for name, value in (entry.source or {}).items() if name in kept}
+    return entry.message, entry.time, source
+
+
+@pytest.mark.full
+@needed
+@pytest.mark.parametrize(("native", "fit", "strict"), TARGETS, ids=["claude", "pi"])
+def test_what_a_runtime_said_comes_back_to_it_as_it_was(
+    native: Native, fit: Fit, strict: object, found: list[Conversation]
+) -> None:
+    """Times, signatures, usage: all of it; and so is what is sent. (Of names, see the unit tests.)"""
+    wholes = list(own(found, native, fit))
+    assert wholes
+    for said in wholes:
+        again = rewritten(native, said.entries)
+        pairs = zip(again, said.entries, strict=True)
+        assert all(facts(one, was) == facts(was, was) for one, was in pairs), said.source
+        assert native.sent
+        assert native.sent(again) == native.sent(said.entries), said.source
+
+
+@pytest.mark.full
+@needed
+@pytest.mark.parametrize(("native", "fit", "strict"), TARGETS, ids=["claude", "pi"])
+def test_what_anybody_said_is_taken_by_the_provider_and_read_again(
+    native: Native, fit: Fit, strict: object, found: list[Conversation]
+) -> None:
+    for said in found:
+        again = rewritten(native, said.entries)
+        assert len(again) == len(fitted(said.entries, fit)), said.source
+        assert native.sent
+        assert callable(strict)
+        strict(native.sent(again))
