@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,11 +96,11 @@ class Follower:
             change = self._changed.setdefault(path, _Change(now, now))
             change.last_s = now
 
-    def read(self, *, at_once: bool = False, to_the_end: bool = False) -> list[News]:
-        """Import those files that have changed and are due; return what is new.
+    def read(self, *, at_once: bool = False, to_the_end: bool = False) -> Iterator[News]:
+        """Import those files that have changed and are due; yield what is new.
 
         at_once: also those that were written just now. to_the_end: all, nobody writes any more.
-        Raises StoreError.
+        Raises StoreError: then they are due again.
         """
         now = self.clock()
         due = [
@@ -108,10 +108,10 @@ class Follower:
             for path, change in self._changed.items()
             if to_the_end or self._is_due(path, change, now, at_once=at_once)
         ]
-        for path in due:
-            del self._changed[path]
         found = in_order(file for path in due for file in files_in(path) if file.path == path)
-        return self._import(found)
+        yield from self._import(found)
+        for path in due:
+            self._changed.pop(path, None)
 
     def _is_due(self, path: Path, change: _Change, now: float, *, at_once: bool) -> bool:
         known = self._known.get(os.path.abspath(path))  # noqa: PTH100 - as sources call it
@@ -127,10 +127,10 @@ class Follower:
         spawned = spawned_in(path)
         return spawned is not None and self.catalogue.spawner(*spawned) is None
 
-    def _import(self, files: Sequence[File]) -> list[News]:
-        """Import files; return what is new, where anything is."""
+    def _import(self, files: Sequence[File]) -> Iterator[News]:
+        """Import files; yield what is new, where anything is."""
         if not files:
-            return []
+            return
         if self._pinned is None:
             self._pinned = frozenset(self.store.kept())
         for file in files:
@@ -138,16 +138,14 @@ class Follower:
                 self._known[file.name] = self._first(file)
         by_shown = {file.shown: self._known[file.name] for file in files}
         began = self.clock()
-        found: list[News] = []
         for one in Importer(self.store, self.catalogue).run(files):
             known = by_shown.get(one.report.source)
             if known is not None and one.report.format is not None and not one.is_unchanged:
-                found += self._take(known, one)
+                yield from self._take(known, one)
         took_s = (self.clock() - began) / len(files)
         again_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
         for known in by_shown.values():
             known.again_s = again_s
-        return found
 
     def _take(self, known: _Known, one: Imported) -> list[News]:
         """Take what became of a file."""

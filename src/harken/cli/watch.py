@@ -13,7 +13,7 @@ import click
 from harken.cli.home import Home, environment, home_option, json_option
 from harken.cli.opened_store import open_store
 from harken.cli.terminal import one_line, say, say_json
-from harken.errors import ConfigError
+from harken.errors import ConfigError, StoreLocked
 from harken.views.written import count
 
 if TYPE_CHECKING:
@@ -94,16 +94,27 @@ def _follower(home: Home) -> Iterator[Follower]:
 def _news(sight: Sight, follower: Follower, *, once: bool) -> Iterator[News]:
     """Yield what is new, for ever; `once`: what is new now."""
     follower.note(sight.sweep())
-    yield from follower.read(at_once=True, to_the_end=once)
+    if once:
+        yield from follower.read(to_the_end=True)
+        return
+    yield from _read(follower, at_once=True)
     swept = time.monotonic()
-    while not once:
+    while True:
         time.sleep(GLANCE_S)
         if time.monotonic() - swept >= SWEEP_S:
             follower.note(sight.sweep())
             swept = time.monotonic()
         else:
             follower.note(sight.glance())
-        yield from follower.read()
+        yield from _read(follower)
+
+
+def _read(follower: Follower, *, at_once: bool = False) -> Iterator[News]:
+    """Yield what is new; where the store is busy, it is read again later."""
+    try:
+        yield from follower.read(at_once=at_once)
+    except StoreLocked as error:
+        click.echo(f"harken: {error}; trying again", err=True)
 
 
 def _tell(news: News, *, as_json: bool) -> None:

@@ -13,7 +13,9 @@ from harken.capture.watching import QUIET_S, SUPERSEDED, UNANSWERED_S, Follower,
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
+from harken.errors import StoreLocked
 from harken.index.catalogue import Catalogue
+from harken.store.base import Batch
 from harken.store.memory import MemoryStore
 from tests.unit.formats.transcripts import Transcript, text, use
 
@@ -33,7 +35,7 @@ class Watch:
 
     def later(self, seconds: float = QUIET_S) -> list[News]:
         self.now += seconds
-        return self.follower.read()
+        return [*self.follower.read()]
 
     def said(self, ctx: str) -> list[str]:
         messages = materialize(self.store, CommitId(ctx)).messages
@@ -95,7 +97,7 @@ def test_a_file_is_read_when_nobody_has_written_for_a_moment(
     assert watch.later(QUIET_S / 2) == []
     assert len(watch.later(QUIET_S / 2)) == 1
     watch.write(session.data + b" \n")
-    watch.follower.read(at_once=True)
+    assert [*watch.follower.read(at_once=True)] == []
     assert not watch.follower.is_waiting
 
 
@@ -193,7 +195,7 @@ def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, session: Tra
         session.answer(text(f"{at}"))
         path.write_bytes(session.data)
         follower.note([path])
-        reads += len(follower.read(at_once=True))
+        reads += len([*follower.read(at_once=True)])
     assert 2 <= reads <= 60 // 5
     catalogue.close()
 
@@ -207,3 +209,23 @@ def test_nothing_is_told_of_what_nobody_reads_and_of_a_call_alone(watch: Watch) 
     watch.write(session.data)
     (news,) = watch.later()
     assert [one.notes.summary for one in news.commits] == ["called Bash"]
+
+
+def test_what_a_store_refused_is_read_again(watch: Watch, session: Transcript) -> None:
+    class Busy(MemoryStore):
+        is_busy = True
+
+        def write(self, batch: Batch) -> None:
+            if self.is_busy:
+                raise StoreLocked("store.db")
+            super().write(batch)
+
+    store = Busy()
+    follower = Follower(store, watch.catalogue)
+    watch.path.write_bytes(session.data)
+    follower.note([watch.path])
+    with pytest.raises(StoreLocked):
+        [*follower.read(at_once=True)]
+    store.is_busy = False
+    assert len([*follower.read(at_once=True)]) == 1
+    assert not follower.is_waiting

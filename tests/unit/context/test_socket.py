@@ -18,7 +18,7 @@ from threading import Thread
 
 import pytest
 
-from harken.context.server import LONGEST_PATH, MOST_AT_ONCE, ContextSockets
+from harken.context.server import HELD_S, LONGEST_PATH, MOST_AT_ONCE, ContextSockets
 from harken.context.socket import LONGEST_LINE, current_context
 from harken.core.ids import AgentId
 
@@ -303,3 +303,43 @@ def test_who_waits_for_an_answer_does_not_wait_for_long(short: Path) -> None:
 @pytest.mark.parametrize("path", ["", "/nowhere/at/all", "x" * 500, "with\0zero", "."])
 def test_where_nobody_is_there_is_no_commit(path: str) -> None:
     assert current_context(path) == ""
+
+
+def test_who_asks_while_a_commit_is_made_waits_for_it(sockets: ContextSockets) -> None:
+    sockets.settle(ONE, OTHER)
+    sockets.hold(ONE)
+    path = str(sockets.path(ONE))
+    with ThreadPoolExecutor(1) as pool:
+        told = pool.submit(current_context, path, timeout_s=30)
+        time.sleep(0.1)
+        assert not told.done()
+        sockets.settle(ONE, CTX)
+        assert told.result() == CTX
+
+
+def test_nobody_waits_for_long_or_after_a_release(sockets: ContextSockets) -> None:
+    sockets.settle(ONE, CTX)
+    sockets.hold(ONE)
+    path = str(sockets.path(ONE))
+    assert current_context(path, timeout_s=30) == CTX
+    sockets.hold(ONE)
+    sockets.release(ONE)
+    began = time.monotonic()
+    assert current_context(path, timeout_s=30) == CTX
+    assert time.monotonic() - began < HELD_S
+
+
+def test_a_question_can_be_told_to_somebody_who_settles_its_answer(short: Path) -> None:
+    made: list[ContextSockets] = []
+
+    def asked() -> bool:
+        made[0].settle(ONE, OTHER)
+        made[0].hold(ONE)
+        Thread(target=lambda: made[0].settle(ONE, CTX)).start()
+        return True
+
+    made.append(ContextSockets(short / "run", asked))
+    try:
+        assert current_context(str(made[0].path(ONE)), timeout_s=30) == CTX
+    finally:
+        made[0].close()

@@ -269,7 +269,7 @@ def _told(facts: Sequence[Event]) -> str:
     metric = metrics[-1] if metrics else MetricEvent()
     parts = [metric.status or ("ended" if metrics else "ended without a result")]
     if metric.turn_count is not None:
-        parts.append(f"{metric.turn_count} turns")
+        parts.append(f"{metric.turn_count} turn{'' if metric.turn_count == 1 else 's'}")
     if metric.cost_usd is not None:
         parts.append(f"${metric.cost_usd:.4f}")
     return ", ".join(parts)

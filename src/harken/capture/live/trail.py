@@ -19,9 +19,8 @@ from harken.capture.sight import Sight
 from harken.capture.watching import Follower, News
 from harken.formats.natives import LOOKED_AT_BYTES
 
-SWEEP_S = 0.2
-"""So often all files are looked at, until one of the run is found; then one in so many times."""
-_SELDOM = 20
+FIRST_S, SELDOM_S = 0.2, 10.0
+"""So soon all files are looked at for the second time; then each time later, up to so seldom."""
 _HASHED = frozenset({"gemini"})
 """Who names a folder by its hash."""
 _UNNAMED = frozenset({"opencode"})
@@ -42,7 +41,7 @@ class Trail:
         self._waiting: set[Path] = set()
         """Files of which it is not known yet whose they are."""
         self._ours: set[Path] = set()
-        self._swept_s = float("-inf")
+        self._swept_s, self._pause_s = float("-inf"), FIRST_S
 
     @property
     def is_found(self) -> bool:
@@ -57,14 +56,14 @@ class Trail:
     def look(self, *, at_once: bool = False, to_the_end: bool = False) -> list[News]:
         """Import what is new; see `Follower.read`. Raises StoreError."""
         self._see(everything=to_the_end)
-        return self._follower.read(at_once=at_once, to_the_end=to_the_end)
+        return [*self._follower.read(at_once=at_once, to_the_end=to_the_end)]
 
     def _see(self, *, everything: bool = False) -> None:
         """See which files have changed."""
-        pause_s = SWEEP_S * (_SELDOM if self._ours else 1)
-        if everything or self._follower.clock() - self._swept_s >= pause_s:
+        now = self._follower.clock()
+        if everything or now - self._swept_s >= self._pause_s:
             self._waiting.update(self._sight.sweep())
-            self._swept_s = self._follower.clock()
+            self._swept_s, self._pause_s = now, min(2 * self._pause_s, SELDOM_S)
         else:
             self._waiting.update(self._sight.glance())
         found = {path for path in self._waiting if path in self._ours or self._is_ours(path)}
