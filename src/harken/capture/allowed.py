@@ -86,6 +86,12 @@ RULES = (
         sent=changes.without_new_ids,
     ),
     Rule(
+        name="sections of instructions",
+        why="Codex says in its own instructions which tools it has now, whatever the session holds",
+        clients=("codex",),
+        expected=changes.with_own_sections,
+    ),
+    Rule(
         name="instructions",
         why="the client's own prompt, which it sends with whatever conversation",
         clients=("codex", "pi", "opencode"),

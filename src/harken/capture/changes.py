@@ -19,6 +19,8 @@ _MASKED = "<tool_output_masked>"
 _CHANGED = {"SendMessage": ("recipient", "type", "content")}
 """Tools of Claude Code, and members that their inputs had once."""
 _LARGEST_SIDE = 2048
+_ALIKE = 40
+"""How many characters instructions begin alike with that are of one client."""
 
 
 def unmarked(request: Request, _other: Request) -> Request:
@@ -158,6 +160,20 @@ def without_first_system(request: Request, expected: Request) -> Request:
         if message.get("role") not in ("system", "developer") or key(message) in known:
             return request[at:]
     return []
+
+
+def with_own_sections(expected: Request, sent: Request) -> Request:
+    """Put what was sent in place of Codex's own instructions, if that begins alike."""
+    ours, theirs = (_instructions(request) for request in (expected, sent))
+    is_own = ours is not None and ours[:_ALIKE] == (theirs or "")[:_ALIKE]
+    return [*sent[:1], *expected[1:]] if is_own and len(ours or "") >= _ALIKE else expected
+
+
+def _instructions(request: Request) -> str | None:
+    """Return the instructions that a request begins with; None: it begins otherwise."""
+    if not request or request[0].get("role") != "developer":
+        return None
+    return "".join(map(text_of_block, blocks_of(request[0])))
 
 
 def without_new_ids(request: Request, expected: Request) -> Request:

@@ -86,7 +86,24 @@ def sent(entries: Sequence[WholeEntry]) -> list[Record]:
         turns.append({"role": "model", "parts": [{"text": INTERRUPTED}]})
     if turns and turns[-1]["role"] == "user" and _is_answered(turns[-1]):
         _sign(turns)  # the prompt is joined to results, and so the last loop still goes on
+    for turn in turns:
+        turn["parts"] = [_unprefixed(part) for part in turn["parts"]]
     return turns
+
+
+def _unprefixed(part: Record) -> Record:
+    """Return a part whose call is named as its provider named it: the client puts the tool before.
+
+    Of such a call or result, nothing that the client does not know is left.
+    """
+    for kind, what in (("functionCall", "args"), ("functionResponse", "response")):
+        given = inner(part, kind)
+        before = f"{text(given, 'name').strip() or 'generic_tool'}__"
+        id_ = text(given, "id")
+        if id_.startswith(before):
+            kept = {name: given[name] for name in ("name", what) if name in given}
+            part = {**part, kind: {**kept, "id": id_.removeprefix(before)}}
+    return part
 
 
 def _is_answered(turn: Record) -> bool:

@@ -124,6 +124,18 @@ def test_what_codex_says_of_the_present_is_ignored_at_the_end_only() -> None:
     assert states("codex", talk, [{**talk[0], "id": "other"}, talk[1]]) == ["changed", "same"]
 
 
+def test_sections_of_its_own_instructions_are_what_codex_says_now() -> None:
+    def told(text: str) -> dict[str, Any]:
+        block = {"type": "input_text", "text": text}
+        return {"type": "message", "role": "developer", "content": [block]}
+
+    own = "You are a coding agent running in the Codex CLI. "
+    talk = [user("a"), said("b")]
+    assert states("codex", [told(own + "Plan."), *talk], [told(own), *talk]) == ["same"] * 3
+    assert states("codex", [told("Be kind."), *talk], [told(own), *talk])[0] == "missing"
+    assert states("codex", [told(own), *talk], talk) == ["missing", "same", "same"]
+
+
 def test_the_own_prompt_of_a_client_is_ignored_at_the_beginning_only() -> None:
     own = {"role": "system", "content": "You are Pi."}
     for runtime in ("pi", "opencode"):

@@ -240,6 +240,15 @@ def test_after_a_tool_that_was_loaded_it_is_said_so() -> None:
     assert short(made)[2] == "u tool_result | 'Tool loaded.'"
 
 
+def test_results_stand_before_all_that_is_said_beside_them() -> None:
+    made = asked()
+    made.answer(use("c1", "ToolSearch"), use("c2"))
+    made.result("c1", [{"type": "tool_reference", "tool_name": "Send"}])
+    made.result("c2", "two")
+    made.answer(text("a"))
+    assert short(made)[2] == "u tool_result | c2: two | 'Tool loaded.'"
+
+
 def test_what_was_said_while_the_model_was_at_work_says_so() -> None:
     made = asked()
     made.answer(use("c1"))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
 from harken.formats.gemini_cli import NATIVE
@@ -284,3 +285,19 @@ RECORD = (
 def test_any_lines_are_read(records: list[dict[str, Any]]) -> None:
     steps, _ = read(NATIVE, chat(*records))
     sent(stored([entry for step in steps for entry in step.entries]))
+
+
+def test_ids_lose_the_name_that_the_client_put_before_them() -> None:
+    def call(id_: str) -> ToolCall:
+        return ToolCall(id_, FunctionCall("look", "{}"))
+
+    found = sent(
+        [
+            WholeEntry(Message("user", "Look.")),
+            WholeEntry(Message("assistant", None, [call("look__c1"), call("c2")])),
+            WholeEntry(Message("tool", "a", tool_call_id="look__c1", name="look")),
+            WholeEntry(Message("tool", "b", tool_call_id="c2", name="look")),
+        ]
+    )
+    ids = [next(iter(part.values())).get("id") for turn in found[1:3] for part in turn["parts"]]
+    assert ids == ["c1", "c2", "c1", "c2"]
