@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks import (
     append,
     chat,
+    importing,
     load,
     loop,
     peers,
@@ -33,6 +34,7 @@ PARTS = {
     "service": service.rows,
     "peers": peers.rows,
     "store": store.rows,
+    "import": importing.rows,
 }
 RESULTS = Path(__file__).with_name("results.md")
 

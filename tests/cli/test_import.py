@@ -95,3 +95,9 @@ def test_nothing_is_written_where_the_histories_are(cli: Cli, session: Path) -> 
     before = seen()
     cli.ok("import", session.parent)
     assert seen() == before
+
+
+def test_how_many_processes_read_changes_nothing(cli: Cli, session: Path) -> None:
+    (row,) = rows(cli.ok("import", session, "--json", "--jobs", "2").out)
+    assert rows(cli.ok("import", session, "--json", "--jobs", "1").out) == [row]
+    assert cli("import", session, "--jobs", "0").code == 2

@@ -47,6 +47,12 @@ PACK_OF_VERSION_1 = bytes.fromhex(
     "b98eef3a6efddf8d019b3ce1080b231333db9423d270318f4c74e54794316c32c070cc111f2ca16a48205"
     "40d0c758d0d430c8dac0c0c80480f62741430971c71c591da8db0274e1ce60000"
 )
+WOVEN_PACK = bytes.fromhex(
+    "5e3033698d9602b4030000004e28b52ffd60fe3570020095c400c4020105c420bbbafc8d3bef8a9bb36e"
+    "e5c2eb1816abcc8841720a24b97542c0a34116f7e96b9092c41b7b2274657874223a224869222c227479"
+    "7065223a2274657874227dc404000036b05d0000080a020091f6272f245440"
+)
+FILE = b'{"text":"Hi","type":"text"}\n' * 500
 
 ENTRY, OBJECTS = entry_of(Message("user", "Hi"), time=NOON)
 DELTA_BYTES = b'[{"message":"%s","occurrence":{},"time":"%s"}]' % (MESSAGE.encode(), NOON.encode())
@@ -122,12 +128,31 @@ def test_a_pack_has_these_bytes() -> None:
     assert packed.things == unpacked(packed.data) == expected
 
 
+def test_a_pack_with_raw_bytes_behind_has_these_bytes() -> None:
+    part, _ = OBJECTS
+    things = [Thing(Kind.PART, part, OBJECTS[part]), Thing(Kind.RAW, raw_ref(FILE), FILE)]
+    expected = {thing.name: (thing.kind, thing.body) for thing in things}
+    assert unpacked(WOVEN_PACK) == expected
+    [packed] = packs_of(things)
+    assert packed.things == unpacked(packed.data) == expected
+
+
 def test_the_words_of_the_compression_never_change() -> None:
     assert blake3(WORDS).hexdigest() == WORDS_HASH
 
 
 def test_the_document_has_these_values() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    for value in (MESSAGE, DELTA, SEQUENCE, RAW, ROOT, CHILD, WORDS_HASH, PACK.hex()):
+    for value in (
+        MESSAGE,
+        DELTA,
+        SEQUENCE,
+        RAW,
+        ROOT,
+        CHILD,
+        WORDS_HASH,
+        PACK.hex(),
+        WOVEN_PACK.hex(),
+    ):
         assert value in text
     assert DELTA_BYTES.decode() in text

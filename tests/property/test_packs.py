@@ -53,8 +53,9 @@ def test_messages_by_places_are_those_by_names(conversations: list[list[Message]
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(messages() | OFTEN, max_size=6), st.binary())
-def test_what_is_packed_is_unpacked(conversation: list[Message], raw: bytes) -> None:
+@given(st.lists(messages() | OFTEN, max_size=6), st.binary(), st.sampled_from([1, 20_000]))
+def test_what_is_packed_is_unpacked(conversation: list[Message], raw: bytes, times: int) -> None:
+    raw *= times
     batch = batch_of(conversation)
     whole = Batch(objects=batch.objects, deltas=batch.deltas, raw={commits.raw_ref(raw): raw})
     things = list(contents_of(whole).things.values())

@@ -12,66 +12,48 @@ Source: docs/design/005-other-runtimes.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 
-from harken.capture.history import History, plain
-from harken.capture.report import MAIN, Bad, Imported, Report, Tip
+from harken.capture.bringing import Brought, TooLarge, bring, failed
+from harken.capture.crew import crew_of
+from harken.capture.history import History
+from harken.capture.ready import Ending, Ready, plain
+from harken.capture.report import MAIN, Imported, Report, Tip
 from harken.capture.sources import File
-from harken.context.checkpoint import Prepared, batch_of, prepare
-from harken.core.commits import ArtifactRef, CommitId, raw_ref
+from harken.capture.waiting import Waiting
+from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import FormatError, HarkenError
-from harken.formats.native import Native, Reading, Source, Step
-from harken.formats.natives import LOOKED_AT_BYTES, native_of
 from harken.index.catalogue import Catalogue
-from harken.store.base import Batch, Keeping, Store
-from harken.store.files import file_of, put_file
+from harken.store.base import Keeping, Store
+from harken.store.contents import named
+from harken.store.files import put_file
 
-SMALL_BYTES = 8 * 1024 * 1024
-"""A file up to here is held in memory; a larger one is read from the store, where it is then."""
+MUCH_BYTES = 8 * 1024 * 1024
+"""Of less, one process is done before others have begun."""
 FLUSH_BYTES = 8 * 1024 * 1024
 """So much is written at once."""
-_MOST_BAD = 100
-"""So many bad lines of a source are told in full."""
 
 
 class _Later(HarkenError):
     """The parent of a subagent may be in a file that comes later."""
 
 
-@dataclass(slots=True)
-class _Waiting:
-    """What is not written yet."""
-
-    batches: list[Batch] = field(default_factory=list)
-    made: list[Prepared] = field(default_factory=list)
-    pins: list[ArtifactRef] = field(default_factory=list)
-    size: int = 0
-
-    def whole(self) -> Batch:
-        """Return all of it as one batch."""
-        commits = batch_of(self.made)
-        return Batch(
-            raw={name: body for one in self.batches for name, body in one.raw.items()},
-            files={name: made for one in self.batches for name, made in one.files.items()},
-            objects=commits.objects,
-            deltas=commits.deltas,
-            commits=commits.commits,
-        )
-
-
 class Importer:
     """Imports files into a store."""
 
-    def __init__(self, store: Store, catalogue: Catalogue) -> None:
-        """Write to this store, and note it in this catalogue."""
-        self._store, self._catalogue = store, catalogue
-        self._waiting = _Waiting()
+    def __init__(self, store: Store, catalogue: Catalogue, *, jobs: int = 1) -> None:
+        """Write to this store, and note it in this catalogue.
+
+        jobs: how many processes read files, where there is much to read; 1: this one alone.
+        """
+        self._jobs = jobs
+        self._store, self._catalogue, self._shelf = store, catalogue, _Shelf(store)
+        self._waiting = Waiting()
         self._there: set[CommitId] = set()
         """Commits of which it is known that they are in the store, or wait to be written."""
 
@@ -90,9 +72,9 @@ class Importer:
         ready: list[Imported] = []
         later: list[File] = []
         for some in ([file for file in files if file.name not in known], later):
-            for file in some:
+            for file, brings in self._ahead(some):
                 try:
-                    ready.append(self._bring(file, is_last=some is later))
+                    ready.append(self._take_in(file, brings, is_last=some is later))
                 except _Later:
                     later.append(file)
                     continue
@@ -131,89 +113,78 @@ class Importer:
         where = report.orphan
         return where is not None and self._catalogue.spawner(*where) is not None
 
-    def _bring(self, file: File, *, is_last: bool) -> Imported:
+    def _ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], Brought]]]:
+        """Yield files in their order, with what brings each."""
+        if self._jobs > 1 and sum(file.size for file in files) >= MUCH_BYTES:
+            with crew_of(self._jobs) as crew:
+                yield from crew.ahead(files, self._brought)
+        else:
+            for file in files:
+                yield file, partial(self._brought, file)
+
+    def _brought(self, file: File) -> Brought:
+        return bring(file, self._shelf)
+
+    def _take_in(self, file: File, brings: Callable[[], Brought], *, is_last: bool) -> Imported:
         """Read a file. Raises _Later where its parent may come, and it is not the last time."""
         try:
-            mark, beginning = file.mark(), file.beginning(LOOKED_AT_BYTES)
-            native = native_of(file.shown, beginning)
-            if native is None and beginning:
-                report, new = Report(source=file.shown, reason="nobody here reads it"), 0
-            else:
-                raw, source = self._whole(file, native)
-                report, new = self._read(raw, source, native, is_last=is_last)
-        except FormatError as error:
-            report, new = Report(source=file.shown, reason=str(error)), 0
+            brought = brings()
+        except TooLarge:
+            return self._take_in(file, partial(self._brought, file), is_last=is_last)
         except OSError as error:
             reason = f"it cannot be read ({error.strerror or error})"
             return Imported(Report(source=file.shown, reason=reason))
-        self._catalogue.note(file.name, mark, msgspec.json.encode(report))
-        return Imported(report, new=new)
+        history = History(brought.runtime, is_last)
+        report = self._settled(brought, file.shown, history)
+        self._catalogue.note(file.name, brought.mark, msgspec.json.encode(report))
+        return Imported(report, new=history.new)
 
-    def _whole(self, file: File, native: Native | None) -> tuple[ArtifactRef, Source]:
-        """Keep a file, with what its runtime has beside it. As `_kept`; raises FormatError."""
-        if native is None or native.settled is None:
-            return self._kept(file.path, file.shown)
-        with TemporaryDirectory(prefix="harken-") as folder:
-            return self._kept(native.settled(file.path, Path(folder)), file.shown)
-
-    def _kept(self, path: Path, name: str) -> tuple[ArtifactRef, Source]:
-        """Keep the bytes of a file; return their name, and what reads the very same bytes."""
-        if path.stat().st_size > SMALL_BYTES:
-            with path.open("rb") as opened:
-                raw = put_file(self._store, opened)
-            source = Source(name, lambda: self._store.pieces(raw))
-        else:
-            data = path.read_bytes()
-            raw = raw_ref(data)
-            self._waiting.batches.append(file_of(data))
-            self._waiting.size += len(data)
-            source = Source(name, lambda: [data])
-        self._waiting.pins.append(raw)
-        return raw, source
-
-    def _read(
-        self, raw: ArtifactRef, source: Source, native: Native | None, *, is_last: bool
-    ) -> tuple[Report, int]:
-        """Make commits of a file; return what became of it, and how many commits are new."""
-        report = Report(source=source.name, raw=raw)
-        if native is None:
-            return msgspec.structs.replace(report, reason="it is empty"), 0
-        history = History(native, Reading(), is_last)
+    def _settled(self, brought: Brought, source: str, history: History) -> Report:
+        """Make commits of a file, and keep its bytes; return what became of it. Raises _Later."""
+        waiting, at = self._waiting, 0
         try:
-            for step in native.steps(source, history.reading):
-                self._take(step, history)
-                if self._waiting.size >= FLUSH_BYTES:
+            for piece, ready in brought.steps:
+                waiting.keep(brought.pieces[at:piece])
+                at = max(at, piece)
+                self._take(ready, history)
+                if self._waiting.size >= FLUSH_BYTES and not brought.pieces:
                     self._flush()
+            ending = brought.ending()
         except FormatError as error:
-            return msgspec.structs.replace(report, reason=str(error)), 0
-        reading = history.reading
-        for agent, step_id in reading.spawned.items():
-            if step_id in history.steps:
-                where = native.runtime, reading.session_id, agent
-                self._catalogue.note_spawner(*where, history.ctx(step_id))
-        return _report(report, history), history.new
+            ending = failed(source, brought.raw, error)
+        if brought.raw is not None:
+            if brought.pieces:
+                self._waiting.keep(brought.pieces[at:])
+                self._waiting.whole(brought.raw, [ArtifactRef(one.name) for one in brought.pieces])
+            self._waiting.pins.append(brought.raw)
+        for agent, step in ending.spawned.items():
+            if step in history.steps:
+                where = history.runtime, ending.session, agent
+                self._catalogue.note_spawner(*where, history.ctx(step))
+        return _report(ending, history)
 
-    def _take(self, step: Step, history: History) -> None:
+    def _take(self, ready: Ready, history: History) -> None:
         """Make a commit of a step, or find the one that it became in another file."""
-        parent = None if step.parent is None else history.ctx(step.parent)
-        if parent is None and step.trigger == "spawn":
-            parent = self._spawner(step, history)
-        made = prepare(history.draft(step, parent))
-        key = history.key(step, made)
-        ctx = self._catalogue.lineage([key]).get(key)
+        parent = None if ready.parent is None else history.ctx(ready.parent)
+        if parent is None and ready.spawned_in is not None:
+            parent = self._spawner(ready, ready.spawned_in, history)
+        key = history.key(ready, parent)
+        ctx = self._catalogue.lineage_of(key, is_new=ready.parent in history.fresh)
         if ctx is None or not self._is_there(ctx):
-            ctx = made.id
+            if ctx is None:
+                history.fresh.add(ready.step)
+            commit = msgspec.structs.replace(ready.commit, parent=parent)
+            thing, new = named(commit, ready.notes)
+            ctx = new.id
             self._catalogue.note_lineage({key: ctx})
-            self._waiting.made.append(made)
-            self._waiting.size += made.size_bytes
+            self._waiting.add(ready.things, thing, new)
             self._there.add(ctx)
             history.new += 1
-        history.place(step, ctx, key)
+        history.place(ready.step, ctx, key)
 
-    def _spawner(self, step: Step, history: History) -> CommitId | None:
+    def _spawner(self, ready: Ready, session: str, history: History) -> CommitId | None:
         """Return the commit that spawned a subagent, which is in another file."""
-        reading = history.reading
-        where = (history.native.runtime, reading.parent or reading.session_id, step.agent)
+        where = (history.runtime, session, ready.agent)
         found = self._catalogue.spawner(*where)
         if found is not None and self._is_there(found):
             return found
@@ -233,35 +204,36 @@ class Importer:
         self._catalogue.commit()
 
     def _write(self) -> None:
-        waiting, self._waiting = self._waiting, _Waiting()
-        if waiting.batches or waiting.made:
-            self._store.write(waiting.whole())
+        waiting, self._waiting = self._waiting, Waiting()
+        waiting.write(self._store)
         self._there.clear()  # from here on the store knows
         if waiting.pins:
             self._store.keep(dict.fromkeys(waiting.pins, Keeping("pin")))
 
 
-def _report(report: Report, history: History) -> Report:
-    reading = history.reading
-    ends = [*reading.tips.items(), *reading.branches]
+class _Shelf:
+    """A store, for files that cannot be held in memory."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def put(self, path: Path) -> ArtifactRef:
+        with path.open("rb") as opened:
+            return put_file(self._store, opened)
+
+    def pieces(self, name: ArtifactRef) -> Iterable[bytes]:
+        return self._store.pieces(name)
+
+
+def _report(ending: Ending, history: History) -> Report:
+    ends = [*ending.tips.items(), *ending.branches]
     return msgspec.structs.replace(
-        report,
-        format=history.native.name,
-        runtime=history.native.runtime,
+        ending.report,
         tips=tuple(
             Tip(plain(agent) or MAIN, history.ctx(step))
             for agent, step in ends
             if step in history.steps
         ),
-        lines=reading.lines,
-        bad_lines=len(reading.bad),
-        bad=tuple(Bad(one.number, one.start, one.reason) for one in reading.bad[:_MOST_BAD]),
-        kept=dict(reading.kept),
-        session=plain(reading.session_id),
-        title=plain(reading.title),
-        folder=plain(reading.folder),
-        ended=history.ended,
-        notes=tuple(reading.notes),
         commits=len({became[:32] for became in history.steps.values()}),
         orphan=history.orphan,
     )

@@ -12,6 +12,8 @@ import msgspec
 
 MAIN = "main"
 """What the main conversation is called among the agents of a source."""
+MOST_BAD = 100
+"""So many bad lines of a source are told in full."""
 
 
 class Tip(msgspec.Struct, frozen=True):

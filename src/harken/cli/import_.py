@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,15 +20,22 @@ if TYPE_CHECKING:
     from harken.capture.report import Imported, Report
     from harken.capture.sources import File, History
 
+MOST_JOBS = 4
+"""More read no faster: one process writes what they all have read."""
 SHOWN = 10
 """So many sources are told one by one."""
 
 
 @click.command("import")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="How many processes read files, where there is much; else one for each core, up to four.",
+)
 @json_option
 @home_option
-def command(home: Home, paths: tuple[Path, ...], as_json: bool) -> None:
+def command(home: Home, paths: tuple[Path, ...], jobs: int | None, as_json: bool) -> None:
     """Import conversations of other runtimes: files, all in a folder, or all that are found here.
 
     Nothing is written where they are. Again, only what is new is read.
@@ -36,7 +44,7 @@ def command(home: Home, paths: tuple[Path, ...], as_json: bool) -> None:
     if not files:
         return
     home.make()
-    done = _import(home, files, as_json=as_json)
+    done = _import(home, files, jobs or min(os.cpu_count() or 1, MOST_JOBS), as_json=as_json)
     if not as_json:
         _tell(done, are_given=bool(paths))
 
@@ -74,7 +82,7 @@ def _history_line(history: History) -> str:
     return f"{history.place.name:<12} {files}, {size}, newest {day}  {history.folder}"
 
 
-def _import(home: Home, files: Sequence[File], *, as_json: bool) -> list[Imported]:
+def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> list[Imported]:
     from harken.capture.importing import Importer
     from harken.index.catalogue import Catalogue
 
@@ -83,7 +91,8 @@ def _import(home: Home, files: Sequence[File], *, as_json: bool) -> list[Importe
     try:
         done = []
         with progress("Importing") as tell:
-            for one in Importer(store, catalogue).run(files, lambda size: tell(size, total)):
+            importer = Importer(store, catalogue, jobs=jobs)
+            for one in importer.run(files, lambda size: tell(size, total)):
                 done.append(one)
                 if as_json:
                     say_json(_row(one.report), indent=None)

@@ -41,6 +41,7 @@ class Info:
     """How much is in a store, and of what."""
 
     stats: Stats
+    format_version: int
     principals: Counter[str]
     """Principal -> how many commits."""
     oldest: str = ""
@@ -55,7 +56,7 @@ class Info:
         """Return it as JSON values."""
         stats = self.stats
         return {
-            "format_version": VERSION,
+            "format_version": self.format_version,
             "things": dict(stats.things),
             "raw_bytes": stats.raw_bytes,
             "stored_bytes": stats.stored_bytes,
@@ -90,7 +91,7 @@ def info_command(home: Home, as_json: bool) -> None:
     if as_json:
         say_json({"store": where, **info.row()})
         return
-    say(f"{where}: format version {VERSION}")
+    say(f"{where}: format version {info.format_version}")
     for name, text in told(info):
         say(f"{name:<12} {text}")
 
@@ -108,6 +109,7 @@ def info_of(store: Store, tell: Tell) -> Info:
             oldest, newest = min(oldest or time, time), max(newest, time)
     return Info(
         stats=stats,
+        format_version=getattr(store, "format_version", VERSION),
         principals=principals,
         oldest=oldest,
         newest=newest,

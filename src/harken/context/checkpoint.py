@@ -7,22 +7,34 @@ delta and commit together, or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
 from harken.context.content import read_artifact
 from harken.context.messages import messages_of
 from harken.core import commits as core
-from harken.core.clock import microseconds, rfc3339
-from harken.core.commits import ArtifactRef, Commit, CommitId, CommitType, Entry, Hash, Notes
+from harken.core.clock import normal
+from harken.core.commits import (
+    ArtifactRef,
+    Commit,
+    CommitId,
+    CommitType,
+    Entry,
+    Hash,
+    Notes,
+    Said,
+)
 from harken.core.messages import ChatMessage, text_of
 from harken.errors import FormatError, ObjectMissing, UnknownName
 from harken.formats.base import WholeEntry
-from harken.store.base import Batch, Store
+from harken.store.base import Batch, Kind, Store, Thing
 
 SUMMARY_CHARACTERS = 200
 """How long a derived summary is at most."""
+_LOOKED_AT = 8 * SUMMARY_CHARACTERS
+"""So much of a text gives a summary, unless most of it is white space."""
+_TYPES, _TRIGGERS = get_args(CommitType), get_args(core.Checkpoint)
 _BYTES_PER_TOKEN = 4
 """A rough mean over languages and code; providers count exactly, each in its own way."""
 
@@ -84,26 +96,27 @@ def checkpoint_all(store: Store, drafts: Sequence[Draft]) -> list[CommitId]:
     The parent of the first is its own; the others leave theirs out. As `checkpoint`.
     """
     made: list[Prepared] = []
+    names: list[CommitId] = []
     for draft in drafts:
-        parent = made[-1].id if made else draft.parent
+        parent = names[-1] if names else draft.parent
         made.append(_prepared(draft, parent, _content(store, draft)))
+        names.append(made[-1].commit.id)
     store.write(batch_of(made))
-    return [one.id for one in made]
+    return names
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A commit that is made, and not written yet."""
 
-    id: CommitId
     commit: Commit
     notes: Notes
     content: Content
 
     @property
-    def size_bytes(self) -> int:
-        """How many bytes its messages are."""
-        return sum(map(len, self.content.objects.values()))
+    def id(self) -> CommitId:
+        """Its name."""
+        return self.commit.id
 
 
 def prepare(draft: Draft) -> Prepared:
@@ -116,19 +129,31 @@ def prepare(draft: Draft) -> Prepared:
     return _prepared(draft, draft.parent, _new_content(draft))
 
 
+def things_of(content: Content) -> list[Thing]:
+    """Return what has to be written for a new content, named; what is needed comes first."""
+    things: list[Thing] = []
+    for one in content.said:
+        things += [Thing(Kind.PART, name, body) for name, body in one.parts]
+        needs = tuple(dict.fromkeys([name for name, _ in one.parts]))
+        things.append(Thing(Kind.MESSAGE, one.name, one.body, needs))
+    needs = tuple(dict.fromkeys([one.name for one in content.said]))
+    things.append(Thing(Kind.DELTA, content.artifact, content.body, needs))
+    return things
+
+
 def batch_of(made: Sequence[Prepared]) -> Batch:
     """Return what has to be written for commits; parents stand before children, or are there."""
     contents = [one.content for one in made]
     return Batch(
         objects={name: body for content in contents for name, body in content.objects.items()},
-        deltas={one.artifact: one.entries for one in contents if one.is_new},
+        deltas={one.artifact: one.entries for one in contents if one.body},
         commits=[(one.commit, one.notes) for one in made],
     )
 
 
 def _prepared(draft: Draft, parent: CommitId | None, content: Content) -> Prepared:
     commit = _commit(draft, parent, content)
-    return Prepared(commit.id, commit, _notes(draft, content.messages), content)
+    return Prepared(commit, _notes(draft, content.messages), content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +163,16 @@ class Content:
     artifact: ArtifactRef
     entries: Sequence[Entry] = ()
     messages: Sequence[ChatMessage] = ()
-    objects: Mapping[Hash, bytes] = field(default_factory=dict)
-    is_new: bool = False
+    said: Sequence[Said] = ()
+    """The messages by name, where they may be new."""
+    body: bytes = b""
+    """The canonical bytes of the delta, where it may be new."""
+
+    @property
+    def objects(self) -> dict[Hash, bytes]:
+        """All objects that it needs, where they may be new."""
+        parts = {name: body for one in self.said for name, body in one.parts}
+        return parts | {one.name: one.body for one in self.said}
 
 
 def _content(store: Store, draft: Draft) -> Content:
@@ -161,29 +194,18 @@ def _content(store: Store, draft: Draft) -> Content:
 
 
 def _new_content(draft: Draft) -> Content:
-    if not draft.entries:
-        entries, objects = entries_of(draft.messages)
-        return Content(core.delta_of(entries)[0], entries, draft.messages, objects, is_new=True)
-    if draft.messages:
+    if draft.messages and draft.entries:
         raise ValueError("a draft has messages or entries, never both")
-    entries, objects = [], {}
-    for whole in draft.entries:
-        entry, needed = core.entry_of(whole.message, time=whole.time, source=whole.source)
-        entries.append(entry)
-        objects |= needed
-    messages = [whole.message for whole in draft.entries]
-    return Content(core.delta_of(entries)[0], entries, messages, objects, is_new=True)
-
-
-def entries_of(messages: Sequence[ChatMessage]) -> tuple[list[Entry], dict[Hash, bytes]]:
-    """Take messages apart; return their entries and all objects that these need."""
-    entries: list[Entry] = []
-    objects: dict[Hash, bytes] = {}
-    for message in messages:
-        entry, needed = core.entry_of(message, time=getattr(message, "time", None) or None)
-        entries.append(entry)
-        objects |= needed
-    return entries, objects
+    messages = draft.messages or [whole.message for whole in draft.entries]
+    varying = [(whole.time, whole.source) for whole in draft.entries] or [
+        (getattr(message, "time", None) or None, None) for message in messages
+    ]
+    said = [core.said_in(message) for message in messages]
+    entries = [
+        Entry(one.name, one.occurrence, *more) for one, more in zip(said, varying, strict=True)
+    ]
+    artifact, body = core.delta_of(entries)
+    return Content(artifact, entries, messages, said, body)
 
 
 def tokens_in(messages: Sequence[ChatMessage]) -> int:
@@ -192,7 +214,10 @@ def tokens_in(messages: Sequence[ChatMessage]) -> int:
     for message in messages:
         for call in message.tool_calls or ():
             texts += [call.function.name, call.function.arguments]
-    size_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    size_bytes = sum(
+        len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        for text in texts
+    )
     return -(-size_bytes // _BYTES_PER_TOKEN)
 
 
@@ -219,15 +244,15 @@ def normal_time(time: str) -> str:
     '2026-01-31T12:00:00.000000Z'
     """
     try:
-        return rfc3339(microseconds(time))
+        return normal(time)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{time!r} is no time such as 2026-01-31T12:00:00Z: {error}") from None
 
 
 def _commit(draft: Draft, parent: CommitId | None, content: Content) -> Commit:
-    for value, known in ((draft.type, CommitType), (draft.trigger, core.Checkpoint)):
-        if value not in get_args(known):
-            raise ValueError(f"{value!r} is none of {', '.join(get_args(known))}")
+    for value, known in ((draft.type, _TYPES), (draft.trigger, _TRIGGERS)):
+        if value not in known:
+            raise ValueError(f"{value!r} is none of {', '.join(known)}")
     count = len(content.entries) if draft.message_count is None else draft.message_count
     tokens = tokens_in(content.messages) if draft.token_count is None else draft.token_count
     if count < 0 or tokens < 0:
@@ -264,5 +289,7 @@ def _notes(draft: Draft, messages: Sequence[ChatMessage]) -> Notes:
 
 
 def _line(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(text[:_LOOKED_AT].split())
+    if len(line) <= SUMMARY_CHARACTERS:
+        line = " ".join(text.split())
     return line if len(line) <= SUMMARY_CHARACTERS else line[: SUMMARY_CHARACTERS - 1] + "…"

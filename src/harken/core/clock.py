@@ -36,13 +36,31 @@ def microseconds(text: str) -> int:
     >>> microseconds("1970-01-01T01:00:00.000001+01:00")
     1
     """
+    return (_read(text) - _1970) // _MICROSECOND
+
+
+def normal(text: str) -> str:
+    """Return a time of RFC 3339 as everything here writes it: in UTC, with microseconds.
+
+    Raises ValueError or OverflowError for what is no such time, one without an offset included.
+
+    >>> normal("2026-01-31T13:00:00+01:00"), normal("2026-01-31T12:00:00.250Z")
+    ('2026-01-31T12:00:00.000000Z', '2026-01-31T12:00:00.250000Z')
+    """
+    time_ = _read(text)
+    if time_.tzinfo is not UTC:
+        time_ = time_.astimezone(UTC)
+    return f"{time_.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+def _read(text: str) -> datetime:
     time_ = datetime.fromisoformat(text)
     if time_.tzinfo is None:
         raise ValueError(f"{text!r} has no offset from UTC: write ...Z")
-    return (time_ - _1970) // timedelta(microseconds=1)
+    return time_
 
 
-_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+_1970, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 _last: tuple[int, str] = (-1, "")
 

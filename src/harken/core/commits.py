@@ -14,9 +14,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NewType, TypeAlias, TypeVar
 
 import msgspec
+from blake3 import blake3
 
 from harken.core import codec
-from harken.core.messages import ChatMessage, Message, Occurrence, PureMessage, join, split
+from harken.core.messages import (
+    ChatMessage,
+    Message,
+    Occurrence,
+    PureMessage,
+    apart,
+    join,
+    part_bytes,
+)
 
 Hash = NewType("Hash", str)
 """64 hex digits of BLAKE3; the full name of an object."""
@@ -34,7 +43,7 @@ SHOWN = 12
 """How many hex digits of a name people see."""
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """One message of a delta: which one, and what varies with its occurrence."""
 
     message: Hash
@@ -45,7 +54,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     """Native ids, usage and the like, as the runtime that it came from has them."""
 
 
-class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What one agent understood at one moment. All of it is covered by the id."""
 
     parent: CommitId | None = None
@@ -71,7 +80,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return CommitId(f"ctx-{codec.digest(codec.COMMIT, commit_bytes(self)).hex()}")
 
 
-class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Notes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What of a commit may change."""
 
     summary: str = ""
@@ -94,11 +103,11 @@ def commit_bytes(commit: Commit) -> bytes:
     commit keeps its name. The defaults are compared by value and by type (`0` is not `False`):
     msgspec compares them by identity, so that equal commits might get different bytes.
     """
-    members: dict[str, object] = {}
-    for name, default in _DEFAULTS:
-        value = getattr(commit, name)
-        if value is not default and (type(value) is not type(default) or value != default):
-            members[name] = value
+    members = {
+        name: value
+        for (name, default), value in zip(_DEFAULTS, msgspec.structs.astuple(commit), strict=True)
+        if value is not default and (type(value) is not type(default) or value != default)
+    }
     return codec.canonical(members)
 
 
@@ -141,18 +150,35 @@ def raw_ref(data: bytes) -> ArtifactRef:
 
 def entry_of(message: ChatMessage, **varying: Any) -> tuple[Entry, dict[Hash, bytes]]:
     """Take a message apart; return its entry and the objects (parts, message) that it needs."""
-    pure, occurrence = split(message)
-    objects: dict[Hash, bytes] = {}
-    parts: list[Hash] = []
-    for part in pure.parts:
-        body = codec.canonical(part)
-        hash_ = Hash(codec.digest(codec.PART, body).hex())
-        objects[hash_] = body
-        parts.append(hash_)
-    body = codec.canonical({"parts": parts, "role": pure.role})
-    hash_ = Hash(codec.digest(codec.MESSAGE, body).hex())
-    objects[hash_] = body
-    return Entry(hash_, occurrence, **varying), objects
+    said = said_in(message)
+    objects = dict(said.parts)
+    objects[said.name] = said.body
+    return Entry(said.name, said.occurrence, **varying), objects
+
+
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """A message by its name, and all that has to be kept for it."""
+
+    name: Hash
+    body: bytes
+    parts: tuple[tuple[Hash, bytes], ...]
+    """Names and bodies, in order."""
+    occurrence: Occurrence
+
+
+def said_in(message: ChatMessage) -> Said:
+    """Take a message apart; return what its name stands for. Raises ValueError: see `apart`."""
+    items, occurrence = apart(message)
+    parts = tuple([(_part_hash(body), body) for body in part_bytes(message, items)])
+    names = b'","'.join([name.encode() for name, _ in parts])
+    listed = b'"%b"' % names if names else b""
+    body = b'{"parts":[%b],"role":%b}' % (listed, codec.canonical(message.role))
+    name = Hash(blake3(codec.MESSAGE + body).hexdigest())
+    return Said(name, body, parts, occurrence)
+
+
+def _part_hash(body: bytes) -> Hash:
+    return Hash(blake3(codec.PART + body).hexdigest())
 
 
 def message_of(entry: Entry, objects: Mapping[Hash, bytes]) -> Message:

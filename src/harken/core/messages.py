@@ -11,7 +11,7 @@ Source: docs/formats/session-log.md, "Messages" and "Identity".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import msgspec
@@ -24,7 +24,12 @@ Meta: TypeAlias = dict[str, Any]
 
 
 class _Part(
-    msgspec.Struct, tag_field="type", omit_defaults=True, frozen=True, forbid_unknown_fields=True
+    msgspec.Struct,
+    tag_field="type",
+    omit_defaults=True,
+    frozen=True,
+    forbid_unknown_fields=True,
+    gc=False,
 ):
     """What all kinds of parts share: they are told apart by `type`."""
 
@@ -71,14 +76,14 @@ ContentPart: TypeAlias = TextPart | ThinkingPart | ImagePart | OtherPart | CallP
 Content: TypeAlias = str | list[ContentPart] | None
 
 
-class FunctionCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FunctionCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """The name of a tool and its arguments, verbatim as the model wrote them (JSON text)."""
 
     name: str
     arguments: str
 
 
-class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """One call of a tool. `type` is `function`, or `custom` for tools that take free text."""
 
     id: str
@@ -104,7 +109,7 @@ class ChatMessage(Protocol):
     def is_error(self) -> bool: ...
 
 
-class Message(msgspec.Struct, omit_defaults=True, frozen=True):
+class Message(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     """A message that stands alone; in a log it is a `TranscriptEntry` with the same members."""
 
     role: Role
@@ -115,7 +120,7 @@ class Message(msgspec.Struct, omit_defaults=True, frozen=True):
     is_error: bool = False
 
 
-class Occurrence(msgspec.Struct, omit_defaults=True, frozen=True):
+class Occurrence(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     """What a message has beside its content."""
 
     shape: Literal["none", "text", "list", "placed"] = "text"
@@ -216,18 +221,27 @@ def split(message: ChatMessage) -> tuple[PureMessage, Occurrence]:
     only, and calls that have places come back in the order of their places. Raises ValueError
     where the places are not those of the calls, each once.
     """
+    items, occurrence = apart(message)
+    parts = [_pure(item) for item in items]
+    if message.role == "tool":
+        parts = [{"type": "tool_result", "content": parts, "is_error": message.is_error}]
+    return PureMessage(message.role, parts), occurrence
+
+
+def apart(message: ChatMessage) -> tuple[list[Part | ToolCall], Occurrence]:
+    """Return the parts and calls of a message in order, and its occurrence. As `split`."""
     content, calls = message.content, message.tool_calls or []
+    if isinstance(content, str) and not calls and message.tool_call_id is message.name is None:
+        return [TextPart(content)], _PLAIN  # as most are
     shape: Any = "none" if content is None else "text" if isinstance(content, str) else "list"
     metas: dict[str, Meta] = {}
-    parts: list[dict[str, Any]] = []
+    items: list[Part | ToolCall] = []
     if isinstance(content, list) and any(isinstance(item, CallPlace) for item in content):
         shape, calls = "placed", _in_place(content, calls)
     for item in _items(content, calls):
         if not isinstance(item, ToolCall) and item.meta is not None:
-            metas[str(len(parts))] = item.meta
-        parts.append(_pure(item))
-    if message.role == "tool":
-        parts = [{"type": "tool_result", "content": parts, "is_error": message.is_error}]
+            metas[str(len(items))] = item.meta
+        items.append(item)
     occurrence = Occurrence(
         shape=shape,
         calls=[_varying(call) for call in calls],
@@ -235,7 +249,20 @@ def split(message: ChatMessage) -> tuple[PureMessage, Occurrence]:
         tool_call_id=message.tool_call_id,
         name=message.name,
     )
-    return PureMessage(message.role, parts), occurrence
+    return items, occurrence
+
+
+def part_bytes(message: ChatMessage, items: Sequence[Part | ToolCall]) -> list[bytes]:
+    """Return the canonical bytes of the parts that a message's hash covers, without making them.
+
+    items: those of `apart`.
+    """
+    bodies = [_pure_bytes(item) for item in items]
+    if message.role != "tool":
+        return bodies
+    is_error = b"true" if message.is_error else b"false"
+    inside = b",".join(bodies)
+    return [b'{"content":[%b],"is_error":%b,"type":"tool_result"}' % (inside, is_error)]
 
 
 def join(pure: PureMessage, occurrence: Occurrence) -> Message:
@@ -347,6 +374,22 @@ def _pure(item: Part | ToolCall) -> dict[str, Any]:
             return {"type": "thinking", "text": item.text}
         case TextPart():
             return {"type": "text", "text": item.text}
+
+
+def _pure_bytes(item: Part | ToolCall) -> bytes:
+    """Return the canonical bytes of `_pure`: its members sorted."""
+    match item:
+        case TextPart():
+            return b'{"text":%b,"type":"text"}' % codec.canonical(item.text)
+        case ThinkingPart():
+            return b'{"text":%b,"type":"thinking"}' % codec.canonical(item.text)
+        case ToolCall():
+            return b'{"arguments":%b,"kind":%b,"name":%b,"type":"tool_call"}' % (
+                codec.canonical(item.function.arguments),
+                codec.canonical(item.type),
+                codec.canonical(item.function.name),
+            )
+    return codec.canonical(_pure(item))
 
 
 def _varying(call: ToolCall) -> dict[str, Any]:

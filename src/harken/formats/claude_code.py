@@ -2,7 +2,8 @@
 
 One idea: a transcript is read twice, by line. The first reading gives its outline, in which every
 record has its place whatever order they came in; the second one takes the content, and gives each
-step as soon as its last line is read. So memory holds an outline and a step, never a file.
+step as soon as its last line is read. So memory holds an outline and a step, never a file (of one
+that is held anyway, the second reading takes the lines of the first).
 
 Source: docs/formats/claude-code.md.
 """
@@ -43,18 +44,23 @@ _LOOKS = re.compile(rb'"(?:sessionId|parentUuid|leafUuid|messageId)"\s*:')
 def steps(source: Source, reading: Reading) -> Iterator[Step]:
     """Yield the steps of a transcript. See `harken.formats.native.Steps`."""
     requests = Requests()
-    outline = _outline(source, reading, requests)
+    lines: list[Line] = []
+    outline = _outline(source, reading, requests, lines)
     plans = outline.plans()
     _say_ends(outline.units, plans, reading)
-    for step in _Content(outline, reading).steps(source):
+    again = lines if source.is_held else _again(source, outline)
+    for step in _Content(outline, reading).steps(again):
         requests.read(step.entries)
         yield step
     if difference := requests.difference():
         reading.notes.append(difference)
 
 
-def _outline(source: Source, reading: Reading, requests: Requests) -> Outline:
-    """Read a file for the first time. Raises FormatError where it is no transcript."""
+def _outline(source: Source, reading: Reading, requests: Requests, lines: list[Line]) -> Outline:
+    """Read a file for the first time; of a file that is held, put the lines of its outline down.
+
+    Raises FormatError where it is no transcript.
+    """
     outline = Outline()
     is_one = False
     for line in source.lines(reading):
@@ -73,11 +79,23 @@ def _outline(source: Source, reading: Reading, requests: Requests) -> Outline:
         is_one = is_one or found.label.partition("/")[0] in _KNOWN
         if outline.add(line.number, found):
             reading.used += 1
+            if source.is_held:
+                lines.append(line)
         else:
             reading.keep(found.label)
     if not is_one:
         raise FormatError(NAME, "it has no record of a transcript")
     return outline
+
+
+def _again(source: Source, outline: Outline) -> Iterator[Line]:
+    """Yield the lines of an outline, read once more."""
+    numbers = iter(outline.lines)
+    number = next(numbers, 0)
+    for line in source.lines(Reading()):
+        if line.number == number:
+            yield line
+            number = next(numbers, 0)
 
 
 def _name(reading: Reading, label: str, record: Mapping[str, Any]) -> None:
@@ -111,18 +129,13 @@ class _Content:
         self._main: Plan | None = None
         """The last step of the main conversation."""
 
-    def steps(self, source: Source) -> Iterator[Step]:
-        """Yield the steps as they become whole."""
-        places = zip(self._outline.lines, self._outline.units, strict=True)
-        number, unit = next(places, (0, None))
-        for line in source.lines(Reading()):
-            if unit is None:
-                return
-            if line.number == number:
-                plan = self._take(unit, self._record(line))
-                if plan is not None and not plan.missing:
-                    yield from self._whole(plan)
-                number, unit = next(places, (0, None))
+    def steps(self, lines: Iterable[Line]) -> Iterator[Step]:
+        """Yield the steps as they become whole. lines: those of the outline."""
+        for line, unit in zip(lines, self._outline.units, strict=False):  # a file may have shrunk
+            self._reading.at = line.start
+            plan = self._take(unit, self._record(line))
+            if plan is not None and not plan.missing:
+                yield from self._whole(plan)
 
     def _record(self, line: Line) -> dict[str, Any] | None:
         """Return the record of a line; None, and a report, where only its outline can be read."""

@@ -41,22 +41,22 @@ class Kind(Enum):
     """Neither."""
 
 
-class _Block(msgspec.Struct):
+class _Block(msgspec.Struct, gc=False):
     type: str = ""
     tool_use_id: str = ""
 
 
-class _Body(msgspec.Struct):
+class _Body(msgspec.Struct, gc=False):
     id: str | None = None
     role: str | None = None
     content: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _Attachment(msgspec.Struct):
+class _Attachment(msgspec.Struct, gc=False):
     type: str = ""
 
 
-class _Head(msgspec.Struct):
+class _Head(msgspec.Struct, gc=False):
     type: str = ""
     subtype: str | None = None
     uuid: str | None = None
@@ -70,7 +70,7 @@ class _Head(msgspec.Struct):
     compactMetadata: dict[str, Any] | None = None  # noqa: N815
 
 
-class Outlined(msgspec.Struct):
+class Outlined(msgspec.Struct, gc=False):
     """What the first look at a line takes."""
 
     kind: Kind

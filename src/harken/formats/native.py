@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from harken.core.clock import microseconds, rfc3339
+import msgspec
+
+from harken.core.clock import normal
 from harken.core.commits import Checkpoint, CommitType
 from harken.formats.base import WholeEntry
 
@@ -24,8 +26,7 @@ LONGEST_LINE_BYTES = 64 * 1024 * 1024
 _MOST_KINDS, _KIND_CHARACTERS = 500, 60
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, gc=False):
     """A line of a file, without its end."""
 
     number: int
@@ -77,6 +78,8 @@ class Reading:
     parent: str = ""
     """The session that spawned it, or that it was forked from, as the runtime names it."""
     lines: int = 0
+    at: int = 0
+    """The first byte of the line that was read last: steps come as soon as they are whole."""
     used: int = 0
     """How many of them are in the entries of a step."""
     kept: Counter[str] = field(default_factory=Counter)
@@ -111,12 +114,14 @@ class Source:
     """What people call it: a path, or `art-...`."""
     chunks: Callable[[], Iterable[bytes]]
     """Opens it anew each time."""
+    is_held: bool = False
+    """Whether its bytes are held in memory: then its lines may be, too."""
 
     def lines(self, reading: Reading) -> Iterator[Line]:
         """Yield the lines; count them, and say which are too long. A last one may lack its end."""
         start = 0
         for number, (data, size) in enumerate(_lines(self.chunks()), start=1):
-            reading.lines = number
+            reading.lines, reading.at = number, start
             if data is None:
                 reading.bad.append(BadLine(number, start, f"it has {size} bytes"))
             else:
@@ -177,7 +182,7 @@ def time_of(value: object) -> str | None:
     ('2026-11-21T18:02:55.005000Z', None)
     """
     try:
-        return rfc3339(microseconds(value)) if isinstance(value, str) else None
+        return normal(value) if isinstance(value, str) else None
     except (ValueError, OverflowError):
         return None
 
@@ -189,9 +194,12 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes | None, int]]:
     for chunk in chunks:
         *whole, rest = chunk.split(b"\n")
         for piece in whole:
-            size += len(piece) + 1
-            yield _joined(waiting, piece, size)
-            waiting, size = [], 0
+            if size or len(piece) >= LONGEST_LINE_BYTES:
+                size += len(piece) + 1
+                yield _joined(waiting, piece, size)
+                waiting, size = [], 0
+            else:
+                yield piece.removesuffix(b"\r"), len(piece) + 1
         size += len(rest)
         if rest and size <= LONGEST_LINE_BYTES:
             waiting.append(rest)

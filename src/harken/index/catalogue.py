@@ -95,6 +95,14 @@ class Catalogue:
         )
         return found | {key: CommitId(ctx) for key, ctx in rows}
 
+    def lineage_of(self, key: bytes, *, is_new: bool) -> CommitId | None:
+        """Return the commit that a history became; `is_new`: it is known not to be kept yet."""
+        found = self._lineage.get(key)
+        if found is not None or is_new:
+            return found
+        row = self._database.execute("SELECT ctx FROM lineage WHERE key = ?", [key]).fetchone()
+        return None if row is None else CommitId(row[0])
+
     def note_lineage(self, found: Mapping[bytes, CommitId]) -> None:
         """Note what histories became."""
         self._lineage |= found

@@ -74,7 +74,7 @@ class Kind(IntEnum):
     FILE = 7
 
 
-class Thing(msgspec.Struct, frozen=True):
+class Thing(msgspec.Struct, frozen=True, gc=False):
     """Bytes, what they are, and the full names of what they need: those must be there too."""
 
     kind: Kind

@@ -6,6 +6,7 @@ Source: docs/formats/store.md, "Packs"; docs/design/004-context-store.md has wha
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import zstandard
 
@@ -15,7 +16,7 @@ LARGEST = 512 * 1024 * 1024
 """Nothing is opened that says that it is larger: it would only be a way to fill the memory."""
 SMALL = 12 * 1024
 """What is smaller is compressed quickly: it will be put together with others."""
-_QUICK, _THOROUGH = 1, 6
+_QUICK, _WEAVING, _THOROUGH = 1, 3, 6
 
 
 class Unopened(ValueError):
@@ -27,7 +28,9 @@ class _Zstandard(threading.local):
 
     def __init__(self) -> None:
         self._compressors: dict[int, zstandard.ZstdCompressor] = {}
+        self._weaver = zstandard.ZstdCompressor(level=_WEAVING)
         self._opener = zstandard.ZstdDecompressor(dict_data=_words())
+        self._unweaver = zstandard.ZstdDecompressor()
 
     def compressed(self, data: bytes) -> bytes:
         level = _QUICK if len(data) < SMALL else _THOROUGH
@@ -38,11 +41,25 @@ class _Zstandard(threading.local):
             )
         return found.compress(data)
 
+    def woven(self, parts: Sequence[bytes]) -> bytes:
+        one = self._weaver.compressobj(size=sum(map(len, parts)))
+        done = [one.compress(parts[0]), one.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)]
+        done += [one.compress(part) for part in parts[1:]]
+        return b"".join([*done, one.flush()])
+
     def opened(self, data: bytes) -> bytes:
-        size = zstandard.frame_content_size(data)
-        if not 0 <= size <= LARGEST:
+        size = size_of(data)
+        if size > LARGEST:
             raise Unopened(f"it says that it has {size} bytes")
         return self._opener.decompress(data)
+
+    def unwoven(self, data: bytes, first: int) -> bytes:
+        if not 0 <= first <= min(size_of(data), LARGEST):
+            raise Unopened(f"it says that it has {first} of {size_of(data)} bytes")
+        found = self._unweaver.stream_reader(data).read(first)
+        if len(found) < first:
+            raise Unopened(f"it has only {len(found)} of {first} bytes")
+        return found
 
 
 def compressed(data: bytes) -> bytes:
@@ -50,10 +67,37 @@ def compressed(data: bytes) -> bytes:
     return _zstandard.compressed(data)
 
 
+def woven(parts: Sequence[bytes]) -> bytes:
+    """Return a frame of parts that say much of what others of them say, the first by itself.
+
+    Without the words: matches of a dictionary come before those that are far away.
+    """
+    return _zstandard.woven(parts)
+
+
+def size_of(data: bytes) -> int:
+    """Return how long the content of a frame is, as it says itself. Raises Unopened."""
+    try:
+        size = zstandard.frame_content_size(data)
+    except zstandard.ZstdError as error:
+        raise Unopened(str(error)) from None
+    if size < 0:
+        raise Unopened("it does not say how many bytes it has")
+    return size
+
+
 def opened(data: bytes) -> bytes:
     """Return what was compressed. Raises Unopened."""
     try:
         return _zstandard.opened(data)
+    except zstandard.ZstdError as error:
+        raise Unopened(str(error)) from None
+
+
+def unwoven(data: bytes, first: int) -> bytes:
+    """Return so many bytes of what was woven, from its beginning on. Raises Unopened."""
+    try:
+        return _zstandard.unwoven(data, first)
     except zstandard.ZstdError as error:
         raise Unopened(str(error)) from None
 

@@ -69,7 +69,7 @@ class Cut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pieces: list[ArtifactRef]
 
 
-class NewCommit(msgspec.Struct, frozen=True):
+class NewCommit(msgspec.Struct, frozen=True, gc=False):
     """A commit of a batch, its time taken apart."""
 
     id: CommitId
@@ -127,6 +127,33 @@ def contents_of(batch: Batch) -> Contents:
     return found
 
 
+def named(commit: Commit, notes: Notes) -> tuple[Thing, NewCommit]:
+    """Name a commit. It is not checked: so only where it was made of what is one."""
+    body = commits.commit_bytes(commit)
+    name = CommitId(f"ctx-{_hash(codec.COMMIT, body)}")
+    needs = (commit.artifact, *([] if commit.parent is None else [commit.parent]))
+    time_us = microseconds(commit.created_at)
+    return Thing(Kind.COMMIT, name, body, needs), NewCommit(name, commit, notes, time_us)
+
+
+def file_thing(name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Thing:
+    """Return a file whose name is that of all its bytes. That is not checked."""
+    body = codec.canonical({"name": name, "pieces": list(pieces)})
+    return Thing(Kind.FILE, name, body, tuple(dict.fromkeys(pieces)))
+
+
+def batch_from(contents: Contents) -> Batch:
+    """Return a batch that holds the same, for a store that checks."""
+    of = {kind: [one for one in contents.things.values() if one.kind is kind] for kind in Kind}
+    return Batch(
+        objects={Hash(one.name): one.body for one in of[Kind.PART] + of[Kind.MESSAGE]},
+        deltas={ArtifactRef(one.name): commits.delta_from(one.body) for one in of[Kind.DELTA]},
+        raw={ArtifactRef(one.name): one.body for one in of[Kind.RAW]},
+        files=contents.files,
+        commits=[(one.commit, one.notes) for one in contents.commits],
+    )
+
+
 def _place(name: str, loose: Mapping[str, Thing], placed: dict[str, Thing]) -> None:
     """Put a thing behind what it needs: commits and their messages come to stand together."""
     waiting = [name]
@@ -160,8 +187,7 @@ def _things(batch: Batch) -> Iterator[Thing]:
     for ref, refs in batch.files.items():
         if ref not in batch.raw:  # a file of one piece is that piece
             _check_names(_ARTIFACT, [ref, *refs], needed_by=ref)
-            body = codec.canonical({"name": ref, "pieces": list(refs)})
-            yield Thing(Kind.FILE, ref, body, tuple(dict.fromkeys(refs)))
+            yield file_thing(ref, refs)
 
 
 def _bearable(name: str, body: bytes) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harken.errors import NotAStore, StoreError, StoreLocked, StoreTooNew, StoreWriteError
 from harken.store.migration import migrate
-from harken.store.schema import APPLICATION, VERSION, WHOLE, statements
+from harken.store.schema import APPLICATION, MADE, VERSION, WHOLE, statements
 
 _HEADER_BYTES = 100
 _TO_WRITE = "mode=rw"
@@ -158,7 +158,7 @@ class Database:
             raise NotAStore(self.path, "is a database of something else; it was not touched")
         if version > VERSION:
             raise StoreTooNew(self.path, found=version, known=VERSION)
-        if version < VERSION and self._mode == _ONLY_TO_READ:
+        if version < MADE and self._mode == _ONLY_TO_READ:
             text = f"has format version {version} and cannot be migrated where one may not write"
             raise StoreError(self.path, f"{text}: copy it to a folder of yours")
 
@@ -166,7 +166,7 @@ class Database:
         """Return the application, the version and how many tables there are."""
         with closing(self._connect(mode)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            version = _version(connection)
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         return application, version, tables
 
@@ -181,21 +181,21 @@ class Database:
                 if not _is_busy(error) or time.monotonic() > end:
                     raise
                 time.sleep(0.01)
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == VERSION:
+        if _version(connection) >= MADE:
             return
         with self.writing():
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            version = _version(connection)
             if version == 0:
                 for statement in statements(WHOLE):
                     connection.execute(statement)
-            elif version < VERSION:  # else another process was faster
+            elif version < MADE:  # else another process was faster
                 try:
                     migrate(connection, self.path, now_us)
                 except OSError as error:
                     raise StoreWriteError(self.path, reason=error.strerror or str(error)) from error
             connection.execute(f"PRAGMA application_id={APPLICATION}")
-            connection.execute(f"PRAGMA user_version={VERSION}")
+            if _version(connection) < MADE:
+                connection.execute(f"PRAGMA user_version={MADE}")
 
 
 @contextmanager
@@ -212,6 +212,11 @@ def speaking(path: Path) -> Iterator[None]:
         if code in _REFUSED:
             raise StoreWriteError(path, reason=str(error)) from error
         raise StoreError(path, f"cannot be used: {error}; nothing was changed") from error
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
 
 
 def _is_busy(error: Exception) -> bool:

@@ -60,7 +60,7 @@ def file_of(data: bytes) -> Batch:
 
     For many small files: `put_file` waits for the disk for each.
     """
-    pieces = [(raw_ref(piece), piece) for piece in cut([data])]
+    pieces = [(raw_ref(piece), piece) for piece in cut_of(data)]
     name, names = raw_ref(data), [one for one, _ in pieces]
     return Batch(raw=dict(pieces), files={} if names == [name] else {name: names})
 
@@ -75,25 +75,31 @@ def cut(chunks: Iterable[bytes]) -> Iterator[bytes]:
     is_first = True
     for chunk in chunks:
         waiting += chunk
-        while len(waiting) > MOST_BYTES:
-            end = _end(waiting)
-            yield bytes(waiting[:end])
-            del waiting[:end]
-            is_first = False
-    while waiting or is_first:
-        end = _end(waiting)
-        yield bytes(waiting[:end])
-        del waiting[:end]
-        is_first = False
+        start = 0
+        while len(waiting) - start > MOST_BYTES:
+            end = _end(waiting, start)
+            yield bytes(waiting[start:end])
+            start, is_first = end, False
+        del waiting[:start]
+    yield from cut_of(bytes(waiting), is_first=is_first)
 
 
-def _end(data: bytearray) -> int:
+def cut_of(data: bytes, *, is_first: bool = True) -> Iterator[bytes]:
+    """Yield bytes that are held in memory in pieces; `is_first`: also where there are none."""
+    start = 0
+    while start < len(data) or is_first:
+        end = _end(data, start)
+        yield data[start:end]
+        start, is_first = end, False
+
+
+def _end(data: bytes | bytearray, start: int) -> int:
     """Return where the piece ends that begins here: after a line, or where it gets too large.
 
     A line's chance to be the last one of its piece grows with its length.
     """
-    last = min(len(data), MOST_BYTES)
-    at = data.find(b"\n", LEAST_BYTES, last) + 1
+    last = min(len(data), start + MOST_BYTES)
+    at = data.find(b"\n", start + LEAST_BYTES, last) + 1
     while at:
         end = data.find(b"\n", at, last) + 1
         if end and crc32(memoryview(data)[at:end]) < (end - at) * _PER_BYTE:

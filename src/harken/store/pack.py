@@ -4,16 +4,15 @@ One idea: what is written together is read together, and small things compress o
 Inside a body a mark stands for each name: of a thing so many places earlier, or of one outside. So
 a conversation can be read without any names, and the sum of the pack says that it is whole. Names
 follow from the content: only those of artifacts are kept, since they depend on all below them; the
-others are computed when somebody asks for one.
+others are computed when somebody asks for one. Raw bytes, if they are many, stand behind the rest.
 
 Source: docs/formats/store.md, "Packs".
 """
 
 from __future__ import annotations
 
-import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
@@ -23,18 +22,23 @@ from blake3 import blake3
 
 from harken.store import compression
 from harken.store.base import Kind, Thing
+from harken.store.behind import LEAST_BYTES, SIZE_BYTES, Behind, behind, closed, first_of
 from harken.store.contents import DOMAINS, PREFIXES, name_of
 from harken.store.words import WORDS
 
 Body: TypeAlias = tuple[Kind, bytes]
 SUM_BYTES = 8
-PLAIN, DEFLATED, ZSTANDARD = 0, 1, 2
+PLAIN, DEFLATED, ZSTANDARD, WOVEN = 0, 1, 2, 3
 LARGE = 64 * 1024
 """A pack is closed when its bodies have so many bytes: reading one thing opens all of the pack."""
+_MUCH, _MOST, _MOST_RAW = 4 * LARGE, 16 * LARGE, 32 * LARGE
+"""The same where raw bytes follow: enough, and the most; and so many raw bytes."""
+_MANY = 4000
 MARK = b"\x01"  # canonical JSON has no control characters
 ELSEWHERE = -1
 
-_NAME = re.compile(rb"([0-9a-f]{64})")
+_RUN = b"0" * 64
+_DIGITS = bytes(_RUN[0] if byte in b"0123456789abcdef" else 0 for byte in range(256))
 _MARKED = frozenset({Kind.MESSAGE, Kind.DELTA, Kind.SEQUENCE, Kind.COMMIT, Kind.FILE})
 _KEPT = frozenset({Kind.DELTA, Kind.SEQUENCE, Kind.RAW, Kind.FILE})
 
@@ -65,12 +69,18 @@ class _InsideOfVersion1(msgspec.Struct, array_like=True):
 class Pack:
     """A pack that was opened. Threads may share it."""
 
-    def __init__(self, inside: _Inside, digits: Sequence[bytes] = ()) -> None:
-        """`digits`: of the names of all things, where they are known.
+    def __init__(
+        self, inside: _Inside, digits: Sequence[bytes] = (), woven: bytes | None = None
+    ) -> None:
+        """`digits`: of the names of all things, where they are known; `woven`: raw bytes behind.
 
         Raises ValueError, LookupError where it is no pack.
         """
         self._kinds = [_KINDS[number] for number in inside.kinds]
+        self._behind: Behind | None = None
+        if woven is not None:
+            raws = [at for at, kind in enumerate(self._kinds) if kind is Kind.RAW]
+            self._behind = behind(woven, raws, [inside.bodies[at] for at in raws])
         self._bodies, self._leads = inside.bodies, inside.leads
         self._outside = _digits(inside.outside)
         self._starts = _starts(self._kinds, inside)
@@ -84,7 +94,8 @@ class Pack:
     @property
     def size_bytes(self) -> int:
         """How much memory it takes, about."""
-        return 300 * len(self._bodies) + sum(map(len, self._bodies))
+        raw = 0 if self._behind is None else sum(self._behind.sizes.values())
+        return 300 * len(self._bodies) + sum(map(len, self._bodies)) + raw
 
     def name_all(self, kinds: frozenset[Kind]) -> bool:
         """Compute the names of all things of these kinds; return whether there are new ones now.
@@ -139,6 +150,8 @@ class Pack:
 
     def _body(self, at: int) -> bytes:
         start, end = self._starts[at], self._starts[at + 1]
+        if self._behind is not None and self._kinds[at] is Kind.RAW:
+            return self._behind.body(at)
         if start == end:
             return self._bodies[at]
         pieces = self._bodies[at].split(MARK)
@@ -194,16 +207,26 @@ class Packed:
     things: Mapping[str, Body]
 
 
-def packs_of(things: Iterable[Thing]) -> Iterator[Packed]:
-    """Pack things, those that others need before them; each pack is of a bearable size."""
+def packs_of(things: Collection[Thing]) -> Iterator[Packed]:
+    """Pack things, those that others need before them; each pack is of a bearable size.
+
+    Where raw bytes are to come, a pack waits for them longer: they share what is before them.
+    """
+    to_come = sum(thing.kind is Kind.RAW for thing in things)
     now: list[Thing] = []
-    size = 0
+    size = raw = 0
     for thing in things:
         now.append(thing)
-        size += len(thing.body)
-        if size >= LARGE or len(now) >= 1000:
+        if thing.kind is Kind.RAW:
+            to_come -= 1
+            raw += len(thing.body)
+            is_full = raw >= _MOST_RAW or size >= _MUCH
+        else:
+            size += len(thing.body)
+            is_full = size >= (_MOST if to_come else LARGE)
+        if is_full or len(now) >= _MANY:
             yield packed(now)
-            now, size = [], 0
+            now, size, raw = [], 0, 0
     if now:
         yield packed(now)
 
@@ -217,9 +240,9 @@ def packed(things: Sequence[Thing]) -> Packed:
     for at, thing in enumerate(things):
         body = thing.body
         if thing.kind in _MARKED:
-            pieces = _NAME.split(body)
-            body = MARK.join(pieces[::2])
-            for name in pieces[1::2]:
+            pieces, names = _taken_apart(body)
+            body = MARK.join(pieces)
+            for name in names:
                 before = at - own.get(name, at)
                 leads.append(before if before > 0 else -outside.setdefault(name, len(outside)))
         bodies.append(body)
@@ -231,8 +254,25 @@ def packed(things: Sequence[Thing]) -> Packed:
         leads=leads,
         bodies=bodies,
     )
-    data = _sealed(msgspec.msgpack.encode(inside))
+    raws = [thing.body for thing in things if thing.kind is Kind.RAW]
+    data = _woven(inside, raws) if sum(map(len, raws)) >= LEAST_BYTES else _sealed(inside)
     return Packed(data, Pack(inside, [*own]), {t.name: (t.kind, t.body) for t in things})
+
+
+def _taken_apart(body: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Return the names in a body, and what stands around them.
+
+    As a regular expression for runs of 64 digits finds them, from left to right, and ten times as
+    fast: most of a body are no names.
+    """
+    pieces, names = [], []
+    plain, start = body.translate(_DIGITS), 0
+    while (at := plain.find(_RUN, start)) >= 0:
+        pieces.append(body[start:at])
+        start = at + len(_RUN)
+        names.append(body[at:start])
+    pieces.append(body[start:])
+    return pieces, names
 
 
 def opened(data: bytes) -> Pack:
@@ -245,6 +285,8 @@ def opened(data: bytes) -> Pack:
     try:
         if form == ZSTANDARD:
             return Pack(_inside.decode(compression.opened(rest)))
+        if form == WOVEN:
+            return Pack(_inside.decode(first_of(rest)), woven=rest)
         if form == PLAIN:
             return Pack(_inside.decode(rest))
         if form == DEFLATED:
@@ -262,9 +304,25 @@ def unpacked(data: bytes) -> dict[str, Body]:
         raise Damaged(str(error)) from None
 
 
-def _sealed(inside: bytes) -> bytes:
-    small = compression.compressed(inside)
-    body = bytes([ZSTANDARD]) + small if len(small) < len(inside) else bytes([PLAIN]) + inside
+def is_woven(data: bytes) -> bool:
+    """Whether raw bytes stand behind the rest of a pack: a form that not every Harken knows."""
+    return data[SUM_BYTES] == WOVEN
+
+
+def _sealed(inside: _Inside) -> bytes:
+    whole = msgspec.msgpack.encode(inside)
+    small = compression.compressed(whole)
+    body = bytes([ZSTANDARD]) + small if len(small) < len(whole) else bytes([PLAIN]) + whole
+    return blake3(body).digest(SUM_BYTES) + body
+
+
+def _woven(inside: _Inside, raws: Sequence[bytes]) -> bytes:
+    bodies = [
+        len(body).to_bytes(SIZE_BYTES) if kind == Kind.RAW else body
+        for kind, body in zip(inside.kinds, inside.bodies, strict=True)
+    ]
+    first = msgspec.msgpack.encode(msgspec.structs.replace(inside, bodies=bodies))
+    body = bytes([WOVEN]) + closed(first, raws)
     return blake3(body).digest(SUM_BYTES) + body
 
 

@@ -10,11 +10,12 @@ Source: docs/formats/store.md, "Packs".
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harken.store.base import Thing
-from harken.store.pack import Body, Damaged, Packed, packed, packs_of, unpacked
+from harken.store.pack import Body, Damaged, Packed, is_woven, packed, packs_of, unpacked
+from harken.store.schema import VERSION
 
 BLOCK = 64
 """The small packs among so many numbers are put together when the next number is given."""
@@ -40,12 +41,12 @@ class Held:
     things: Mapping[str, Body]
 
 
-def add(connection: sqlite3.Connection, things: Iterable[Thing]) -> Iterator[tuple[int, Packed]]:
+def add(connection: sqlite3.Connection, things: Collection[Thing]) -> Iterator[tuple[int, Packed]]:
     """Write new things, those that others need before them; yield each pack and its number."""
     first = number = 0
     for pack in packs_of(things):
         # SQLite gives the number after that of the last row.
-        added = connection.execute("INSERT INTO pack (data) VALUES (?)", [pack.data])
+        added = connection.execute("INSERT INTO pack (data) VALUES (?)", [_told(connection, pack)])
         assert added.lastrowid is not None
         number = added.lastrowid
         first = first or number
@@ -93,7 +94,7 @@ def replace(connection: sqlite3.Connection, first: int, things: Sequence[Thing])
     The generation must be raised in the same transaction.
     """
     if things or first == last_number(connection):
-        data = packed(list(things)).data
+        data = _told(connection, packed(list(things)))
         connection.execute("UPDATE pack SET data = ? WHERE id = ?", [data, first])
     else:
         connection.execute("DELETE FROM pack WHERE id = ?", [first])
@@ -107,7 +108,7 @@ def put_together(connection: sqlite3.Connection, run: Sequence[Held]) -> None:
             for name, (kind, body) in one.things.items():
                 things.setdefault(name, Thing(kind, name, body))
         first, last = run[0].first, run[-1].first
-        data = packed(list(things.values())).data
+        data = _told(connection, packed(list(things.values())))
         connection.execute("UPDATE pack SET data = ? WHERE id = ?", [data, first])
         connection.execute("DELETE FROM pack WHERE id > ? AND id <= ?", [first, last])
 
@@ -121,6 +122,15 @@ def compact(connection: sqlite3.Connection, before: int, last: int) -> None:
     """Put small packs together where the last number that was given ends blocks of numbers."""
     for block in range(before // BLOCK, last // BLOCK):
         _compact(connection, block * BLOCK, (block + 1) * BLOCK)
+
+
+def _told(connection: sqlite3.Connection, pack: Packed) -> bytes:
+    """Return the bytes of a pack; of a form that not every Harken knows, the file says so first."""
+    if is_woven(pack.data):
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version < VERSION:
+            connection.execute(f"PRAGMA user_version={VERSION}")
+    return pack.data
 
 
 def _compact(connection: sqlite3.Connection, start: int, end: int) -> None:

@@ -4,7 +4,9 @@ Source: docs/formats/store.md, "The file".
 """
 
 APPLICATION = 0x4861726B  # "Hark"
-VERSION = 2
+MADE, VERSION = 2, 3
+"""The version that a file is made in, and the newest that can be read. A file has version 3 from
+the first pack on that has raw bytes behind the rest; nothing else is new in it."""
 
 HISTORY = """
 CREATE TABLE history (

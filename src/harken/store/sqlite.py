@@ -76,6 +76,23 @@ class SqliteStore:
         self._opened = Opened(self.path)
         self._writer = Writer(self._database, self._opened, clock)
 
+    @property
+    def format_version(self) -> int:
+        """The version of the file: that of the newest form of anything in it."""
+        with self._reading() as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
+    def write_named(self, contents: Contents) -> None:
+        """Write what was named where its bytes were made: that the names fit is not checked.
+
+        What is needed stands before what needs it. As `write`, for what is much; it is not at hand
+        afterwards without being read.
+        """
+        if contents.files:
+            inherit(contents, self.tombstones(), self._thing)
+        self._writer.write(contents)
+
     def write(self, batch: Batch) -> None:
         contents = contents_of(batch)
         if contents.files:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture import importing
+from harken.capture import bringing
 from harken.capture.importing import Importer
 from harken.capture.report import Imported
 from harken.capture.sources import files_in
@@ -240,7 +240,7 @@ def test_a_file_that_is_gone_is_told_and_the_others_are_read(desk: Desk) -> None
 
 def test_a_large_file_is_read_from_the_store_and_gives_the_same(desk: Desk, tmp_path: Path) -> None:
     made = talk("Tea?")
-    made.records[0]["padding"] = "x" * (importing.SMALL_BYTES + 1)
+    made.records[0]["padding"] = "x" * (bringing.SMALL_BYTES + 1)
     small = Desk(tmp_path / "small")
     small.write("a.jsonl", talk("Tea?"))
     path = desk.write("a.jsonl", made)

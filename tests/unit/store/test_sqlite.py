@@ -51,12 +51,12 @@ def test_only_its_owner_may_read_it(path: Path) -> None:
 def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
     SqliteStore(path).close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version=3")
+    connection.execute("PRAGMA user_version=4")
     connection.close()
     before = path.read_bytes()
     with pytest.raises(StoreTooNew, match="upgrade") as refused:
         SqliteStore(path)
-    assert (refused.value.found, refused.value.known) == (3, 2)
+    assert (refused.value.found, refused.value.known) == (4, 3)
     assert path.read_bytes() == before
 
 

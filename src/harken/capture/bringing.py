@@ -1,0 +1,155 @@
+"""Bringing a file: its bytes in pieces, and its steps made ready, each after the piece it came in.
+
+One idea: all of this needs no store, so several files can be brought at once. Only a file that is
+too large to be held is put into a store first, and read from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+import msgspec
+
+from harken.capture.ready import Ending, Reader, Ready
+from harken.capture.report import Report
+from harken.capture.sources import File
+from harken.capture.waiting import Held
+from harken.core.commits import ArtifactRef
+from harken.errors import FormatError
+from harken.formats.native import Native, Source
+from harken.formats.natives import LOOKED_AT_BYTES, native_of
+from harken.index.catalogue import Mark
+from harken.store.base import Thing
+
+SMALL_BYTES = 8 * 1024 * 1024
+"""A file up to here is held in memory; a larger one is read from the store, where it is then."""
+
+
+class TooLarge(Exception):
+    """A file cannot be held in memory: who has a store brings it."""
+
+
+class Shelf(Protocol):
+    """Where a file goes that cannot be held."""
+
+    def put(self, path: Path) -> ArtifactRef:
+        """Write a file; return its name. Raises StoreError, OSError."""
+        ...
+
+    def pieces(self, name: ArtifactRef) -> Iterable[bytes]:
+        """Return its bytes again."""
+        ...
+
+
+@dataclass(slots=True)
+class Brought:
+    """A file that was opened, and is read while its steps are taken."""
+
+    mark: Mark
+    ending: Callable[[], Ending]
+    """What it told beside its steps, when all of them were taken."""
+    runtime: str = ""
+    """Empty: nothing in it is read."""
+    raw: ArtifactRef | None = None
+    pieces: list[Thing] = field(default_factory=list)
+    """Its bytes, where they are held."""
+    steps: Iterable[tuple[int, Ready]] = ()
+    """With the number of the piece in which each came. Raises FormatError."""
+
+
+class Parcel(msgspec.Struct, array_like=True):
+    """A file that was brought whole: what goes from one process to another."""
+
+    size: int
+    mtime_ns: int
+    tail: bytes
+    ending: Ending
+    runtime: str
+    raw: ArtifactRef | None
+    pieces: list[Thing]
+    steps: list[tuple[int, Ready]]
+
+    def brought(self) -> Brought:
+        """Return it as what it was made of."""
+        return Brought(
+            mark=Mark(self.size, self.mtime_ns, self.tail),
+            ending=lambda: self.ending,
+            runtime=self.runtime,
+            raw=self.raw,
+            pieces=self.pieces,
+            steps=self.steps,
+        )
+
+
+def bring(file: File, shelf: Shelf | None) -> Brought:
+    """Open a file. Raises OSError; TooLarge where there is no shelf for it."""
+    mark, beginning = file.mark(), file.beginning(LOOKED_AT_BYTES)
+    native = native_of(file.shown, beginning)
+    if native is None:
+        return _unread(file, mark, is_empty=not beginning)
+    try:
+        if native.settled is None:
+            return _read(file.path, file.shown, mark, native, shelf)
+        with TemporaryDirectory(prefix="harken-") as folder:
+            path = native.settled(file.path, Path(folder))
+            return _read(path, file.shown, mark, native, shelf)
+    except FormatError as error:
+        report = Report(source=file.shown, reason=str(error))
+        return Brought(mark, lambda: Ending(report))
+
+
+def parcel_of(file: File) -> Parcel:
+    """Bring a file whole. Raises OSError, TooLarge."""
+    brought = bring(file, None)
+    steps: list[tuple[int, Ready]] = []
+    try:
+        steps += brought.steps
+        ending = brought.ending()
+    except FormatError as error:
+        ending, steps = failed(file.shown, brought.raw, error), []
+    mark = brought.mark
+    return Parcel(
+        mark.size,
+        mark.mtime_ns,
+        mark.tail,
+        ending,
+        brought.runtime,
+        brought.raw,
+        brought.pieces,
+        steps,
+    )
+
+
+def failed(source: str, raw: ArtifactRef | None, error: FormatError) -> Ending:
+    """Return the ending of a file that cannot be read, and is kept."""
+    return Ending(Report(source=source, raw=raw, reason=str(error)))
+
+
+def _unread(file: File, mark: Mark, *, is_empty: bool) -> Brought:
+    if not is_empty:
+        report = Report(source=file.shown, reason="nobody here reads it")
+        return Brought(mark, lambda: Ending(report))
+    held = Held(b"")
+    report = Report(source=file.shown, raw=held.name, reason="it is empty")
+    return Brought(mark, lambda: Ending(report), raw=held.name, pieces=held.pieces)
+
+
+def _read(path: Path, name: str, mark: Mark, native: Native, shelf: Shelf | None) -> Brought:
+    """Open what is read; it is at hand also when the file is gone."""
+    if path.stat().st_size <= SMALL_BYTES:
+        held = Held(path.read_bytes())
+        reader = Reader(native, Source(name, held.chunks, is_held=True))
+        reading, raw, pieces = reader.reading, held.name, held.pieces
+        steps = ((held.piece_at(reading.at), one) for one in reader.steps())
+    elif shelf is None:
+        raise TooLarge
+    else:
+        raw, pieces = shelf.put(path), []
+        reader = Reader(native, Source(name, lambda: shelf.pieces(raw)))
+        steps = ((0, one) for one in reader.steps())
+    report = Report(source=name, raw=raw)
+    return Brought(mark, lambda: reader.ending(report), native.runtime, raw, pieces, steps)

@@ -1,0 +1,138 @@
+"""A crew reads ahead: faster, and otherwise as if there were none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harken.capture import bringing, importing
+from harken.capture.bringing import Brought, TooLarge
+from harken.capture.crew import Crew, crew_of
+from harken.capture.importing import Importer
+from harken.capture.report import Imported
+from harken.capture.sources import File, files_in
+from harken.index.catalogue import Catalogue
+from harken.store.memory import MemoryStore
+from tests.unit.formats.transcripts import Transcript, text
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Crew]:
+    with crew_of(2) as made:
+        yield made
+
+
+def talk(words: str, *, padding: int = 0) -> Transcript:
+    made = Transcript(f"5e55101{len(words) % 10}-0000-4000-8000-000000000001")
+    made.user(words, padding="x" * padding)
+    made.answer(text(f"You said {words}."), id=f"msg_{words}")
+    return made
+
+
+def written(folder: Path, **files: bytes | Transcript) -> list[File]:
+    for name, data in files.items():
+        (folder / f"{name}.jsonl").write_bytes(data if isinstance(data, bytes) else data.data)
+    return sorted(files_in(folder), key=lambda file: file.name)
+
+
+def no_one(file: File) -> Brought:
+    raise AssertionError(f"{file.name} was brought here")
+
+
+def said(brought: Brought) -> tuple[list[str], str]:
+    steps = [ready.notes.summary for _, ready in brought.steps]
+    return steps, brought.ending().report.reason
+
+
+def test_files_come_as_they_would_here_and_in_order(crew: Crew, tmp_path: Path) -> None:
+    odd = Transcript()
+    odd.user("lone \ud800 surrogate")
+    files = written(
+        tmp_path,
+        a=talk("Hi"),
+        b=b"",
+        c=b'{"type":"user","sessionId":1}\n{"no":',
+        d=odd,
+        e=b"plain text",
+        f=talk("large", padding=600_000),
+        g=talk("last"),
+    )
+    came = [(file, said(brings())) for file, brings in crew.ahead(files, no_one)]
+    assert [file for file, _ in came] == files
+    assert [one for _, one in came] == [said(bringing.bring(file, None)) for file in files]
+    assert came[3][1][0] == ["user: lone \ud800 surrogate"]
+
+
+def test_what_cannot_be_read_is_told_when_its_turn_comes(crew: Crew, tmp_path: Path) -> None:
+    (file,) = written(tmp_path, a=talk("Hi"))
+    file.path.unlink()
+    [(_, brings)] = crew.ahead([file], no_one)
+    with pytest.raises(FileNotFoundError):
+        brings()
+
+
+def test_a_large_file_is_brought_where_the_store_is(crew: Crew, tmp_path: Path) -> None:
+    (file,) = written(tmp_path, a=talk("Hi", padding=bringing.SMALL_BYTES))
+    here: list[File] = []
+
+    def bring(one: File) -> Brought:
+        here.append(one)
+        raise TooLarge
+
+    for sent in (file, replace(file, size=1)):  # or it grew since it was found
+        [(_, brings)] = crew.ahead([sent], bring)
+        with pytest.raises(TooLarge):
+            brings()
+    assert here == [file]
+
+
+def test_a_process_that_is_lost_is_no_harm(tmp_path: Path) -> None:
+    files = written(tmp_path, a=talk("Hi"), b=talk("large", padding=600_000), c=talk("last"))
+    with ProcessPoolExecutor(1) as pool:
+        lost = Crew(pool)
+        ahead = lost.ahead(files, lambda file: bringing.bring(file, None))
+        pool.submit(os._exit, 3)
+        came = [said(brings()) for _, brings in ahead]
+        assert len(came) == len(files)
+        again = lost.ahead(files, lambda file: bringing.bring(file, None))
+        assert [said(brings()) for _, brings in again] == came
+
+
+def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> None:
+    few = importing.MUCH_BYTES // 4
+    agent = talk("sub")
+    for record in agent.records:
+        record |= {"isSidechain": True, "agentId": "a1"}
+    files = written(
+        tmp_path,
+        a=talk("one", padding=few),
+        b=talk("two", padding=few),
+        c=talk("three", padding=few),
+        d=talk("four", padding=few),
+        e=agent,
+        f=talk("five", padding=bringing.SMALL_BYTES),
+    )
+    runs: list[tuple[list[Imported], set[str]]] = []
+    for jobs in (1, 2):
+        store, catalogue = MemoryStore(), Catalogue(None)
+        done = list(Importer(store, catalogue, jobs=jobs).run(files))
+        runs.append((done, {thing.name for thing in store.things()}))
+        catalogue.close()
+    assert runs[0] == runs[1]
+    assert len(runs[0][0]) == len(files)
+
+
+def test_who_stops_in_between_leaves_no_process(tmp_path: Path) -> None:
+    files = written(tmp_path, a=talk("one", padding=importing.MUCH_BYTES), b=talk("two"))
+    catalogue = Catalogue(None)
+    run = Importer(MemoryStore(), catalogue, jobs=2).run(files)
+    with suppress(StopIteration):
+        next(run)
+    run.close()  # type: ignore[attr-defined]
+    catalogue.close()
