@@ -57,6 +57,12 @@ def test_the_session_is_listed_with_its_runtime_title_time_size_and_tip(tea: Cli
     assert len(row["sources"]) == 2
 
 
+def test_to_list_sessions_their_commits_are_not_looked_at(tea: Cli) -> None:
+    expected = tea.ok("sessions").out
+    (tea.home / "store.db").unlink()
+    assert tea.ok("sessions").out == expected
+
+
 def test_logs_and_imported_sessions_are_listed_together_newest_first(tea: Cli) -> None:
     tea.ok("demo")
     assert [row["runtime"] for row in tea.ok("sessions", "--json").json] == ["harken", "claude"]

@@ -34,6 +34,24 @@ def test_what_is_noted_is_known_after_a_commit_only(path: Path) -> None:
     assert Catalogue(path).known(["/a"]) == {"/a": Known(MARK, b"record")}
 
 
+def test_all_files_that_were_read_are_listed(path: Path) -> None:
+    catalogue = Catalogue(path)
+    noted = {f"/{at}": Known(Mark(at, at, b""), b"record") for at in range(3)}
+    for name, one in noted.items():
+        catalogue.note(name, one.mark, one.record)
+    catalogue.commit()
+    assert dict(catalogue.every()) == noted
+
+
+def test_the_agents_of_a_session_that_are_elsewhere_are_listed(path: Path) -> None:
+    catalogue = Catalogue(path)
+    for session, agent in (("s", "bob"), ("s", "ann"), ("other", "eve")):
+        catalogue.note_spawner("codex", session, agent, CTX)
+    catalogue.commit()
+    assert catalogue.spawned("codex", "s") == ["ann", "bob"]
+    assert catalogue.spawned("claude", "s") == []
+
+
 def test_lineages_and_spawners_are_found_again(path: Path) -> None:
     catalogue = Catalogue(path)
     catalogue.note_lineage({b"key": CTX})

@@ -283,3 +283,15 @@ def test_the_views_of_a_log_are_the_same_after_the_session_was_resumed(play: Pla
     play.session.close()
     with Session.load(play.session.path):
         assert play.viewer().get_transcript(AgentId("Jack")) == before
+
+
+def test_events_that_stand_in_no_log_are_viewed_like_one(play: Play) -> None:
+    jack = play.born("Jack", by=play.root)
+    play.says(jack, "Hi")
+    logged = play.viewer()
+    viewer = SessionViewer.of(list(logged.events), "cafe")
+    assert (str(viewer.path), viewer.reading.sealed) == ("cafe", True)
+    for event, same in zip(viewer.events, logged.events, strict=True):
+        assert viewer.raw(event) == logged.raw(same)
+    assert viewer.extract_dialog(["Jack"]) == logged.extract_dialog(["Jack"])
+    assert viewer.tree() == logged.tree()
