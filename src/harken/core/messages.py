@@ -232,9 +232,10 @@ def apart(message: ChatMessage) -> tuple[list[Part | ToolCall], Occurrence]:
     """Return the parts and calls of a message in order, and its occurrence. As `split`."""
     content, calls = message.content, message.tool_calls or []
     if isinstance(content, str) and not calls:  # as most are
-        is_plain = message.tool_call_id is None and message.name is None
-        varying = {"tool_call_id": message.tool_call_id, "name": message.name}
-        return [TextPart(content)], _PLAIN if is_plain else Occurrence(**varying)
+        if message.tool_call_id is None and message.name is None:
+            return [TextPart(content)], _PLAIN
+        id_, name = message.tool_call_id, message.name
+        return [TextPart(content)], Occurrence(tool_call_id=id_, name=name)
     shape: Any = "none" if content is None else "text" if isinstance(content, str) else "list"
     metas: dict[str, Meta] = {}
     items: list[Part | ToolCall] = []
