@@ -27,6 +27,7 @@ _LABEL = 24
 _ROW = 26
 _DAY_MS = 86_400_000
 _BARS = 120
+_DOTS = 3000
 _STEPS = {1: "a day", 7: "a week", 28: "in four weeks", 364: "in 52 weeks"}
 """Of so many days may be a bar."""
 _TICKS_S = (1, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
@@ -211,7 +212,7 @@ def _tools(tools: Tools) -> Chart | None:
 
 
 def _compactions(sessions: Iterable[Lifecycle]) -> Chart | None:
-    timed = [one for one in sessions if one.duration_s]
+    timed = [one for one in sessions if one.duration_s][:_DOTS]
     if not any(one.compactions for one in timed):
         return None
     told = [

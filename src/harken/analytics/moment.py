@@ -28,7 +28,7 @@ def moment(time_us: int | None, zone: tzinfo = UTC) -> datetime | None:
     return datetime.fromtimestamp(min(max(time_us, 0), _LAST_US) // US, zone)
 
 
-def seconds(duration_us: int | None) -> float | None:
+def seconds(duration_us: float | None) -> float | None:
     """Return a duration in seconds, to the millisecond; None: it is not known.
 
     >>> seconds(1_234_567)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 from html import escape
-from typing import Any
+from typing import Any, TypeAlias
 
 from harken.analytics.amplification import Amplification
 from harken.analytics.charts import Chart, Data, overview_charts, session_charts, shown
@@ -20,6 +20,8 @@ from harken.errors import ConfigError
 
 SESSIONS = 100
 """So many sessions are told one by one."""
+Figure: TypeAlias = tuple[str, str]
+"""A number, and of what it is."""
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = """
 :root { color-scheme: light; }
@@ -61,13 +63,15 @@ def page(found: Overview | OneSession, zone: tzinfo) -> str:
         title = found.session.title or found.session.session
         charts, about = session_charts(found, zone), _about(found.session, zone)
         table: Sequence[Lifecycle] = ()
+        peaks: list[Figure] = []
     else:
         title, charts, table = "Harken: what was done", overview_charts(found, zone), found.sessions
         about = f"{number(len(found.sessions))} sessions"
+        peaks = [(number(found.concurrency.at_work), "sessions at work at once, at most")]
     body = [
         f"<h1>{shown(title)}</h1>",
         f"<p>{about}</p>",
-        _figures(found.amplification, found.usage),
+        _figures(_sums(found.amplification, found.usage) + peaks),
         *(_section(at, chart) for at, chart in enumerate(charts)),
         _sessions(table, zone),
     ]
@@ -85,8 +89,8 @@ def page(found: Overview | OneSession, zone: tzinfo) -> str:
 def _plotly() -> Any:
     """Import what draws. Raises ConfigError where it is not installed."""
     try:
-        import plotly.io  # noqa: PLC0415 - an extra
-        import plotly.offline  # noqa: PLC0415 - as above
+        import plotly.io  # type: ignore[import-untyped]  # noqa: PLC0415 - an extra
+        import plotly.offline  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
     except ImportError:
         raise ConfigError(
             "a page with charts needs the package plotly: pip install 'harken[charts]'"
@@ -106,8 +110,8 @@ def _about(session: Lifecycle, zone: tzinfo) -> str:
     return " · ".join(filter(None, told))
 
 
-def _figures(sums: Amplification, usage: Usage) -> str:
-    told = [
+def _sums(sums: Amplification, usage: Usage) -> list[Figure]:
+    return [
         (number(sums.prompts), "prompts"),
         (number(sums.responses), "responses"),
         (number(sums.tool_calls), "tool calls"),
@@ -117,6 +121,9 @@ def _figures(sums: Amplification, usage: Usage) -> str:
         (number(sums.tool_calls_per_prompt), "tool calls for a prompt"),
         (number(sums.output_per_input), "characters for each one asked"),
     ]
+
+
+def _figures(told: Iterable[Figure]) -> str:
     cells = (f"<div><b>{escape(figure)}</b><span>{what}</span></div>" for figure, what in told)
     return f'<div class="figures">{"".join(cells)}</div>'
 

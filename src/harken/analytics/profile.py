@@ -22,7 +22,7 @@ from harken.analytics.spans import ACTIVITIES, Span, spans
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 WIDTHS_S = (
     *(1, 2, 5, 10, 15, 30),
-    *(_MINUTE * n for n in (1, 2, 5, 10, 15, 30)),
+    *(_MINUTE * n for n in (1, 2, 3, 5, 10, 15, 20, 30)),
     *(_HOUR * n for n in (1, 2, 3, 6, 12)),
     *(_DAY * n for n in (1, 2, 7, 14, 30, 90, 365)),
 )
@@ -36,7 +36,8 @@ _EVENTS = """
         WHERE kind = 'response' AND thinking > 0 AND NOT is_repeat AND {scope}
         UNION ALL SELECT 'tool', time FROM tool_calls WHERE session_id = :session
         UNION ALL SELECT 'compaction', time FROM commits
-        WHERE session_id = :session AND type = 'compaction'
+        WHERE agent_id IN (SELECT id FROM agents WHERE session_id = :session)
+            AND type = 'compaction'
     ) WHERE time BETWEEN :began AND :ended GROUP BY 1, 2
 """
 

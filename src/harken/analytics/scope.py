@@ -71,6 +71,8 @@ class Scope:
             return
         if self.session_id is not None:
             yield f"{table}.session_id = :session"
+            if table == "commits":  # which have no index by session, but one by agent
+                yield "commits.agent_id IN (SELECT id FROM agents WHERE session_id = :session)"
         elif sessions := " AND ".join(self._of_sessions()):
             # They are found by an index: a part of a long history is not all of it read.
             yield f"{table}.session_id IN (SELECT id FROM sessions WHERE {sessions})"  # noqa: S608

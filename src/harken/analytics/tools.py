@@ -11,11 +11,12 @@ from harken.analytics.moment import seconds
 from harken.analytics.row import Row
 from harken.analytics.scope import Scope
 
-# Agents are far fewer than calls: the calls are counted before anybody looks whose they are.
+# Agents are far fewer than calls: the calls are counted before anybody looks whose they are. Times
+# that a file claims may be so far apart that whole numbers of 64 bits cannot hold the sum.
 _QUERY = """
     SELECT coalesce(agents.template, ''), agents.parent_id IS NOT NULL, called.name,
         sum(calls), sum(errors), sum(unanswered),
-        CAST(sum(duration) AS INTEGER)
+        sum(duration)
     FROM (
         SELECT agent_id, name, count(*) AS calls, coalesce(sum(is_error), 0) AS errors,
             sum(result_id IS NULL) AS unanswered, sum(duration * 1.0) AS duration
@@ -67,7 +68,7 @@ class _Called(NamedTuple):
     calls: int
     errors: int
     unanswered: int
-    duration_us: int | None
+    duration_us: float | None
 
 
 def tools(database: sqlite3.Connection, scope: Scope) -> Tools:

@@ -17,27 +17,17 @@ from harken.analytics.row import Row
 from harken.analytics.scope import Scope
 from harken.analytics.spell import QUARTER_US, begins
 
-_COUNTS = ("input", "cache_read", "cache_write", "output", "reasoning")
-# Whole numbers would stop at 64 bits with an error, and a file may claim any.
-_SUMS = (
-    f"sum(responses), {', '.join(f'CAST(sum({name}) AS INTEGER)' for name in _COUNTS)}, "
-    "sum(cost), sum(unpriced)"
-)
-# Nothing is unknown of the price of nothing: what an API refused is free.
-_QUERY = f"""
-    WITH spent AS MATERIALIZED (
-        SELECT session_id, model, time / {QUARTER_US} AS quarter, count(*) AS responses,
-            sum(input_tokens * 1.0) AS input, sum(cache_read_tokens * 1.0) AS cache_read,
-            sum(cache_write_tokens * 1.0) AS cache_write, sum(output_tokens * 1.0) AS output,
-            sum(reasoning_tokens * 1.0) AS reasoning, sum(cost_usd) AS cost,
-            sum(cost_usd IS NULL AND NOT coalesce(input_tokens = 0 AND output_tokens = 0
-                AND NOT cache_read_tokens > 0 AND NOT cache_write_tokens > 0, 0)) AS unpriced
-        FROM requests WHERE {{scope}} GROUP BY 1, 2, 3
-    )
-    SELECT 'models', model, {_SUMS} FROM spent GROUP BY 2
-    UNION ALL SELECT 'sessions', session_id, {_SUMS} FROM spent GROUP BY 2
-    UNION ALL SELECT 'quarters', quarter, {_SUMS} FROM spent GROUP BY 2
-"""  # noqa: S608 - names and numbers of ours
+# Nothing is unknown of the price of nothing: what an API refused is free. The facts have no count
+# so large that sums would stop at 64 bits.
+_SUMS = """
+    count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+    sum(output_tokens), sum(reasoning_tokens), sum(cost_usd),
+    count(*) FILTER (WHERE cost_usd IS NULL AND NOT coalesce(input_tokens = 0
+        AND output_tokens = 0 AND NOT cache_read_tokens > 0 AND NOT cache_write_tokens > 0, 0))
+"""
+_MODELS = f"SELECT model, {_SUMS} FROM requests WHERE {{scope}} GROUP BY 1"  # noqa: S608 - ours
+_SESSIONS = f"SELECT session_id, {_SUMS} FROM requests WHERE {{scope}} GROUP BY 1"  # noqa: S608
+_QUARTERS = f"SELECT time / {QUARTER_US}, {_SUMS} FROM requests WHERE {{scope}} GROUP BY 1"  # noqa: S608
 _PROJECTS = "SELECT id, project FROM sessions WHERE {scope}"
 
 
@@ -100,7 +90,10 @@ class Sums(NamedTuple):
 
 
 class Used(NamedTuple):
-    """What the responses of a scope used, seen from three sides."""
+    """What the responses of a scope used, seen from three sides.
+
+    Three queries: one by all of these at once has nearly as many groups as there are responses.
+    """
 
     models: dict[str, Sums]
     sessions: dict[int, Sums]
@@ -125,10 +118,11 @@ def added(all_sums: Iterable[Sums]) -> Sums:
 
 def used(database: sqlite3.Connection, scope: Scope) -> Used:
     """Read what was used."""
-    found: dict[str, dict[Any, Sums]] = {"models": {}, "sessions": {}, "quarters": {}}
-    for side, name, *sums in scope.rows(database, _QUERY, "requests"):
-        found[side][name] = Sums(*sums)
-    return Used(**found)
+    sides: list[dict[Any, Sums]] = [
+        {name: Sums(*sums) for name, *sums in scope.rows(database, query, "requests")}
+        for query in (_MODELS, _SESSIONS, _QUARTERS)
+    ]
+    return Used(*sides)
 
 
 def total(spent: Used) -> Usage:

@@ -63,7 +63,7 @@ class Asked:
         return {
             "since": None if since is None else since.isoformat(),
             "until": None if until is None else until.isoformat(),
-            "projects": None if scope.projects is None else list(scope.projects),
+            "folders": None if scope.projects is None else list(scope.projects),
             "runtime": scope.runtime,
         }
 

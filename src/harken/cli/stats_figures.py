@@ -22,10 +22,10 @@ NAMELESS = "(not named)"
 def show_sums(sheet: Sheet, sums: Amplification, usage: Usage) -> None:
     """Show how much there was of everything, in one line."""
     parts = [
-        (number(sums.prompts), "prompts" if sums.prompts != 1 else "prompt"),
-        (number(sums.responses), "responses"),
-        (number(sums.tool_calls), "tool calls"),
-        (number(tokens(usage)), "tokens"),
+        (number(sums.prompts), _word(sums.prompts, "prompt")),
+        (number(sums.responses), _word(sums.responses, "response")),
+        (number(sums.tool_calls), _word(sums.tool_calls, "tool call")),
+        (number(tokens(usage)), _word(tokens(usage), "token")),
     ]
     money = cost(usage.cost_usd, usage.unpriced)
     spans: list[str | tuple[str, str]] = []
@@ -41,9 +41,9 @@ def show_amplification(sheet: Sheet, sums: Amplification) -> None:
         return
     sheet.line(
         (number(sums.responses_per_prompt), "bold"),
-        " responses and ",
+        f" {_word(sums.responses_per_prompt, 'response')} and ",
         (number(sums.tool_calls_per_prompt), "bold"),
-        " tool calls for each prompt",
+        f" {_word(sums.tool_calls_per_prompt, 'tool call')} for each prompt",
     )
     if sums.output_per_input is not None:
         sheet.line(
@@ -51,6 +51,10 @@ def show_amplification(sheet: Sheet, sums: Amplification) -> None:
             f" characters answered for each one asked ({number(sums.output_characters)} for "
             f"{number(sums.input_characters)})",
         )
+
+
+def _word(value: float | None, one: str) -> str:
+    return one if value == 1 else f"{one}s"
 
 
 def show_models(sheet: Sheet, models: Sequence[ModelUsage]) -> None:

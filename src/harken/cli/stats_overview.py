@@ -36,8 +36,9 @@ _OTHERS = 46
 
 def show_overview(sheet: Sheet, found: Overview, zone: tzinfo) -> None:
     """Print all sections."""
-    folders = count(len({one.project for one in found.sessions}), "project")
-    sheet.line((count(len(found.sessions), "session"), "bold"), f" in {folders}", indent=0)
+    folders = len({one.project for one in found.sessions if one.project})
+    where = f" in {count(folders, 'project')}" if folders else ""
+    sheet.line((count(len(found.sessions), "session"), "bold"), where, indent=0)
     show_sums(sheet, found.amplification, found.usage)
     _show_activity(sheet, found, zone)
     sheet.heading("Amplification")
@@ -62,20 +63,26 @@ def _show_activity(sheet: Sheet, found: Overview, zone: tzinfo) -> None:
     days = found.activity.days
     if not days:
         return
-    sheet.heading("Activity", "messages, and tokens written")
+    sheet.heading("Activity", "messages")
+    if len(days) > 1:
+        _show_days(sheet, days, found.days)
+    _show_week(sheet, found.activity)
+    sheet.line("")
+    _show_peak(sheet, found.concurrency, zone)
+
+
+def _show_days(sheet: Sheet, days: Sequence[Day], used: Sequence[DayUsage]) -> None:
+    """Show how much was said over time, and how many tokens were written."""
     first, last = days[0].day, days[-1].day
     width = max(sheet.width - _MARGIN, 10)
     most = max(days, key=lambda one: one.messages)
     said = fitted(_by_day(days, first, last), width)
     sheet.line(f"{first} ", (sheet.strokes.line(said), "green"), f" {last}")
-    written = fitted(_written_by_day(found.days, first, last), width)
+    written = fitted(_written_by_day(used, first, last), width)
     if any(written):
         sheet.line(" " * 11, (sheet.strokes.line(written), "magenta"), " tokens")
     sheet.line((f"The most on {most.day}: {number(most.messages)} messages.", "dim"))
     sheet.line("")
-    _show_week(sheet, found.activity)
-    sheet.line("")
-    _show_peak(sheet, found.concurrency, zone)
 
 
 def _by_day(days: Iterable[Day], first: date, last: date) -> list[float]:

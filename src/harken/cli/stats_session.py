@@ -32,8 +32,9 @@ def show_session(sheet: Sheet, found: OneSession, zone: tzinfo) -> None:
     """Print all sections."""
     session = found.session
     sheet.line((session.title or session.session, "bold"), indent=0)
-    told = [session.session if session.title else "", session.project]
-    sheet.line("  ".join(filter(None, told)))
+    told = [*filter(None, [session.session if session.title else "", session.project])]
+    if told:
+        sheet.line("  ".join(told))
     began, ended = _minute(session.began, zone), _minute(session.ended, zone)
     words = [f"{began} to {ended}, {duration(session.duration_s)}"] if session.began else []
     words += [f"outcome {session.outcome}"] if session.outcome else []
@@ -72,7 +73,7 @@ def _show_profile(sheet: Sheet, profile: Profile, zone: tzinfo) -> None:
             for one in profile.bins
         ]
         line = sheet.strokes.line(values, profile.bin_s)
-        sums = f" {duration(seconds):>11} {share(seconds, total):>5}"
+        sums = f" {duration(seconds):>11} {share(seconds, total):>5}" if seconds else " " * 18
         times = f" {number(events):>6}" if events else ""
         sheet.line(f"{name:<12}", (line, style), f"{sums}{times}")
 

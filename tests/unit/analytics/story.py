@@ -22,15 +22,19 @@ def us(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * US)
 
 
+def empty() -> sqlite3.Connection:
+    """Return a database in memory with the tables of facts."""
+    database = sqlite3.connect(":memory:")
+    database.executescript(TABLES)
+    return database
+
+
 @dataclass
 class Story:
     """A database of facts to which rows are told. Times are seconds since 1970."""
 
-    database: sqlite3.Connection = field(default_factory=lambda: sqlite3.connect(":memory:"))
+    database: sqlite3.Connection = field(default_factory=empty)
     _ids: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
-
-    def __post_init__(self) -> None:
-        self.database.executescript(TABLES)
 
     def session(
         self,

@@ -147,6 +147,15 @@ def test_tools_are_counted_in_all_and_by_template() -> None:
     assert by_template == {"": [("Bash", 1), ("Read", 1)], "reviewer": [("Read", 2)]}
 
 
+def test_times_that_a_file_claims_may_be_absurd() -> None:
+    story = Story()
+    one = story.session()
+    for _ in range(40):
+        story.call(story.say(one, "response", 0), "Read", 8000 * 365 * DAY)
+    assert (tools(story.database, ALL).tools[0].duration_s or 0) > 40 * 7999 * 365 * DAY
+    assert overview(story.database, ALL, UTC).concurrency.open == 1
+
+
 @pytest.mark.req("S2-82")
 def test_a_lifecycle_has_outcome_duration_and_compactions(found: Overview) -> None:
     rows = [(one.session, one.outcome, one.duration_s, one.compactions) for one in found.sessions]

@@ -392,7 +392,8 @@ def test_any_message_is_read(
 
 
 @pytest.mark.parametrize(
-    ("cost", "wanted"), [(0.25, 0.25), (0, None), ("1", None), (True, None), (-1, None), (1e9, None)]
+    ("cost", "wanted"),
+    [(0.25, 0.25), (0, None), ("1", None), (True, None), (-1, None), (1e9, None)],
 )
 def test_what_an_answer_cost_is_kept_where_it_was_counted(cost: Any, wanted: float | None) -> None:
     steps, _ = read(NATIVE, exported(asked("msg_1", "hi"), answered("msg_2", "ho", cost=cost)))

@@ -1,0 +1,89 @@
+"""What figures cost: as much as is shown, and little even of a very long history."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+import time
+from collections.abc import Callable
+from datetime import UTC
+
+import pytest
+
+from harken.analytics.scope import ALL, Scope
+from harken.analytics.statistics import one_session, overview
+from tests.unit.analytics.story import DAY, US, Story, at
+
+MORNING = int(at("2026-03-02 09:00"))
+_EVERY = 100
+
+
+def work(database: sqlite3.Connection, do: Callable[[], object]) -> int:
+    """Return how many hundreds of steps SQLite takes for something: the same on each machine."""
+    steps = itertools.count()
+    database.set_progress_handler(lambda: next(steps) and 0, _EVERY)
+    do()
+    database.set_progress_handler(None, 0)
+    return next(steps)
+
+
+def history(sessions: int, rounds: int = 60) -> Story:
+    """So many sessions, a day after the other, of as many rounds each."""
+    story = Story()
+    for day in range(sessions):
+        one = story.session(f"claude:{day}", project=f"/srv/{day}")
+        for number in range(rounds):
+            then = MORNING + day * DAY + number * 60
+            story.say(one, "prompt", then, 9)
+            answer = story.say(one, "response", then + 5, 9)
+            story.call(answer, "Read", 1)
+            story.request(one, "opus", then + 5, (1, 1, 1, 1), 0.25)
+            story.commit(one, then + 6)
+    return story
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope(session_id=1),
+        Scope(projects=("/srv/0",)),
+        Scope(until_us=(MORNING + DAY) * US),
+    ],
+)
+def test_a_part_costs_what_is_in_it_and_not_what_is_beside_it(scope: Scope) -> None:
+    show = one_session if scope.session_id else lambda data, part: overview(data, part, UTC)
+    costs = []
+    for sessions in (5, 50):
+        database = history(sessions).database
+        costs.append(work(database, lambda: show(database, scope)))  # noqa: B023 - called at once
+    assert costs[1] < 2 * costs[0]
+
+
+@pytest.mark.full
+def test_a_million_messages_are_told_in_a_few_times_what_it_takes_to_read_them() -> None:
+    """Against a loop over the messages alone, in the same run: on an idle machine, below 2 s."""
+    database = Story().database
+    numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
+    values = {"began": MORNING * US, "minute": 60 * US}
+    for query in (
+        numbers.format(2500) + " INSERT INTO sessions SELECT i, 'claude:' || i, 'claude', i, '', "
+        "'/srv/' || (i % 40), '', '', :began + i * 400 * :minute, "
+        ":began + (i + 1) * 400 * :minute, NULL FROM n",
+        numbers.format(2500) + " INSERT INTO agents SELECT i, i, '', i, '', NULL, NULL FROM n",
+        numbers.format(1_000_000)
+        + " INSERT INTO messages SELECT i, i, 0, 1 + i / 400, 1 + i / 400,"
+        " 'x', CASE WHEN i % 40 = 0 THEN 'prompt' WHEN i % 5 < 2 THEN 'response' ELSE 'tool_result' "
+        "END, :began + i * :minute, zeroblob(32), 200, 0, 0, NULL, 0, 0 FROM n",
+        "INSERT INTO tool_calls SELECT id, id, session_id, agent_id, 'tool' || (id % 11), '', time, 9, id, 0, 99 FROM messages WHERE kind = 'tool_result'",
+        "INSERT INTO requests SELECT id, id, session_id, agent_id, NULL, 'model' || (id % 3), time, NULL, 1, 2, 3, 4, NULL, 0.5, 0 FROM messages WHERE kind = 'response'",
+    ):
+        database.execute(query, values)
+    started = time.process_time()
+    for _ in database.execute("SELECT session_id, kind, time, characters FROM messages"):
+        pass
+    read = time.process_time()
+    found = overview(database, ALL, UTC)
+    told = time.process_time()
+    print(f"read in {read - started:.2f} s, told in {told - read:.2f} s")
+    assert (found.amplification.prompts, found.usage.responses) == (25_000, 375_000)
+    assert told - read < 5 * (read - started)
