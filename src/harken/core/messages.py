@@ -232,9 +232,9 @@ def apart(message: ChatMessage) -> tuple[list[Part | ToolCall], Occurrence]:
     """Return the parts and calls of a message in order, and its occurrence. As `split`."""
     content, calls = message.content, message.tool_calls or []
     if isinstance(content, str) and not calls:  # as most are
-        is_plain = message.tool_call_id is None and message.name is None
-        varying = {"tool_call_id": message.tool_call_id, "name": message.name}
-        return [TextPart(content)], _PLAIN if is_plain else Occurrence(**varying)
+        call, name = message.tool_call_id, message.name
+        is_plain = call is None and name is None
+        return [TextPart(content)], _PLAIN if is_plain else Occurrence(tool_call_id=call, name=name)
     shape: Any = "none" if content is None else "text" if isinstance(content, str) else "list"
     metas: dict[str, Meta] = {}
     items: list[Part | ToolCall] = []
