@@ -12,6 +12,7 @@ from benchmarks import (
     append,
     chat,
     importing,
+    index,
     load,
     loop,
     peers,
@@ -35,6 +36,7 @@ PARTS = {
     "peers": peers.rows,
     "store": store.rows,
     "import": importing.rows,
+    "index": index.rows,
 }
 RESULTS = Path(__file__).with_name("results.md")
 

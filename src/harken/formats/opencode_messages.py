@@ -31,6 +31,7 @@ from harken.formats.records import Record, count, inner, items, plain, text, tim
 from harken.formats.rounds import PROMPT, SYSTEM
 
 OWN = "opencode"
+_MOST_USD = 1e6
 ASKED_TO_SUM_UP = "What did we do so far?"
 CLEARED = "[Old tool result content cleared]"
 INTERRUPTED = "[Tool execution was interrupted]"
@@ -114,7 +115,7 @@ def _answered(info: Record, parts: list[Record]) -> Iterator[WholeEntry]:
     """Yield a step of an answer: what was said, and the results of its calls."""
     said: list[Part | ToolCall] = []
     results: list[WholeEntry] = []
-    tokens = inner(info, "tokens")
+    tokens, spent = inner(info, "tokens"), info
     for part in parts:
         match text(part, "type"):
             case "text":
@@ -125,7 +126,7 @@ def _answered(info: Record, parts: list[Record]) -> Iterator[WholeEntry]:
                 said.append(_call(part))
                 results += _result(part)
             case "step-finish":
-                tokens = inner(part, "tokens")
+                tokens, spent = inner(part, "tokens"), part
     if said:
         source: Record = {"id": text(info, "id")}
         if text(info, "modelID"):
@@ -133,6 +134,9 @@ def _answered(info: Record, parts: list[Record]) -> Iterator[WholeEntry]:
         usage = _usage(tokens)
         if usage:
             source["usage"] = usage
+            source |= _cost(spent)
+        if text(info, "providerID"):
+            source["provider"] = text(info, "providerID")
         if isinstance(info.get("error"), dict):
             source["error"] = text(inner(info, "error"), "name")
         time = _time(info, "completed") or _time(info, "created")
@@ -155,6 +159,13 @@ def _usage(tokens: Record) -> dict[str, int]:
         "cache_write_tokens": stored,
     }
     return {name: number for name, number in found.items() if number}
+
+
+def _cost(spent: Record) -> dict[str, float]:
+    """Return what an answer cost, in USD; nothing where OpenCode knew no price: it says 0 then."""
+    cost = spent.get("cost")
+    is_one = isinstance(cost, int | float) and not isinstance(cost, bool)
+    return {"cost_usd": cost} if is_one and 0 < cost < _MOST_USD else {}
 
 
 def _rest(part: Record) -> Meta | None:

@@ -33,6 +33,7 @@ _GLOBAL = 16
 """An id of so many characters is that of one response among all there are; a shorter one, as Pi
 gives them, is one in its session."""
 _SHOWN = 100
+_ODD, _WHOLE = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +233,7 @@ class Commits:
         )
         row = self.messages.add(heard)
         if not is_repeat and (heard.kind == "response" or took.is_some):
-            self._answered(one, item, took, row)
+            self._answered(one, item, took, (row, heard.time_us))
 
     def _is_less(self, item: _Item, took: Spent) -> bool:
         """Whether the same response was read before, with more in it: its file had grown.
@@ -247,7 +248,11 @@ class Commits:
         self.superseded.append((before.message,))
         return False
 
-    def _answered(self, one: _Placed, item: _Item, took: Spent, row: int) -> None:
+    def _answered(
+        self, one: _Placed, item: _Item, took: Spent, said: tuple[int, int | None]
+    ) -> None:
+        """Enter a response; `said`: the row of its message, and its time."""
+        row, time = said
         self.requests.add(
             Response(
                 id=item.response,
@@ -256,7 +261,7 @@ class Commits:
                 message=row if item.said.role == "assistant" else None,
                 model=_text(item.source, "model"),
                 provider=provider_of(item.source) or one.origin.runtime,
-                time_us=time_us(item.entry.time),
+                time_us=time,
                 stop_reason=_text(item.source, "stop_reason") or None,
                 took=took,
                 cost_usd=told_cost(item.source),
@@ -286,7 +291,7 @@ def _items(one: _Placed) -> Iterator[_Item]:
             position=at,
             entry=entry,
             said=said,
-            content=_key("said", str(one.root), entry.message, call),
+            content=_content_key(one.root, entry.message),
             others=tuple(keys),
             response=_response(one.origin, entry),
             usage=usage if isinstance(usage, dict) else {},
@@ -337,6 +342,12 @@ def _response(origin: Origin, entry: Entry) -> str | None:
 def _text(value: Mapping[str, Any], name: str) -> str:
     one = value.get(name)
     return one if isinstance(one, str) else ""
+
+
+def _content_key(root: int, message: str) -> int:
+    """Return a key of what has that content in the history with that root: hashes are random."""
+    mixed = (int(message[:16], 16) + root * _ODD) & _WHOLE
+    return mixed - (1 << 63)
 
 
 def _key(*what: str) -> int:

@@ -140,8 +140,11 @@ def _providers(prices: Prices) -> list[str]:
 
 
 def _inner(value: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    found = (value.get(name) for name in names)
-    return next((one for one in found if isinstance(one, dict)), {})
+    for name in names:
+        found = value.get(name)
+        if isinstance(found, dict):
+            return found
+    return _NOTHING
 
 
 def _count(value: Mapping[str, Any], *names: str) -> int | None:
@@ -150,3 +153,6 @@ def _count(value: Mapping[str, Any], *names: str) -> int | None:
         if isinstance(one, int) and not isinstance(one, bool) and 0 <= one < _MOST:
             return one
     return None
+
+
+_NOTHING: Mapping[str, Any] = {}

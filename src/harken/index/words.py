@@ -7,7 +7,7 @@ together that nobody asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -88,12 +88,21 @@ def words_of(said: Said) -> str:
     >>> words_of(Said("user", ["Tea, please.", "\u304a\u8336"]))
     'Tea, please.\n \u304a  \u8336 '
     """
-    return spaced(utf8("\n".join(said.texts)))
+    return spaced("\n".join(said.texts))
 
 
 def spaced(text: str) -> str:
-    """Put blanks around the characters of scripts that have none between words."""
-    if text.isascii() or not text.encode().translate(None, _NOT_UNSPACED):
+    """Return a text with blanks around the characters of scripts that have none between words.
+
+    A lone surrogate becomes a question mark.
+    """
+    if text.isascii():
+        return text
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        return spaced(utf8(text))
+    if not data.translate(None, _NOT_UNSPACED):
         return text  # as most are; a search by the pattern takes ten times as long
     return _UNSPACED.sub(r" \1 ", text)
 
@@ -130,26 +139,27 @@ def _inside(data: str) -> list[str]:
 
     As they are, not as JSON spells them: else a word after a line's end would begin with an `n`.
     """
+    found: list[str] = []
     try:
-        value = codec.decode(data.encode("utf-8", "surrogatepass"))
-    except ValueError:
+        _collect(codec.decode(data.encode("utf-8", "surrogatepass")), found)
+    except (ValueError, RecursionError):
         return [data]
-    return [*_strings(value)]
+    return found
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _collect(value: Any, found: list[str]) -> None:
     if isinstance(value, str):
         if len(value) < _NO_WORD or " " in value or "\n" in value:
-            yield value
+            found.append(value)
     elif isinstance(value, dict):
         for name, item in value.items():
-            yield name
-            yield from _strings(item)
+            found.append(name)
+            _collect(item, found)
     elif isinstance(value, list):
         for item in value:
-            yield from _strings(item)
+            _collect(item, found)
     elif value is not None and not isinstance(value, bool):
-        yield str(value)
+        found.append(str(value))
 
 
 def _decoded(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:

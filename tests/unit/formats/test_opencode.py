@@ -161,6 +161,7 @@ def test_a_round_is_a_step_and_results_stand_in_their_calls() -> None:
             "cache_read_tokens": 5,
             "cache_write_tokens": 7,
         },
+        "provider": "p",
     }
     assert isinstance(seen.message.content, list)
     assert seen.message.content[1] == ImagePart("image/png", PIXEL)
@@ -388,3 +389,20 @@ def test_any_message_is_read(
     talk: list[Told] = [({**info, "role": role}, parts) for info, role, parts in messages]
     steps, _ = read(NATIVE, exported(*talk))
     sent(stored([entry for step in steps for entry in step.entries]))
+
+
+@pytest.mark.parametrize(
+    ("cost", "wanted"),
+    [(0.25, 0.25), (0, None), ("1", None), (True, None), (-1, None), (1e9, None)],
+)
+def test_what_an_answer_cost_is_kept_where_it_was_counted(cost: Any, wanted: float | None) -> None:
+    steps, _ = read(NATIVE, exported(asked("msg_1", "hi"), answered("msg_2", "ho", cost=cost)))
+    (_, answer) = stored(steps[0].entries)
+    assert (answer.source or {}).get("cost_usd") == wanted
+
+
+def test_each_step_of_an_answer_has_its_own_cost() -> None:
+    parts = [START, "a", {**FINISH, "cost": 0.5}, START, "b", {**FINISH, "cost": 0.25}]
+    steps, _ = read(NATIVE, exported(asked("msg_1", "hi"), answered("msg_2", *parts, cost=0.75)))
+    sources = [entry.source or {} for step in steps for entry in stored(step.entries)]
+    assert [one.get("cost_usd") for one in sources] == [None, 0.5, 0.25]
