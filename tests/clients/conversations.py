@@ -18,6 +18,8 @@ from tests.acceptance.shared_data import DATA
 
 PROMPT = "hi oracle"
 """What the lab says to a client that resumes."""
+_SEND_MESSAGE = frozenset({"to", "summary", "message"})
+"""What that tool of Claude Code takes today."""
 _REMINDER = "<system-reminder>"
 
 
@@ -66,6 +68,30 @@ def less_present_of_claude(request: list[dict[str, Any]]) -> list[dict[str, Any]
     if kept and kept[-1]["type"] == "text":
         kept[-1]["text"] = kept[-1]["text"].removesuffix("\n")
     return [*heard[:-1], *([{"role": "user", "content": kept}] if kept else [])]
+
+
+def less_tools_of_today(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages without what Claude Code fits to the tools that it offers where it resumes.
+
+    References to others are taken away, and so are arguments that a tool takes no more; which they
+    are depends on its version, its options and its servers.
+    """
+    return [{**one, "content": _less_tools(one["content"])} for one in messages]
+
+
+def _less_tools(content: object) -> object:
+    if not isinstance(content, list):
+        return content
+    return [_less_tool(block) for block in content if block["type"] != "tool_reference"]
+
+
+def _less_tool(block: dict[str, Any]) -> dict[str, Any]:
+    if block["type"] == "tool_result" and "content" in block:
+        return {**block, "content": _less_tools(block["content"])}
+    if block["type"] == "tool_use" and block["name"] == "SendMessage":
+        kept = {name: value for name, value in block["input"].items() if name in _SEND_MESSAGE}
+        return {**block, "input": kept}
+    return block
 
 
 def less_present_of_pi(request: list[dict[str, Any]]) -> list[dict[str, Any]]:
