@@ -189,7 +189,10 @@ def _heard(message: Message) -> list[Block]:
 
 
 def _joined(turns: Iterable[_Turn]) -> list[_Turn]:
-    """Make one of messages of the user in a row; texts that meet are parted by a line's end."""
+    """Make one of messages of the user in a row: results, then all else.
+
+    Texts that meet are parted by a line's end.
+    """
     joined: list[_Turn] = []
     for turn in turns:
         last = joined[-1].blocks if joined and joined[-1].role == turn.role == "user" else None
@@ -198,7 +201,7 @@ def _joined(turns: Iterable[_Turn]) -> list[_Turn]:
             continue
         if last and turn.blocks and last[-1]["type"] == turn.blocks[0]["type"] == "text":
             last[-1] = _text(last[-1]["text"] + "\n")
-        last += turn.blocks
+        last[:] = sorted([*last, *turn.blocks], key=lambda block: block["type"] != "tool_result")
     return joined
 
 

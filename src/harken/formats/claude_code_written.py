@@ -9,6 +9,8 @@ Source: docs/formats/claude-code.md, "Writing".
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +19,11 @@ from harken.core import codec
 from harken.core.messages import OtherPart, Part, ThinkingPart, ToolCall
 from harken.formats.anthropic import THINKER
 from harken.formats.base import WholeEntry
-from harken.formats.calls import in_order
+from harken.formats.calls import clean, in_order, well_formed
 from harken.formats.claude_code_entries import block_of
 from harken.formats.claude_code_records import LOCAL_COMMAND, QUEUED
 from harken.formats.claude_code_sent import DEFAULT_MODEL, INTERRUPTED
-from harken.formats.fit import Fit
+from harken.formats.fit import ID_LENGTH, Fit
 from harken.formats.fitted import fitted
 from harken.formats.native import NewSession
 from harken.formats.new_session import Names, named_by_content, timed
@@ -31,6 +33,8 @@ VERSION = "2.1.329"
 """Whose form is written."""
 _MODELS = "claude"
 """How the models that it knows are called, to begin with."""
+
+_NUMBERED = re.compile(r"_[0-9]+\Z")
 
 Record = dict[str, Any]
 
@@ -92,8 +96,33 @@ def _takes(entry: WholeEntry, part: ThinkingPart | OtherPart) -> bool:
     return _owns(entry) or (is_known and part.kind == "redacted_thinking")
 
 
+@dataclass(slots=True)
+class _Ids:
+    """Gives calls ids that the client tells apart.
+
+    It takes `a_2` for `a` said again, and its result for a second one, which goes.
+
+    >>> ids = _Ids()
+    >>> ids.new("a"), ids.new("a_2"), ids.new("b_2")
+    ('a', 'toolu_9707810bbb9cbd9e3ac20432', 'b_2')
+    """
+
+    _taken: set[str] = field(default_factory=set)
+
+    def new(self, raw: str) -> str:
+        """Return the id of the next call; the same calls in the same order get the same ids."""
+        wanted, count = well_formed(raw, ID_LENGTH), 0
+        while not wanted or not self._taken.isdisjoint((wanted, _NUMBERED.sub("", wanted))):
+            count += 1
+            digest = hashlib.sha256(clean(f"{count} {raw}").encode()).hexdigest()
+            wanted = f"toolu_{digest[:24]}"
+        self._taken.add(wanted)
+        return wanted
+
+
 FIT = Fit(
     owns=_owns,
+    ids=_Ids,
     takes=_takes,
     is_aside=_is_error,
     has_calls_last=True,

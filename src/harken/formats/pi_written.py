@@ -146,8 +146,11 @@ class _Writing:
         self.characters += len(codec.encode(message["content"]))
         calls = [one for one in items(message, "content") if text(one, "type") == "toolCall"]
         self.tools |= {text(call, "id"): text(call, "name") for call in calls}
-        added = {} if OWN in source else self._added(entry, message, time)
-        return "message", {"message": {**message, **added}}
+        if OWN not in source:
+            message |= self._added(entry, message, time)
+        elif message["role"] == "assistant" and not inner(message, "usage"):
+            message["usage"] = self._usage()  # without it, Pi does not begin
+        return "message", {"message": message}
 
     def _added(self, entry: WholeEntry, message: Record, time: str) -> Record:
         """Return what Pi has in a message beside what everybody has."""

@@ -293,3 +293,42 @@ def test_after_a_compaction_the_summary_and_what_stays_come_first() -> None:
 
 def test_nothing_is_sent_of_nothing() -> None:
     assert sent([]) == []
+
+
+def test_results_are_sent_before_all_else_that_is_heard_with_them() -> None:
+    made = asked()
+    made.answer(use("c1"), use("c2"), id="m1")
+    made.result("c1", [{"type": "tool_reference", "tool_name": "Web"}])
+    made.result("c2", "two")
+    made.user("Stop")
+    made.answer(text("Well."))
+    assert short(made)[2] == "u tool_result | c2: two | 'Tool loaded.\\n' | 'Stop'"
+
+
+@pytest.mark.parametrize(
+    ("said", "sent_as"),
+    [
+        ("cB", "Bc"),
+        ("AcBcC", "ABCcc"),
+        ("tcB", "tBc"),
+        ("ctB", "tBc"),
+        ("tcBt", "tBtc"),
+        ("tActB", "tAtBc"),
+        ("tctB", "tctB"),
+        ("tcctBc", "tcctBc"),
+    ],
+)
+def test_calls_are_sent_last_unless_they_stand_right_between_thoughts(
+    said: str, sent_as: str
+) -> None:
+    made = asked()
+    blocks = {"t": thought("Hm."), **{letter: text(letter) for letter in "ABC"}}
+    calls = [use(f"c{at}") if letter == "c" else blocks[letter] for at, letter in enumerate(said)]
+    made.answer(*calls, id="m1")
+    for at, letter in enumerate(said):
+        if letter == "c":
+            made.result(f"c{at}", "x")
+    made.answer(text("Well."))
+    letters = {"thinking": "t", "tool_use": "c"}
+    content = sent_of(made)[1]["content"]
+    assert "".join(letters.get(b["type"], b.get("text", "")) for b in content) == sent_as

@@ -194,6 +194,18 @@ def test_hostile_facts_of_an_answer_do_no_harm(uuids: object) -> None:
     assert found.said()[:2] == ["user: ?", "assistant: Hi [a]"]
 
 
+def test_an_id_that_the_client_takes_for_another_one_is_given_anew() -> None:
+    entries = [Message("user", "?")]
+    for id_ in ("a", "a_2", "a", "b_2"):
+        entries.append(Message("assistant", None, [ToolCall(id_, FunctionCall("look", "{}"))]))
+        entries.append(Message("tool", id_, tool_call_id=id_))
+    found = read(writes([WholeEntry(one) for one in entries], SESSION)).entries()
+    ids = [call.id for entry in found for call in entry.message.tool_calls or ()]
+    assert (ids[0], ids[3]) == ("a", "b_2")
+    assert {len(id_) for id_ in ids[1:3]} == {30}
+    assert [entry.message.tool_call_id for entry in found if entry.message.role == "tool"] == ids
+
+
 def test_calls_of_others_stand_after_their_words() -> None:
     call = ToolCall("a", FunctionCall("look", "{}"))
     said = Message("assistant", [CallPlace("a"), TextPart("So.")], [call])

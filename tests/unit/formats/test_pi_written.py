@@ -84,6 +84,12 @@ def test_answers_of_others_have_what_pi_needs_and_count_no_token_twice() -> None
     assert (result["toolName"], result["isError"]) == ("look", False)
 
 
+def test_an_answer_of_pi_without_counts_gets_some() -> None:
+    said = {name: value for name, value in answered("Hi").items() if name != "usage"}
+    answer = records(tip(linear(asked("?"), said)))[-1]["message"]
+    assert answer["usage"]["totalTokens"] > 0
+
+
 def test_a_model_that_pi_may_have_is_named_with_who_offers_it() -> None:
     said = WholeEntry(Message("assistant", "Hi"), source={"model": "claude-haiku-4-5"})
     answer = records([WholeEntry(Message("user", "?")), said])[-1]["message"]
