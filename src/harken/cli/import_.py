@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,10 +93,14 @@ def _history_line(history: History) -> str:
 def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> list[Imported]:
     from harken.capture.importing import Importer
     from harken.index.catalogue import Catalogue
+    from harken.index.database import begun_anew
 
     total = sum(file.size for file in files)
-    store, catalogue = open_store(home, None), Catalogue(home.index_file)
-    try:
+    with (
+        begun_anew(home.index_file),
+        closing(open_store(home, None)) as store,
+        closing(Catalogue(home.index_file)) as catalogue,
+    ):
         done = []
         with progress("Importing") as tell:
             importer = Importer(store, catalogue, jobs=jobs)
@@ -104,9 +109,6 @@ def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> l
                 if as_json:
                     say_json(_row(one.report), indent=None)
         return done
-    finally:
-        catalogue.close()
-        store.close()
 
 
 def _row(report: Report) -> dict[str, Any]:

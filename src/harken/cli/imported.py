@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,12 +34,10 @@ def catalogue_of(home: Home) -> Iterator[Catalogue | None]:
         yield None
         return
     from harken.index.catalogue import Catalogue
+    from harken.index.database import begun_anew
 
-    catalogue = Catalogue(home.index_file)
-    try:
+    with begun_anew(home.index_file), closing(Catalogue(home.index_file)) as catalogue:
         yield catalogue
-    finally:
-        catalogue.close()
 
 
 def imported(home: Home) -> list[ImportedSession]:

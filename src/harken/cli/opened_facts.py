@@ -29,6 +29,14 @@ def facts_of(home: Home) -> Iterator[Facts]:
 @contextmanager
 def facts_and_store(home: Home) -> Iterator[tuple[Facts, Store | None]]:
     """As `facts_of`, with the store that they were read from; None: there is none yet."""
+    from harken.index.database import begun_anew
+
+    with begun_anew(home.facts_file, home.index_file), _opened(home) as opened:
+        yield opened
+
+
+@contextmanager
+def _opened(home: Home) -> Iterator[tuple[Facts, Store | None]]:
     from harken.index.catalogue import Catalogue
     from harken.index.facts import Facts
 

@@ -46,8 +46,10 @@ _COUNTS = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
     "cached_input_tokens": "cache_read_tokens",
+    "reasoning_output_tokens": "reasoning_tokens",
 }
-"""What Codex counts, and how Harken calls it: both count the cached part in the input, too."""
+"""What Codex counts, and how Harken calls it: both count the cached part in the input, too, and
+thoughts in the output."""
 
 
 def looks(path: str, head: bytes) -> bool:

@@ -32,6 +32,7 @@ _COUNTS = {
     "input_tokens": "input_tokens",
     "cached_input_tokens": "cache_read_tokens",
     "output_tokens": "output_tokens",
+    "reasoning_output_tokens": "reasoning_tokens",
 }
 _OF_CLOSING = ("id", "type", "status", "execution")
 
@@ -163,4 +164,4 @@ def _spent(total: Record, last: Record) -> Record:
 
 def _summed(tokens: Record) -> Record:
     whole = tokens["input_tokens"] + tokens["output_tokens"]
-    return {**tokens, "reasoning_output_tokens": 0, "total_tokens": whole}
+    return {**tokens, "total_tokens": whole}

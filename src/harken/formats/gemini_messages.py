@@ -168,6 +168,7 @@ def _usage(tokens: Record) -> dict[str, int]:
         "input_tokens": (count(tokens, "input") or 0) + (count(tokens, "tool") or 0),
         "output_tokens": (count(tokens, "output") or 0) + (count(tokens, "thoughts") or 0),
         "cache_read_tokens": count(tokens, "cached") or 0,
+        "reasoning_tokens": count(tokens, "thoughts") or 0,
     }
     return {name: number for name, number in found.items() if number}
 

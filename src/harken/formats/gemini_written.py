@@ -205,4 +205,6 @@ def _tokens(usage: Record) -> Record:
     counts = {name: count(usage, f"{name}_tokens") or 0 for name in ("input", "output")}
     cached = count(usage, "cache_read_tokens") or 0
     whole = sum(counts.values())
-    return {**counts, "cached": cached, "thoughts": 0, "tool": 0, "total": whole}
+    thoughts = min(count(usage, "reasoning_tokens") or 0, counts["output"])
+    counts["output"] -= thoughts  # which Gemini counts beside it
+    return {**counts, "cached": cached, "thoughts": thoughts, "tool": 0, "total": whole}

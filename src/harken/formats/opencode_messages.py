@@ -157,6 +157,7 @@ def _usage(tokens: Record) -> dict[str, int]:
         "output_tokens": (count(tokens, "output") or 0) + (count(tokens, "reasoning") or 0),
         "cache_read_tokens": read,
         "cache_write_tokens": stored,
+        "reasoning_tokens": count(tokens, "reasoning") or 0,
     }
     return {name: number for name, number in found.items() if number}
 

@@ -300,5 +300,7 @@ def _tokens(usage: Record) -> Record:
     """Return counts as OpenCode has them: what was cached is no part of the input."""
     read, stored = (count(usage, f"cache_{name}_tokens") or 0 for name in ("read", "write"))
     left = (count(usage, "input_tokens") or 0) - read - stored
-    told = {"input": max(left, 0), "output": count(usage, "output_tokens") or 0, "reasoning": 0}
+    output = count(usage, "output_tokens") or 0
+    thoughts = min(count(usage, "reasoning_tokens") or 0, output)
+    told = {"input": max(left, 0), "output": output - thoughts, "reasoning": thoughts}
     return {**told, "cache": {"read": read, "write": stored}}

@@ -17,7 +17,7 @@ from typing import Any
 
 from harken.core.commits import CommitId
 from harken.errors import StoreWriteError
-from harken.index.database import Kind, opened
+from harken.index.database import Kind, is_damage, opened
 
 APPLICATION = 0x48726B69  # "Hrki"
 VERSION = 1
@@ -146,6 +146,8 @@ class Catalogue:
         except sqlite3.Error as error:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
+            if is_damage(error):
+                raise
             raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None
         self._sources, self._lineage, self._spawned = {}, {}, {}
 

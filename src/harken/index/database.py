@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harken.errors import ConfigError
+from harken.errors import ConfigError, StoreError
 
 ENDS = ("", "-journal", "-wal", "-shm")
 """What SQLite may have beside a database, and itself."""
@@ -46,6 +48,41 @@ def forget(path: Path) -> None:
         path.with_name(path.name + end).unlink(missing_ok=True)
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether a database is damaged: not in use, or on a disk that is full."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without what SQLite adds to it
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+@contextmanager
+def begun_anew(*paths: Path) -> Iterator[None]:
+    """Delete those of these databases that are found to be damaged meanwhile.
+
+    That not all of it can be read may be seen late, when a part of the answer was given. Raises
+    StoreError then, in place of the database's own error; OSError.
+    """
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        damaged = [path for path in paths if not _is_whole(path)] or paths
+        for path in damaged:
+            forget(path)
+        raise StoreError(damaged[0], "was damaged, and is begun anew: do this again") from None
+
+
+def _is_whole(path: Path) -> bool:
+    if not path.exists():
+        return True
+    try:
+        with closing(sqlite3.connect(path)) as database:
+            found: list[tuple[str]] = database.execute("PRAGMA quick_check(1)").fetchall()
+            return found == [("ok",)]
+    except sqlite3.DatabaseError:
+        return False
+
+
 def _opened(path: Path | None, kind: Kind) -> sqlite3.Connection:
     """As `opened`. Raises ConfigError, OSError, sqlite3.Error."""
     database = _connected(path)
@@ -53,6 +90,7 @@ def _opened(path: Path | None, kind: Kind) -> sqlite3.Connection:
         try:
             is_ours = _number(database, "application_id") in (0, kind.application)
             is_usable = _number(database, "user_version") in (0, kind.version)
+            database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.DatabaseError:
             is_ours, is_usable = True, False
         if not is_ours or not is_usable:

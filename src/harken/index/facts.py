@@ -148,12 +148,17 @@ class Facts:
 
     @contextmanager
     def _writing(self) -> Iterator[Ledger]:
-        """Hold a transaction; what is not written at its end never was. Raises StoreWriteError."""
+        """Hold a transaction; what is not written at its end never was.
+
+        Raises StoreWriteError; of a damaged file, what the database says.
+        """
         try:
             self.database.execute("BEGIN IMMEDIATE")
             yield Ledger(self.database)
             self.database.execute("COMMIT")
         except sqlite3.Error as error:
+            if database.is_damage(error):
+                raise
             raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None
         finally:
             if self.database.in_transaction:

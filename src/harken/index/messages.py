@@ -43,6 +43,8 @@ class Messages:
     """Agent and id of a call without a result -> its row and its time."""
     _loaded: set[int] = field(default_factory=set)
     """Sessions whose open calls are known."""
+    _asked: dict[int, set[int]] = field(default_factory=dict)
+    """Session -> calls in it that are new."""
     _results: list[tuple[int, bool, int | None, int]] = field(default_factory=list)
     _times: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Session -> its first and last message."""
@@ -89,11 +91,13 @@ class Messages:
         ledger = self.ledger
         ledger.write()
         ledger.database.executemany(_RESULT, self._results)
+        self._look_back()
         times = [(first, last, session) for session, (first, last) in self._times.items()]
         ledger.database.executemany(_TIMES, times)
         titles = [(title, session) for session, title in self._titles.items()]
         ledger.database.executemany(_TITLE, titles)
         self._titles.clear()
+        self._asked.clear()
         self._results.clear()
         self._times.clear()
 
@@ -107,6 +111,7 @@ class Messages:
                 "tool_calls", call, row, *where, *known, one.time_us, size, None, None, None
             )
             self._open[one.agent, id_] = call, one.time_us
+            self._asked.setdefault(one.session, set()).add(call)
 
     def _answer(self, row: int, one: Heard) -> None:
         """Say of a call that this is its result."""
@@ -125,7 +130,25 @@ class Messages:
             took = None if time is None or one.time_us is None else one.time_us - time
             self._results.append((row, one.said.is_error, took, call))
 
+    def _look_back(self) -> None:
+        """Find the results of new calls that were read before them, from another file."""
+        for session, asked in self._asked.items():
+            left = {key: one for key, one in self._open.items() if one[0] in asked}
+            if not left:
+                continue
+            for agent, id_, row, is_error, time in self.ledger.database.execute(_LONE, (session,)):
+                call, asked_at = left.get((agent, id_), (None, None))
+                took = None if time is None or asked_at is None else time - asked_at
+                if call is not None and (took is None or took >= 0):
+                    del left[agent, id_], self._open[agent, id_]
+                    self.ledger.database.execute(_RESULT, (row, is_error, took, call))
 
+
+_LONE = """
+SELECT agent_id, call_id, id, is_error, time FROM messages m
+WHERE session_id = ? AND call_id IS NOT NULL AND NOT is_repeat
+AND NOT EXISTS (SELECT 1 FROM tool_calls t WHERE t.result_id = m.id)
+"""
 _RESULT = "UPDATE tool_calls SET result_id = ?, is_error = ?, duration = ? WHERE id = ?"
 _TITLE = "UPDATE sessions SET title = ? WHERE id = ? AND title = ''"
 _TIMES = """

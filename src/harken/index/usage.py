@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from harken.core.events import Usage
-from harken.llm.prices import Prices, built_in
+from harken.llm.prices import Price, Prices, built_in
 
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST = 1 << 40
@@ -24,6 +24,9 @@ _MOST = 1 << 40
 _MOST_USD = 1e6
 _PROVIDERS = {"claude": "anthropic", "codex": "openai", "gemini": "gemini"}
 """Runtimes that mostly have one provider."""
+_HOUR = 2.0
+"""What is written into a cache for an hour costs so many times the input. Anthropic alone says for
+how long; source: https://platform.claude.com/docs/en/about-claude/pricing, "Prompt caching"."""
 _NAMES = {"google": "gemini", "github-copilot": ""}
 """How a runtime calls a provider, and how the list of prices does."""
 
@@ -38,6 +41,8 @@ class Spent(msgspec.Struct, frozen=True, gc=False):
     output: int | None = None
     reasoning: int | None = None
     """Of the output."""
+    cache_hour: int | None = None
+    """Of what was written into a cache: to be kept for an hour, which costs more."""
 
     @property
     def is_some(self) -> bool:
@@ -65,8 +70,9 @@ def spent(usage: Mapping[str, Any]) -> Spent:
     details = _inner(usage, "output_tokens_details", "completion_tokens_details")
     reasoning = _count(usage, "reasoning_tokens") or _count(details, "reasoning_tokens")
     if "cache_read_input_tokens" in usage or "cache_creation_input_tokens" in usage:
-        read = _count(usage, "cache_read_input_tokens")
-        return Spent(given, read, _count(usage, "cache_creation_input_tokens"), output, reasoning)
+        read, written = (_count(usage, f"cache_{n}_input_tokens") for n in ("read", "creation"))
+        hour = _count(_inner(usage, "cache_creation"), "ephemeral_1h_input_tokens")
+        return Spent(given, read, written, output, reasoning, hour)
     details = _inner(usage, "input_tokens_details", "prompt_tokens_details")
     read = _count(usage, "cache_read_tokens", "cached_input_tokens")
     if read is None:
@@ -104,7 +110,7 @@ class Costs:
     """What answers cost by a list of prices."""
 
     prices: Prices
-    _found: dict[tuple[str, str, date], Any] = field(default_factory=dict)
+    _found: dict[tuple[str, str, date], Price | None] = field(default_factory=dict)
 
     def cost(self, took: Spent, model: str, provider: str, time_us: int | None) -> float | None:
         """Return the cost in USD; None where tokens, time or price are not known.
@@ -118,10 +124,9 @@ class Costs:
         if key not in self._found:
             self._found[key] = self._price(model, provider, day)
         price = self._found[key]
-        found: float | None = None if price is None else price.cost(took.usage())
-        return found
+        return None if price is None else _by(price, took)
 
-    def _price(self, model: str, provider: str, day: date) -> Any:
+    def _price(self, model: str, provider: str, day: date) -> Price | None:
         provider = _PROVIDERS.get(provider, _NAMES.get(provider, provider))
         names = [f"{provider}/{model}", model]
         names += [f"{one}/{model}" for one in _providers(self.prices)]
@@ -133,6 +138,17 @@ def provider_of(source: Mapping[str, Any]) -> str:
     """Return who answered, where the runtime says it."""
     own = _inner(source, "pi").get("provider", source.get("provider"))
     return own if isinstance(own, str) else ""
+
+
+def _by(price: Price, took: Spent) -> float | None:
+    """Return the cost by a price, whose rate for writing into a cache is that of a short time."""
+    usage = took.usage()
+    cost = price.cost(usage)
+    hour = min(took.cache_hour or 0, took.cache_write or 0)
+    if cost is None or not hour:
+        return cost
+    rates = price.rates(usage.input_tokens or 0)
+    return cost + hour * (_HOUR * rates.input - (rates.cache_write or 0)) / 1e6
 
 
 def _providers(prices: Prices) -> list[str]:

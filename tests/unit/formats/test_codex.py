@@ -226,7 +226,8 @@ def test_a_rollback_by_nonsense_changes_nothing(turns: object) -> None:
 def test_usage_is_by_how_much_the_total_grew() -> None:
     def spent(total: int, last: int) -> dict[str, Any]:
         def counts(tokens: int) -> dict[str, int]:
-            return {"input_tokens": tokens, "cached_input_tokens": 1, "output_tokens": tokens}
+            both = {"input_tokens": tokens, "output_tokens": tokens}
+            return {**both, "cached_input_tokens": 1, "reasoning_output_tokens": tokens - 4}
 
         info = {"total_token_usage": counts(total), "last_token_usage": counts(last)}
         return line("event_msg", {"type": "token_count", "info": info})
@@ -237,8 +238,13 @@ def test_usage_is_by_how_much_the_total_grew() -> None:
     steps, reading = read(NATIVE, data)
     usages = [(e.source or {}).get("usage") for step in steps for e in step.entries[-1:]]
     assert usages == [
-        {"input_tokens": 10, "output_tokens": 10, "cache_read_tokens": 1},
-        {"input_tokens": 20, "output_tokens": 20, "cache_read_tokens": 1},
+        {
+            "input_tokens": tokens,
+            "output_tokens": tokens,
+            "cache_read_tokens": 1,
+            "reasoning_tokens": thoughts,
+        }
+        for tokens, thoughts in ((10, 6), (20, 16))
     ]
     assert reading.kept["event_msg/token_count"] == 4
 

@@ -32,7 +32,12 @@ NEW = NewSession(id="019f0675-387a", folder="/w", time="2026-02-01T12:00:00.0000
 INSTRUCTED = {**OLD_META, "base_instructions": {"text": "Be brief."}}
 """A header that says what Codex instructs the model with."""
 MODEL = line("turn_context", {"model": "gpt-x", "cwd": "/w"})
-TOKENS = {"input_tokens": 10, "cached_input_tokens": 4, "output_tokens": 2}
+TOKENS = {
+    "input_tokens": 10,
+    "cached_input_tokens": 4,
+    "output_tokens": 2,
+    "reasoning_output_tokens": 1,
+}
 SPENT = line(
     "event_msg",
     {

@@ -99,7 +99,12 @@ def test_a_message_says_the_same_in_each_of_its_shapes() -> None:
     assert entries[1].source == {
         "id": "b",
         "model": "gemini-2.5-pro",
-        "usage": {"input_tokens": 10, "output_tokens": 5, "cache_read_tokens": 4},
+        "usage": {
+            "input_tokens": 10,
+            "output_tokens": 5,
+            "cache_read_tokens": 4,
+            "reasoning_tokens": 3,
+        },
     }
 
 

@@ -160,6 +160,7 @@ def test_a_round_is_a_step_and_results_stand_in_their_calls() -> None:
             "output_tokens": 7,
             "cache_read_tokens": 5,
             "cache_write_tokens": 7,
+            "reasoning_tokens": 4,
         },
         "provider": "p",
     }

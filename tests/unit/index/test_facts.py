@@ -63,6 +63,16 @@ def test_a_call_knows_its_result_also_where_it_came_later(imports: Imports) -> N
     assert imports.column("SELECT is_error FROM tool_calls") == [0, 1]
 
 
+def test_a_call_knows_its_result_also_where_that_was_read_before_it(imports: Imports) -> None:
+    made = cafe()
+    whole, made.records = made.records, made.records[4:]
+    imports.read("a.jsonl", made)
+    made.records = whole[:4]
+    imports.read("b.jsonl", made)
+    found = imports.rows("SELECT call_id, is_error, duration FROM tool_calls")
+    assert found == [("c1", 0, 1_000_000), ("c2", 1, 2_000_000)]
+
+
 @pytest.mark.req("S2-72", "S2-73")
 def test_prompts_are_what_a_person_said(imports: Imports) -> None:
     made = Transcript()

@@ -28,6 +28,15 @@ DAY = time_us("2026-03-01T12:00:00Z")
         ),
         (
             {
+                "input_tokens": 5,
+                "cache_creation_input_tokens": 7,
+                "cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4},
+                "output_tokens": 3,
+            },
+            Spent(5, None, 7, 3, None, 4),
+        ),
+        (
+            {
                 "input_tokens": 102,
                 "cache_read_tokens": 90,
                 "cache_write_tokens": 7,
@@ -90,6 +99,15 @@ def test_what_a_runtime_says_that_it_cost_is_believed() -> None:
 def test_a_price_is_found_by_model_whoever_is_asked(model: str, provider: str) -> None:
     costs = Costs(Prices())
     assert costs.cost(Spent(1_000_000, None, None, 0), model, provider, DAY) == 5
+
+
+def test_what_a_cache_keeps_for_an_hour_costs_twice_the_input() -> None:
+    def cost(hour: int | None) -> float | None:
+        took = Spent(0, 0, 1_000_000, 0, None, hour)
+        return Costs(Prices()).cost(took, "claude-opus-4-5", "claude", DAY)
+
+    assert (cost(None), cost(0), cost(400_000), cost(1_000_000)) == (6.25, 6.25, 7.75, 10)
+    assert cost(1 << 39) == 10  # of what was written, not more
 
 
 def test_without_a_price_a_time_or_a_count_no_cost_is_known() -> None:
