@@ -51,6 +51,7 @@ def steps(source: Source, reading: Reading) -> Iterator[Step]:
     outline = _outline(source, reading, requests, lines)
     plans = outline.plans()
     _say_ends(outline.units, plans, reading)
+    del plans  # each goes when its step is done
     again = lines if source.is_held else _again(source, outline)
     for step in _Content(outline, reading).steps(again):
         requests.read(step.entries)
@@ -136,7 +137,8 @@ class _Content:
 
     def steps(self, lines: Iterable[Line]) -> Iterator[Step]:
         """Yield the steps as they become whole. lines: those of the outline."""
-        for line, unit in zip(lines, self._outline.units, strict=False):  # a file may have shrunk
+        units = _taken_from(self._outline.units)
+        for line, unit in zip(lines, units, strict=False):  # a file may have shrunk
             self._reading.at = line.start
             plan = self._take(unit, self._record(line))
             if plan is not None and not plan.missing:
@@ -196,7 +198,7 @@ class _Content:
                 one.parent.waiting += (one,)
                 continue
             yield self._step(one)
-            one.is_done, one.units = True, ()
+            one.done()
             due += reversed(one.waiting)
 
     def _spawner(self, plan: Plan) -> Plan | None:
@@ -224,6 +226,13 @@ class _Content:
             time = max(filter(None, times), default=None)
             return replace(step, type="compaction", trigger="compaction", time=time)
         return replace(step, type="snapshot", trigger="spawn") if plan.is_spawn else step
+
+
+def _taken_from(units: list[Unit]) -> Iterator[Unit]:
+    """Yield units, and let go of them: memory then shrinks with what is left of the outline."""
+    units.reverse()
+    while units:
+        yield units.pop()
 
 
 def _text(value: object) -> str:

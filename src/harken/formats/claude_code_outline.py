@@ -46,8 +46,8 @@ class Unit:
         """One above it, perhaps far above: with `parent` it would take longer to find the first."""
         self.size = 0
         """How many records it is."""
-        self.heard: tuple[str, ...] = ()
-        """Calls that it has results of."""
+        self.heard: tuple[int, ...] = ()
+        """Calls that it has results of, by their hashes."""
         self.results: Unit | None = None
         """Of an answer: what its calls gave; what follows stands after them."""
         self.followers = 0
@@ -91,6 +91,13 @@ class Plan:
         self.missing += unit.size
         unit.step = self
 
+    def done(self) -> None:
+        """Let go of all that was needed to make the step."""
+        self.is_done = True
+        for unit in self.units:
+            unit.parent = unit.top = unit.results = None
+        self.units, self.parent = (), None
+
     @property
     def is_compaction(self) -> bool:
         """Whether it takes the place of what was before it."""
@@ -113,11 +120,12 @@ class Outline:
         """The unit of each of them."""
         self.kept: set[str] = set()
         """The records that are read once more, after a compaction."""
-        self._by_uuid: dict[str, Unit | None] = {}
-        """None: it holds no conversation, and hangs on nothing that does."""
-        self._links: dict[str, str] = {}
+        self._by_uuid: dict[int, Unit | None] = {}
+        """By the hash of the uuid, which takes a third of the room; nobody outside can choose two
+        that are the same. None: it holds no conversation, and hangs on nothing that does."""
+        self._links: dict[int, int] = {}
         """Records without conversation whose parents were not seen yet."""
-        self._waiting: dict[str, list[Unit]] = {}
+        self._waiting: dict[int, list[Unit]] = {}
         """What hangs on a record that was not seen yet."""
         self._last: dict[str, Unit] = {}
         """Where each chain is."""
@@ -126,12 +134,13 @@ class Outline:
 
     def add(self, line: int, found: Outlined) -> bool:
         """Take a line; return whether it belongs to the conversation. A second uuid counts not."""
-        is_again = found.uuid in self._by_uuid or found.uuid in self._links
-        if found.kind is Kind.ASIDE or (found.uuid is not None and is_again):
+        uuid = None if found.uuid is None else hash(found.uuid)
+        is_again = uuid in self._by_uuid or uuid in self._links
+        if found.kind is Kind.ASIDE or (uuid is not None and is_again):
             return False
         above, missing = self._above(found)
         if found.kind is Kind.LINK:
-            self._settle(found.uuid, above, missing)
+            self._settle(uuid, above, missing)
             return False
         unit = self._unit(found, line, above)
         unit.size += 1
@@ -140,14 +149,14 @@ class Outline:
         self._last[unit.side] = unit
         if missing is not None and unit.parent is None:
             self._waiting.setdefault(missing, []).append(unit)
-        self._settle(found.uuid, unit, None)
+        self._settle(uuid, unit, None)
         return True
 
-    def _above(self, found: Outlined) -> tuple[Unit | None, str | None]:
-        """Return what a record hangs on, or else the uuid of the record that was not seen yet."""
-        uuid = found.parent
-        if uuid is None:
+    def _above(self, found: Outlined) -> tuple[Unit | None, int | None]:
+        """Return what a record hangs on, or else which record it is that was not seen yet."""
+        if found.parent is None:
             return (None if found.has_parent else self._last.get(found.agent)), None
+        uuid = hash(found.parent)
         seen = {uuid}
         while uuid in self._links:
             uuid = self._links[uuid]
@@ -156,7 +165,7 @@ class Outline:
             seen.add(uuid)
         return (self._by_uuid[uuid], None) if uuid in self._by_uuid else (None, uuid)
 
-    def _settle(self, uuid: str | None, unit: Unit | None, missing: str | None) -> None:
+    def _settle(self, uuid: int | None, unit: Unit | None, missing: int | None) -> None:
         """Say what hangs on a record where that is; of one without conversation, on its parent."""
         if uuid is None:
             return
@@ -202,9 +211,9 @@ class Outline:
         """Return the compaction that a boundary or a summary is a part of."""
         if found.kind is Kind.SUMMARY and above is not None and above.kind is Kind.BOUNDARY:
             return above
-        logical = self._by_uuid.get(found.logical_parent or "")
+        logical = self._by_uuid.get(hash(found.logical_parent or ""))
         unit = Unit(found.kind, side, line, above or logical or self._last.get(side))
-        kept = tuple(uuid for uuid in found.preserved if uuid in self._by_uuid)
+        kept = tuple(uuid for uuid in found.preserved if hash(uuid) in self._by_uuid)
         if kept:  # what is not there yet comes after the summary, and is read there
             self._compactions[unit] = kept
             self.kept.update(kept)
@@ -213,7 +222,8 @@ class Outline:
     def plans(self) -> list[Plan]:
         """Put units into steps; return them. No line may be added any more."""
         self._by_uuid, self._links, self._waiting, self._responses = {}, {}, {}, {}
-        units = list(dict.fromkeys(self.units))
+        begun = zip(self.lines, self.units, strict=True)
+        units = [unit for line, unit in begun if unit.line == line]  # each once
         for unit in units:
             unit.heard = ()
             if unit.parent is not None:
@@ -241,12 +251,13 @@ def _heard(found: Outlined, side: str, line: int, above: Unit | None) -> Unit:
     known = None
     if above is not None and above.side == side and above.kind in (Kind.ANSWER, Kind.RESULT):
         known = above.results if above.kind is Kind.ANSWER else above
-    if known is None or any(call in known.heard for call in found.calls):
+    calls = tuple(map(hash, found.calls))
+    if known is None or any(call in known.heard for call in calls):
         made = Unit(found.kind, side, line, above)
         if known is None and above is not None and above.kind is Kind.ANSWER:
             above.results = made
         known = made
-    known.heard += found.calls
+    known.heard += calls
     return known
 
 
