@@ -271,6 +271,29 @@ def test_who_reads_the_output_may_leave(client: Client) -> None:
         assert b"harken:" not in process.stderr.read()
 
 
+def test_a_client_that_makes_the_output_it_shares_not_wait_loses_nothing(client: Client) -> None:
+    lines = "".join(f"line {number:090}\n" for number in range(4000))
+    (client.folder / "many").write_text(lines)
+    client.script(
+        "claude",
+        f"'{sys.executable}' -c 'import os; os.set_blocking(2, False)'\n"
+        f"cat '{client.folder / 'many'}'\ntouch ready\nexit 3",
+    )
+    process = client.start("claude", "-p", "x", stderr=subprocess.STDOUT)
+    time.sleep(0.5)  # nobody reads: what holds the output is full
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out.decode()) == (3, lines)
+
+
+def test_output_that_cannot_be_written_is_told_and_is_no_success(client: Client) -> None:
+    a_run(client)
+    with Path("/dev/full").open("wb") as full:
+        code, _, err = client.run("claude", "-p", "x", stdout=full)
+    assert code == 1
+    assert one_line(err.decode()) == "not all output could be written: No space left on device"
+    assert len(client.commits()) == 3
+
+
 def test_what_a_client_leaves_running_does_not_hold_the_end(client: Client) -> None:
     a_run(client)
     script = (client.folder / "bin" / "claude").read_text()
