@@ -294,6 +294,13 @@ def test_output_that_cannot_be_written_is_told_and_is_no_success(client: Client)
     assert len(client.commits()) == 3
 
 
+def test_what_harken_was_told_to_ignore_the_client_ignores(client: Client) -> None:
+    client.script("claude", "kill -HUP $$; kill -INT $$; echo still here")
+    ignores = f"trap '' HUP INT; exec '{HARKEN}' run claude -p x"
+    ran = in_shell(client, ignores)
+    assert (ran.returncode, ran.stdout) == (0, b"still here\n")
+
+
 def test_what_a_client_leaves_running_does_not_hold_the_end(client: Client) -> None:
     a_run(client)
     script = (client.folder / "bin" / "claude").read_text()
@@ -358,6 +365,13 @@ def test_in_a_terminal_the_client_has_it_and_a_typed_interrupt_reaches_it_once(
     os.close(ours)
     assert b"terminal\r\n" in out
     assert b"interrupts: 1\r\n" in out
+
+
+def in_shell(client: Client, line: str) -> subprocess.CompletedProcess[bytes]:
+    words = ["/bin/sh", "-c", line]
+    return subprocess.run(
+        words, cwd=client.folder, env=client.environ(), capture_output=True, check=False
+    )
 
 
 def take_terminal() -> None:

@@ -2,7 +2,7 @@
 
 One idea: whoever started us should not be able to tell us from the client. So its input and its
 errors are its own, its output is written on before anybody looks at it, and a signal that is meant
-for it reaches it, once.
+for it reaches it, once. What we were told to ignore, it ignores, too.
 """
 
 from __future__ import annotations
@@ -130,7 +130,8 @@ def _signals() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
         for number in early:
             process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+    heeded = [n for n in _PASSED_ON if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, pass_on) for number in heeded}
     try:
         yield begin
     finally:
