@@ -301,6 +301,14 @@ def test_what_harken_was_told_to_ignore_the_client_ignores(client: Client) -> No
     assert (ran.returncode, ran.stdout) == (0, b"still here\n")
 
 
+def test_without_input_and_output_a_client_runs_and_is_recorded(client: Client) -> None:
+    a_run(client, code=4)
+    closed = f"exec '{HARKEN}' run claude -p x <&- >&-"
+    ran = in_shell(client, closed)
+    assert (ran.returncode, ran.stderr) == (4, b"")
+    assert len(client.commits()) == 3
+
+
 def test_what_a_client_leaves_running_does_not_hold_the_end(client: Client) -> None:
     a_run(client)
     script = (client.folder / "bin" / "claude").read_text()
