@@ -271,6 +271,44 @@ def test_who_reads_the_output_may_leave(client: Client) -> None:
         assert b"harken:" not in process.stderr.read()
 
 
+def test_a_client_that_makes_the_output_it_shares_not_wait_loses_nothing(client: Client) -> None:
+    lines = "".join(f"line {number:090}\n" for number in range(4000))
+    (client.folder / "many").write_text(lines)
+    client.script(
+        "claude",
+        f"'{sys.executable}' -c 'import os; os.set_blocking(2, False)'\n"
+        f"cat '{client.folder / 'many'}'\ntouch ready\nexit 3",
+    )
+    process = client.start("claude", "-p", "x", stderr=subprocess.STDOUT)
+    time.sleep(0.5)  # nobody reads: what holds the output is full
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out.decode()) == (3, lines)
+
+
+def test_output_that_cannot_be_written_is_told_and_is_no_success(client: Client) -> None:
+    a_run(client)
+    with Path("/dev/full").open("wb") as full:
+        code, _, err = client.run("claude", "-p", "x", stdout=full)
+    assert code == 1
+    assert one_line(err.decode()) == "not all output could be written: No space left on device"
+    assert len(client.commits()) == 3
+
+
+def test_what_harken_was_told_to_ignore_the_client_ignores(client: Client) -> None:
+    client.script("claude", "kill -HUP $$; kill -INT $$; echo still here")
+    ignores = f"trap '' HUP INT; exec '{HARKEN}' run claude -p x"
+    ran = in_shell(client, ignores)
+    assert (ran.returncode, ran.stdout) == (0, b"still here\n")
+
+
+def test_without_input_and_output_a_client_runs_and_is_recorded(client: Client) -> None:
+    a_run(client, code=4)
+    closed = f"exec '{HARKEN}' run claude -p x <&- >&-"
+    ran = in_shell(client, closed)
+    assert (ran.returncode, ran.stderr) == (4, b"")
+    assert len(client.commits()) == 3
+
+
 def test_what_a_client_leaves_running_does_not_hold_the_end(client: Client) -> None:
     a_run(client)
     script = (client.folder / "bin" / "claude").read_text()
@@ -335,6 +373,13 @@ def test_in_a_terminal_the_client_has_it_and_a_typed_interrupt_reaches_it_once(
     os.close(ours)
     assert b"terminal\r\n" in out
     assert b"interrupts: 1\r\n" in out
+
+
+def in_shell(client: Client, line: str) -> subprocess.CompletedProcess[bytes]:
+    words = ["/bin/sh", "-c", line]
+    return subprocess.run(
+        words, cwd=client.folder, env=client.environ(), capture_output=True, check=False
+    )
 
 
 def take_terminal() -> None:

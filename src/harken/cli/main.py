@@ -86,6 +86,7 @@ def cli(home: Home) -> None:
 
 def main() -> None:
     """Run the command line and exit. No text is too odd for this terminal to read or show."""
+    _fill_standard_streams()
     for stream, errors in (
         (sys.stdin, "surrogateescape"),
         (sys.stdout, "backslashreplace"),
@@ -97,6 +98,15 @@ def main() -> None:
         if getattr(sys, name) is None:  # it was closed: nobody reads
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
     sys.exit(run(sys.argv[1:]))
+
+
+def _fill_standard_streams() -> None:
+    """Open what was closed: else a file, or a socket, would be taken for input or output."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
 
 
 def run(arguments: list[str], environ: Mapping[str, str] | None = None) -> int:

@@ -86,7 +86,7 @@ def _run(asked: Invocation, environ: Mapping[str, str], recording: Recording) ->
     shown = None if asked.output == "untouched" else shown_for(asked)
     recording.begin()
     try:
-        code = run(asked.command, environ, shown, recording.hear)
+        ended = run(asked.command, environ, shown, recording.hear)
     except OSError as error:
         recording.failure = ""
         click.echo(f"harken: {one_line(asked.command[0])}: {error.strerror or error}", err=True)
@@ -98,7 +98,10 @@ def _run(asked: Invocation, environ: Mapping[str, str], recording: Recording) ->
     if recording.failure:
         failure = one_line(recording.failure, 300)
         click.echo(f"harken: this run is not recorded to its end: {failure}", err=True)
-    return code
+    if ended.unshown:
+        click.echo(f"harken: not all output could be written: {ended.unshown}", err=True)
+        return ended.code or 1
+    return ended.code
 
 
 def _environ(asked: Invocation, socket: str) -> dict[str, str]:

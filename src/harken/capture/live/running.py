@@ -2,7 +2,7 @@
 
 One idea: whoever started us should not be able to tell us from the client. So its input and its
 errors are its own, its output is written on before anybody looks at it, and a signal that is meant
-for it reaches it, once.
+for it reaches it, once. What we were told to ignore, it ignores, too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
 from select import select
 from threading import current_thread, main_thread
 from types import FrameType
@@ -27,18 +28,29 @@ _TYPED = frozenset({signal.SIGINT, signal.SIGQUIT})
 _PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a client has ended."""
+
+    code: int
+    """Its exit code, 128 and more where a signal ended it."""
+    unshown: str = ""
+    """Why not all of its output was written; empty: it was, or nobody wanted to read it."""
+
+
 def run(
     command: Sequence[str],
     environ: Mapping[str, str],
     shown: Shown | None,
     hear: Callable[[bytes], None],
     out: int = 1,
-) -> int:
-    """Run a client to its end; return its exit code, 128 and more where a signal ended it.
+) -> Ended:
+    """Run a client to its end.
 
     shown: makes what is written to the file descriptor `out`; None: the client writes there itself.
     hear: is told each line of its output, without its end. Raises OSError where it cannot be run.
     """
+    unshown = ""
     with _signals() as passes:
         pipe = None if shown is None else subprocess.PIPE
         process = subprocess.Popen(command, env=dict(environ), stdout=pipe)
@@ -46,10 +58,10 @@ def run(
         try:
             if shown is not None and process.stdout is not None:
                 with process.stdout as stream:
-                    _pump(process, stream.fileno(), shown, hear, out)
+                    unshown = _pump(process, stream.fileno(), shown, hear, out)
         finally:
             code = process.wait()
-    return code if code >= 0 else 128 - code
+    return Ended(code if code >= 0 else 128 - code, unshown)
 
 
 def _pump(
@@ -58,17 +70,27 @@ def _pump(
     shown: Shown,
     hear: Callable[[bytes], None],
     out: int,
-) -> None:
-    """Pass on what comes, until there is no more, or nobody reads it."""
-    cut = Cut()
-    with suppress(BrokenPipeError):  # who reads us left: the client learns it from its own pipe
+) -> str:
+    """Pass on what comes, until there is no more, or it cannot be written; return why not.
+
+    Where it cannot, the client learns it from its own pipe, which nobody reads then.
+    """
+    cut, unshown = Cut(), ""
+    try:
         while data := _next(process, source):
-            _write(out, shown.take(data))
-            for line in cut.take(data):
-                hear(line)
+            try:
+                _write(out, shown.take(data))
+            finally:
+                for line in cut.take(data):
+                    hear(line)
         _write(out, shown.end())
+    except BrokenPipeError:
+        pass  # who reads us left, and wants to see no more
+    except OSError as error:
+        unshown = error.strerror or str(error)
     if rest := cut.end():
         hear(rest)
+    return unshown
 
 
 def _next(process: subprocess.Popen[bytes], source: int) -> bytes:
@@ -82,7 +104,10 @@ def _next(process: subprocess.Popen[bytes], source: int) -> bytes:
 def _write(out: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
-        view = view[os.write(out, view) :]
+        try:
+            view = view[os.write(out, view) :]
+        except BlockingIOError:  # the client shares it, and has told it not to wait
+            select([], [out], [])
 
 
 @contextmanager
@@ -105,7 +130,8 @@ def _signals() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
         for number in early:
             process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+    heeded = [n for n in _PASSED_ON if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, pass_on) for number in heeded}
     try:
         yield begin
     finally:

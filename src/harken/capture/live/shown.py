@@ -74,7 +74,8 @@ class _Lines:
 
     def _line(self, line: bytes, end: bytes = b"\n") -> bytes:
         """Take a line; what is no event is shown as it is."""
-        is_event = line.startswith(b"{") and line.rstrip().endswith(b"}")
+        is_object = line.startswith(b"{") and line.rstrip().endswith(b"}")
+        is_event = is_object and b'"type"' in line
         return self._event(line) if is_event else line + end
 
     def _event(self, line: bytes) -> bytes:
@@ -153,7 +154,7 @@ class _Json(_Lines):
         self._has_begun = self._has_begun or b'"init"' in line
         try:
             record: dict[str, Any] = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return line + b"\n"
         if bytes(record.get("type", b"")) == b'"result"':
             line = _without(record)

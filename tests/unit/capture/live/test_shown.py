@@ -76,6 +76,14 @@ def test_what_is_no_event_is_shown_as_it_is(output: Output) -> None:
     assert shown(output, b"Warning: \xff\nno end") == b"Warning: \xff\nno end"
 
 
+@pytest.mark.parametrize("output", ["text", "json", "jsons"])
+def test_an_object_that_is_no_event_or_nests_too_deep_is_shown_as_it_is(output: Output) -> None:
+    deep = b'{"type": "deep", "in": ' + b'{"a":' * 20_000 + b"1" + b"}" * 20_001 + b"\n"
+    error = b'{"error": "no room"}\n'
+    found = shown_for(Invocation(runtime="claude", command=(), output=output)).take(deep + error)
+    assert found == (error if output == "text" else deep + error)
+
+
 def test_the_result_is_shown_byte_for_byte_without_what_only_a_stream_has() -> None:
     line = b'{"type":"result","cost":1e-7,"n":0.10,"s":"\\u00e9\xc3\xa9","result":"x"'
     given = data(INIT) + line + b',"model_usage_since_last_result":{"m":{}}}\n'
