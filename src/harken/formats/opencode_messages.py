@@ -165,8 +165,9 @@ def _usage(tokens: Record) -> dict[str, int]:
 def _cost(spent: Record) -> dict[str, float]:
     """Return what an answer cost, in USD; nothing where OpenCode knew no price: it says 0 then."""
     cost = spent.get("cost")
-    is_one = isinstance(cost, int | float) and not isinstance(cost, bool)
-    return {"cost_usd": cost} if is_one and 0 < cost < _MOST_USD else {}
+    if not isinstance(cost, int | float) or isinstance(cost, bool):
+        return {}
+    return {"cost_usd": cost} if 0 < cost < _MOST_USD else {}
 
 
 def _rest(part: Record) -> Meta | None:

@@ -403,6 +403,7 @@ def test_what_an_answer_cost_is_kept_where_it_was_counted(cost: Any, wanted: flo
 
 
 def test_each_step_of_an_answer_has_its_own_cost() -> None:
+    parts: list[dict[str, Any] | str]
     parts = [START, "a", {**FINISH, "cost": 0.5}, START, "b", {**FINISH, "cost": 0.25}]
     steps, _ = read(NATIVE, exported(asked("msg_1", "hi"), answered("msg_2", *parts, cost=0.75)))
     sources = [entry.source or {} for step in steps for entry in stored(step.entries)]
