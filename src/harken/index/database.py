@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from harken.errors import ConfigError
 
+_OF_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 ENDS = ("", "-journal", "-wal", "-shm")
 """What SQLite may have beside a database, and itself."""
 
@@ -27,6 +30,8 @@ class Kind:
     version: int
     tables: str
     """The SQL that makes them."""
+    pragmas: tuple[str, ...] = ()
+    """What else is said to SQLite, each time."""
 
 
 def opened(path: Path | None, kind: Kind) -> sqlite3.Connection:
@@ -35,9 +40,29 @@ def opened(path: Path | None, kind: Kind) -> sqlite3.Connection:
     Raises ConfigError where the file is another program's, or cannot be used.
     """
     try:
-        return _opened(path, kind)
+        try:
+            return _opened(path, kind)
+        except Damaged:
+            if path is not None:
+                forget(path)
+            return _opened(path, kind)
     except (sqlite3.Error, OSError) as error:
         raise ConfigError(f"{path}: {kind.what} cannot be used ({error})") from None
+
+
+class Damaged(Exception):
+    """A database turned out to be damaged, after it was opened."""
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Raise Damaged in place of SQLite's errors that say so."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_DAMAGE:
+            raise Damaged(str(error)) from None
+        raise
 
 
 def forget(path: Path) -> None:
@@ -47,24 +72,24 @@ def forget(path: Path) -> None:
 
 
 def _opened(path: Path | None, kind: Kind) -> sqlite3.Connection:
-    """As `opened`. Raises ConfigError, OSError, sqlite3.Error."""
+    """As `opened`. Raises Damaged for what must be begun anew, ConfigError, OSError, Error."""
     database = _connected(path)
-    if path is not None:
-        try:
-            is_ours = _number(database, "application_id") in (0, kind.application)
-            is_usable = _number(database, "user_version") in (0, kind.version)
-        except sqlite3.DatabaseError:
-            is_ours, is_usable = True, False
-        if not is_ours or not is_usable:
-            database.close()
-            if not is_ours:
+    try:
+        with watched():
+            if _number(database, "application_id") not in (0, kind.application):
                 raise ConfigError(f"{path}: this is another program's database; move it away")
-            forget(path)
-            database = _connected(path)
-    # Not more: what a power cut takes from here is found out again.
-    database.execute("PRAGMA synchronous=NORMAL")
-    if not _number(database, "user_version"):
-        _fill(database, kind)
+            if _number(database, "user_version") not in (0, kind.version):
+                raise Damaged("it is of another version")
+            # Not more: what a power cut takes from here is found out again.
+            database.execute("PRAGMA synchronous=NORMAL")
+            for pragma in kind.pragmas:
+                database.execute(f"PRAGMA {pragma}")
+            if not _number(database, "user_version"):
+                _fill(database, kind)
+            database.execute("SELECT count(*) FROM sqlite_master")
+    except BaseException:
+        database.close()
+        raise
     return database
 
 

@@ -32,6 +32,7 @@ from harken.index.usage import Costs
 from harken.index.words import utf8, words_of
 from harken.llm.prices import Prices
 from harken.session.reader import events as events_of
+from harken.session.reader import paused_gc
 from harken.store.base import Store
 
 TABLES = """
@@ -68,7 +69,13 @@ INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
 """`roots`: the commit with which the history of another begins. `said`: by what is known again what
 was said. `logs`: how far each was read; `log_agents`, `places` and `links`: what is in them, and up
 to where an agent's messages are in a commit, `linked` up to where that is entered."""
-_KIND = database.Kind("the facts", schema.APPLICATION, schema.VERSION, schema.TABLES + TABLES)
+_PRAGMAS = (
+    "journal_mode=WAL",  # who reads does not wait for who writes
+    "cache_size=-32768",
+)
+_KIND = database.Kind(
+    "the facts", schema.APPLICATION, schema.VERSION, schema.TABLES + TABLES, _PRAGMAS
+)
 
 
 class Facts:
@@ -81,7 +88,7 @@ class Facts:
         """
         self.path = path
         self._costs = Costs(Prices() if prices is None else prices)
-        self.database = self._opened()
+        self.database = database.opened(path, _KIND)
         """For queries over the tables of `harken.index.schema`."""
 
     def update(
@@ -93,21 +100,31 @@ class Facts:
     ) -> None:
         """Read what is new in a store, a catalogue, and the logs of a home.
 
-        tell: how many commits are done, of how many. Raises StoreError.
+        tell: how many commits are done, of how many. What is damaged is begun anew.
+        Raises StoreError.
         """
-        # First the commits: so of each of them the log, if there is one, is among those.
-        new = [] if store is None else unread(store, self._known)
         try:
-            self._read_logs(logs)
-        except LogChanged:
-            self._begin_anew()
+            self._update(store, catalogue, logs, tell)
+        except (LogChanged, database.Damaged):
+            self.begin_anew()
+            self._update(store, catalogue, logs, tell)
+
+    def _update(
+        self,
+        store: Store | None,
+        catalogue: Catalogue | None,
+        logs: Sequence[Path],
+        tell: Callable[[int, int], None],
+    ) -> None:
+        with database.watched():
+            # First the commits: so of each of them the log, if there is one, is among those.
             new = [] if store is None else unread(store, self._known)
             self._read_logs(logs)
-        if store is not None:
-            self._read_commits(store, new, tell)
-        self._link()
-        if catalogue is not None:
-            self._describe(catalogue)
+            if store is not None:
+                self._read_commits(store, new, tell)
+            self._link()
+            if catalogue is not None:
+                self._describe(catalogue)
 
     @property
     def has_forgotten(self) -> bool:
@@ -131,28 +148,24 @@ class Facts:
         """Let go of it."""
         self.database.close()
 
-    def _opened(self) -> sqlite3.Connection:
-        found = database.opened(self.path, _KIND)
-        found.execute("PRAGMA journal_mode=WAL")  # who reads does not wait for who writes
-        found.execute("PRAGMA cache_size=-32768")
-        return found
-
-    def _begin_anew(self) -> None:
+    def begin_anew(self) -> None:
+        """Forget everything. Raises StoreWriteError."""
         self.database.close()
         if self.path is not None:
             try:
                 database.forget(self.path)
             except OSError as error:
                 raise StoreWriteError(self.path, reason=error.strerror or str(error)) from None
-        self.database = self._opened()
+        self.database = database.opened(self.path, _KIND)
 
     @contextmanager
     def _writing(self) -> Iterator[Ledger]:
         """Hold a transaction; what is not written at its end never was. Raises StoreWriteError."""
         try:
-            self.database.execute("BEGIN IMMEDIATE")
-            yield Ledger(self.database)
-            self.database.execute("COMMIT")
+            with database.watched():
+                self.database.execute("BEGIN IMMEDIATE")
+                yield Ledger(self.database)
+                self.database.execute("COMMIT")
         except sqlite3.Error as error:
             raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None
         finally:
@@ -175,14 +188,14 @@ class Facts:
     ) -> None:
         done = 0
         for batch in batches(store, new):
-            found = read(store, batch)
-            with self._writing() as ledger:
+            with paused_gc(), self._writing() as ledger:
                 known = self._known([one.id for one in batch])  # by another process, meanwhile
+                found = read(store, [one for one in batch if one.id not in known])
                 messages = Messages(ledger)
                 requests = Requests(ledger, self._costs)
                 logged = {row for (row,) in self.database.execute(_LOGGED)}
                 rows = Commits(ledger, messages, requests, logged)
-                rows.take([one for one in found if one.stored.id not in known])
+                rows.take(found)
                 self._take_out(store, rows.superseded)
             done += len(batch)
             tell(done, len(new))
@@ -213,7 +226,7 @@ class Facts:
         """Read what is new of a log, a transaction for each piece."""
         is_more = True
         while is_more:
-            with self._writing() as ledger:
+            with paused_gc(), self._writing() as ledger:
                 mark = self._mark(path, ledger)
                 if not mark.session:
                     return

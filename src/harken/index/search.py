@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harken.core.commits import CommitId
+from harken.errors import ConfigError
+from harken.index.database import Damaged, watched
 from harken.index.excerpt import Excerpt, excerpt
 from harken.index.facts import Facts
 from harken.index.query import Query, query_of
@@ -74,10 +76,21 @@ class Found:
 
 
 def search(facts: Facts, store: Store | None, asked: Asked) -> Found:
-    """Find what is asked for. Raises ConfigError for a query without a word, StoreError.
+    """Find what is asked for.
+
+    Raises ConfigError for a query without a word, and for facts that are damaged; StoreError.
 
     What a commit said that is no longer there is not found; the facts forget it.
     """
+    try:
+        with watched():
+            return _found(facts, store, asked)
+    except Damaged:
+        facts.begin_anew()
+        raise ConfigError(f"{facts.path}: it was damaged and is made anew: search again") from None
+
+
+def _found(facts: Facts, store: Store | None, asked: Asked) -> Found:
     query = query_of(asked.words)
     rows = _newest(facts.database, query, asked)
     while gone := _gone(facts.database, store, rows):

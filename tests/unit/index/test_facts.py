@@ -217,6 +217,21 @@ def test_one_that_is_damaged_or_of_another_version_is_begun_anew(imports: Import
         imports.facts.close()
 
 
+def test_damage_that_shows_later_is_mended_too(imports: Imports) -> None:
+    for number in range(40):
+        said(imports.store, f"Cup {number}. " * 40, id=str(number))
+    imports.read("a.jsonl", cafe())
+    imports.facts.close()
+    path = imports.folder / "facts.db"
+    data = bytearray(path.read_bytes())
+    data[8192:] = b"\x55" * len(data[8192:])
+    path.write_bytes(data)
+    imports.facts = Facts(path)
+    made = cafe(SECOND, prompt="And now?")
+    imports.read("b.jsonl", made)
+    assert imports.column("SELECT count(*) FROM messages WHERE NOT is_repeat") == [40 + 5 + 4]
+
+
 def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
     with sqlite3.connect(path) as other:

@@ -164,6 +164,16 @@ def test_a_commit_that_is_gone_is_never_told(talked: Imports) -> None:
     assert found.total == 2
 
 
+def test_an_index_that_is_damaged_is_made_anew(talked: Imports) -> None:
+    rows = talked.column("SELECT id FROM words_data WHERE id > 10")
+    for row in rows:
+        talked.rows("UPDATE words_data SET block = x'ff00ff' WHERE id = ?", row)
+    with pytest.raises(ConfigError, match="made anew"):
+        find(talked, "door")
+    talked.update()
+    assert len(find(talked, "door")) == 3
+
+
 @pytest.fixture
 def logged(imports: Imports) -> Session:
     session = new_session(imports.folder)
