@@ -169,7 +169,7 @@ def test_a_home_without_a_store_is_purged_too(cli: Cli, tmp_path: Path) -> None:
     assert oct((cli.home / "history").stat().st_mode & 0o777) == "0o600"
 
 
-def test_the_index_of_imports_goes_with_a_key_in_a_title(cli: Cli, tmp_path: Path) -> None:
+def test_a_key_in_a_title_goes_and_imported_sessions_stay(cli: Cli, tmp_path: Path) -> None:
     said = {"role": "user", "content": f"the key is {KEY}"}
     ids = {"uuid": "a1", "parentUuid": None, "sessionId": "s1", "timestamp": "2026-01-01T00:00:00Z"}
     title = {"type": "summary", "summary": f"Key {KEY}", "leafUuid": "a1"}
@@ -181,8 +181,11 @@ def test_the_index_of_imports_goes_with_a_key_in_a_title(cli: Cli, tmp_path: Pat
     assert purge(cli, "--yes").code == 0
     assert [path for path in cli.home.rglob("*") if holds(path)] == []
     assert cli.ok("fsck").code == 0
-    source.write_text("")
-    cli.ok("import", source)
+    source.unlink()
+    assert "Key [purged]" in cli.ok("sessions").out
+    assert "the key is [purged]" in cli.ok("view", "s1", "timeline").out
+    assert "Key [purged]" in cli.ok("stats", "s1").out
+    assert [path for path in cli.home.rglob("*") if holds(path)] == []
 
 
 def holds(path: Path) -> bool:

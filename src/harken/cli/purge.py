@@ -14,7 +14,7 @@ import click
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.opened_store import store_of
 from harken.cli.settings import load_settings
-from harken.cli.side_files import forget_index, holding, is_ours, without
+from harken.cli.side_files import forget_in_indexes, holding, is_ours, without
 from harken.cli.terminal import say, say_json
 from harken.context.purge import Place, Purge, find_secret, purge_text
 from harken.core.replace import Secret
@@ -82,7 +82,7 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
             raise ConfigError(f"{error}; nothing was changed") from None
     for path in found.ours:
         without(path, secrets)
-    forget_index(home)
+    forget_in_indexes(home, secrets)
     _say_done(found, as_json=as_json)
     return int(bool(found.theirs))
 

@@ -7,14 +7,15 @@ typed. What a person wrote is theirs to change, so it is only named.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from harken.cli.home import Home
 from harken.core.replace import Secret, in_bytes
 from harken.errors import StoreWriteError
-from harken.index.database import ENDS
+from harken.index.database import ENDS, forget
 
 _CHUNK_BYTES = 1 << 20
 _LARGEST_BYTES = 256 << 20
@@ -39,16 +40,42 @@ def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
                     yield path
 
 
-def forget_index(home: Home) -> None:
-    """Delete what can be found out again: a text may stand there, cut by the ends of pages.
+def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
+    """Delete the facts, which are found out again, and write the catalogue anew without a text.
 
-    Raises StoreWriteError.
+    A text may stand in both, cut by the ends of pages. The catalogue is not deleted: what it knows
+    of a source that is gone by now nobody can find out again. Raises StoreWriteError.
     """
-    for path in (*_database(home.index_file), *_database(home.facts_file)):
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreWriteError(path, reason=error.strerror or str(error)) from error
+    new = home.index_file.with_name(f".{home.index_file.name}.purging")
+    try:
+        forget(home.facts_file)
+        if home.index_file.exists():
+            forget(new)
+            is_readable = _write_anew(home.index_file, new, secrets)
+            forget(home.index_file)
+            if is_readable:
+                new.replace(home.index_file)
+    except OSError as error:
+        raise StoreWriteError(error.filename, reason=error.strerror or str(error)) from error
+    finally:
+        forget(new)
+
+
+def _write_anew(path: Path, new: Path, secrets: Sequence[Secret]) -> bool:
+    """Write a catalogue to another place, without a text; return whether it can be read."""
+    from harken.index.catalogue import Catalogue
+
+    def replace(data: bytes) -> bytes:
+        for secret in secrets:
+            data = in_bytes(data, secret.replace)
+        return data
+
+    try:
+        with closing(Catalogue(path)) as catalogue:
+            catalogue.changed(new, replace)
+    except sqlite3.DatabaseError:
+        return False
+    return True
 
 
 def is_ours(home: Home, path: Path) -> bool:

@@ -88,6 +88,8 @@ def _told(step: Record) -> dict[str, Any]:
     return found
 
 
+_CACHED = ("cache_read_input_tokens", "cache_read_tokens", "cached_input_tokens")
+"""How usage calls what was read from a cache."""
 _USAGE = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "extra")
 
 
@@ -188,7 +190,7 @@ def _metrics(usage: Record) -> Record:
         return {name: counted[name] for name in names if name in counted}
     if "input_tokens" not in counted:
         return {}
-    cached = counted.get("cache_read_input_tokens", counted.get("cached_input_tokens"))
+    cached = next((counted[name] for name in _CACHED if name in counted), None)
     prompt = counted["input_tokens"]
     if "cache_read_input_tokens" in counted:  # beside the input, where others count it in
         prompt += cached or 0

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,24 @@ class Catalogue:
                 raise
             raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None
         self._sources, self._lineage, self._spawned = {}, {}, {}
+
+    def changed(self, path: Path, replace: Callable[[bytes], bytes]) -> None:
+        """Write what is kept into another catalogue, with other texts. Raises StoreWriteError.
+
+        What is named by such a text is left out.
+        """
+        with closing(Catalogue(path)) as other:
+            for name, known in self.every():
+                if replace(os.fsencode(name)) == os.fsencode(name):
+                    other.note(name, known.mark, replace(known.record))
+            lineage = self._database.execute("SELECT key, ctx FROM lineage")
+            other.note_lineage({key: CommitId(ctx) for key, ctx in lineage})
+            query = "SELECT runtime, session, agent, ctx FROM spawned"
+            for runtime, session, agent, ctx in self._database.execute(query):
+                said = f"{session}\n{agent}".encode()
+                if replace(said) == said:
+                    other.note_spawner(runtime, session, agent, CommitId(ctx))
+            other.commit()
 
     def close(self) -> None:
         """Let go of it; what was noted since the last `commit` is forgotten."""

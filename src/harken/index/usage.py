@@ -74,7 +74,7 @@ def spent(usage: Mapping[str, Any]) -> Spent:
         hour = _count(_inner(usage, "cache_creation"), "ephemeral_1h_input_tokens")
         return Spent(given, read, written, output, reasoning, hour)
     details = _inner(usage, "input_tokens_details", "prompt_tokens_details")
-    read = _count(usage, "cache_read_tokens", "cached_input_tokens")
+    read = _count(usage, "cache_read_tokens", "cached_input_tokens", "cached_tokens")
     if read is None:
         read = _count(details, "cached_tokens")
     written = _count(usage, "cache_write_tokens")
@@ -98,9 +98,8 @@ def told_cost(source: Mapping[str, Any]) -> float | None:
     >>> told_cost({"pi": {"usage": {"cost": {"total": 0.25}}}}), told_cost({})
     (0.25, None)
     """
-    cost = source.get(
-        "cost_usd", _inner(_inner(_inner(source, "pi"), "usage"), "cost").get("total")
-    )
+    in_pi = _inner(_inner(_inner(source, "pi"), "usage"), "cost").get("total")
+    cost = source.get("cost_usd", _inner(source, "usage").get("cost_usd", in_pi))
     is_one = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD
     return float(cost) if is_one else None
 

@@ -173,6 +173,14 @@ def _written(messages: list[Message]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.parametrize("name", ["cache_read_tokens", "cached_input_tokens"])
+def test_usage_that_has_the_cached_part_in_the_prompt_keeps_it(name: str) -> None:
+    usage = {"input_tokens": 50, name: 40, "output_tokens": 9}
+    data = atif.written([WholeEntry(Message("assistant", "Hi"), None, {"usage": usage})])
+    metrics = {"prompt_tokens": 50, "completion_tokens": 9, "cached_tokens": 40}
+    assert json.loads(data or b"")["steps"][0]["metrics"] == metrics
+
+
 def test_usage_counts_what_a_cache_gave_as_a_part_of_the_prompt() -> None:
     usage = {
         "input_tokens": 5,

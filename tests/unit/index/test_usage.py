@@ -62,6 +62,10 @@ DAY = time_us("2026-03-01T12:00:00Z")
             },
             Spent(5, 90, None, 9, 4),
         ),
+        (
+            {"prompt_tokens": 95, "cached_tokens": 90, "completion_tokens": 9},
+            Spent(5, 90, None, 9),
+        ),
         ({"input_tokens": 5}, Spent(5, None, None, 0)),
         ({"output_tokens": 5}, Spent(None, None, None, 5)),
         ({"input_tokens": 5, "cache_read_tokens": 9}, Spent(0, 9, None, 0)),
@@ -82,6 +86,7 @@ def test_a_log_counts_caches_in_the_input() -> None:
 def test_what_a_runtime_says_that_it_cost_is_believed() -> None:
     assert told_cost({"pi": {"usage": {"cost": {"total": 0.5}}}}) == 0.5
     assert told_cost({"cost_usd": 2}) == 2.0
+    assert told_cost({"usage": {"prompt_tokens": 5, "cost_usd": 2.5}}) == 2.5
     for odd in (True, -1, "1", float("nan"), 1e9, None):
         assert told_cost({"cost_usd": odd}) is None
 
