@@ -98,7 +98,7 @@ def _folder(found: Meant, given: Path | None) -> Path:
     if given is not None:
         return given.absolute()
     worked = found.conversation.folder
-    if worked.startswith("/") and "\0" not in worked and Path(worked).is_dir():
+    if worked.startswith("/") and os.path.isdir(worked):  # noqa: PTH112 - raises nothing
         click.echo(safe(f"working in {worked}, as the session did"), err=True)
         return Path(worked)
     gone = f", since {one_line(worked)} is not here" if worked else ""
