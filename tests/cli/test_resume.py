@@ -184,7 +184,7 @@ def test_the_client_takes_the_place_of_harken(cli: Cli, tmp_path: Path, worked: 
     """It gets arguments, folder, environment and terminal, and its exit code is passed on."""
     home = tmp_path / "jill"
     home.mkdir()
-    programs = install(tmp_path / "bin", "claude", "deaf")
+    programs = os.path.relpath(install(tmp_path / "bin", "claude", "deaf"))  # from here on
     environ = {
         "HOME": str(home),
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",

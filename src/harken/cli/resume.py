@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -161,10 +162,12 @@ def _start(words: Sequence[str], where: Path) -> None:
     """Become the client: it gets the terminal, and nothing of Harken stays."""
     sys.stdout.flush()
     sys.stderr.flush()
+    # It was looked for here: a PATH may be relative, and the folder is one that a session named.
+    found = os.path.abspath(shutil.which(words[0]) or words[0])  # noqa: PTH100 - links stay
     try:
         os.chdir(where)
         # Some clients believe PWD more than the system.
-        os.execvpe(words[0], list(words), {**os.environ, "PWD": str(where)})  # noqa: S606
+        os.execve(found, list(words), {**os.environ, "PWD": str(where)})  # noqa: S606
     except OSError as error:
         raise ConfigError(
             f"{words[0]} cannot be started in {where} ({error.strerror}); the session is there: "
