@@ -131,6 +131,18 @@ def test_it_works_where_it_is_told_else_where_the_session_did_else_here(
     assert f"working in {Path.cwd()}, since {worked} is not here" in gone.err
 
 
+@pytest.mark.usefixtures("jill")
+def test_a_folder_that_nothing_can_be_called_is_not_here(cli: Cli, tmp_path: Path) -> None:
+    session = Transcript(shared={"cwd": "/" + "cafe" * 2000})
+    session.user("Is the cafe open?")
+    session.answer(text("It is."))
+    file = tmp_path / "session.jsonl"
+    file.write_bytes(session.data)
+    cli.ok("import", file)
+    ran = cli.ok("resume", file, "--in", "claude", "--print")
+    assert ran.out.startswith("claude --resume ")
+
+
 @pytest.mark.usefixtures("jill", "talk")
 def test_a_model_is_passed_on(cli: Cli) -> None:
     ran = cli.ok("resume", SESSION, "--in", "claude", "--print", "--model", "claude-haiku-4-5")
@@ -172,7 +184,7 @@ def test_the_client_takes_the_place_of_harken(cli: Cli, tmp_path: Path, worked: 
     """It gets arguments, folder, environment and terminal, and its exit code is passed on."""
     home = tmp_path / "jill"
     home.mkdir()
-    programs = install(tmp_path / "bin", "claude", "deaf")
+    programs = os.path.relpath(install(tmp_path / "bin", "claude", "deaf"))  # from here on
     environ = {
         "HOME": str(home),
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",

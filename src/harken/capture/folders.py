@@ -86,7 +86,8 @@ def _gemini_names(file: Path) -> dict[str, str]:
     except (FileNotFoundError, ValueError, RecursionError, TypeError, KeyError):
         return {}
     listed: dict[Any, Any] = projects if isinstance(projects, dict) else {}
-    return {at: name for at, name in listed.items() if _NAME.fullmatch(str(name))}
+    named = {at: name for at, name in listed.items() if isinstance(name, str)}
+    return {at: name for at, name in named.items() if _NAME.fullmatch(name)}
 
 
 def _owner(folder: Path) -> str | None:

@@ -67,6 +67,8 @@ class _Known:
     is_ours: bool = False
     """Whether its bytes were kept for this follower alone."""
     tips: frozenset[str] = frozenset()
+    session: str = ""
+    size: int = 0
     again_s: float = 0.0
     """Before that it is not read again."""
 
@@ -137,22 +139,26 @@ class Follower:
             if file.name not in self._known:
                 self._known[file.name] = self._first(file)
         by_shown = {file.shown: self._known[file.name] for file in files}
+        sizes = {file.shown: file.size for file in files}
         began = self.clock()
         for one in Importer(self.store, self.catalogue).run(files):
             known = by_shown.get(one.report.source)
             if known is not None and one.report.format is not None and not one.is_unchanged:
-                yield from self._take(known, one)
+                yield from self._take(known, one, sizes[one.report.source])
         took_s = (self.clock() - began) / len(files)
         again_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
         for known in by_shown.values():
             known.again_s = again_s
 
-    def _take(self, known: _Known, one: Imported) -> list[News]:
-        """Take what became of a file."""
-        self._let_go(known, one.report)
+    def _take(self, known: _Known, one: Imported, size: int) -> list[News]:
+        """Take what became of a file. What was cut or replaced stays as it was read."""
+        has_grown = one.report.session == known.session and size >= known.size
+        self._keep(known, one.report, has_grown=has_grown)
         commits = self._new(one.report, one.new)
-        self._supersede(known.tips, one.report)
+        if has_grown:
+            self._supersede(known.tips, one.report)
         known.tips = frozenset(tip.ctx for tip in one.report.tips)
+        known.session, known.size = one.report.session, size
         return [News(one.report, commits)] if commits else []
 
     def _first(self, file: File) -> _Known:
@@ -162,14 +168,15 @@ class Follower:
             return _Known()
         with suppress(msgspec.DecodeError):
             report = msgspec.json.decode(listed.record, type=Report)
-            return _Known(report.raw, tips=frozenset(tip.ctx for tip in report.tips))
+            tips = frozenset(tip.ctx for tip in report.tips)
+            return _Known(report.raw, False, tips, report.session, listed.mark.size)
         return _Known()
 
-    def _let_go(self, known: _Known, report: Report) -> None:
-        """Keep the bytes of a file as they are now, and no more as they were a moment ago."""
+    def _keep(self, known: _Known, report: Report, *, has_grown: bool) -> None:
+        """Keep the bytes of a file as they are now; where it grew, no more as they were before."""
         if known.raw == report.raw:
             return
-        if known.is_ours and known.raw is not None:
+        if has_grown and known.is_ours and known.raw is not None:
             with suppress(UnknownName):
                 self.store.keep({ArtifactRef(known.raw): None})
         known.raw, known.is_ours = report.raw, report.raw not in (self._pinned or ())

@@ -1,8 +1,9 @@
 """Whether a written conversation says all that was materialized.
 
-One idea: what answers said and called, what users said, and what each call returned are streams of
-texts. Each text of what was materialized must stand in the same stream of what was written, in its
-order; what may be left out is in `harken.capture.allowed`. So a writer is not its own judge.
+One idea: what answers said, what they called, what users said, and what each call returned are
+streams of texts: where a call stands among the words of its answer is not the same everywhere. Each
+text of what was materialized must stand in the same stream of what was written, in its order; what
+may be left out is in `harken.capture.allowed`. So a writer is not its own judge.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harken.capture.allowed import BLOCKS, IMAGES, THOUGHTS, UNREAD, Allowed
 from harken.core.messages import ImagePart, OtherPart, Part, TextPart, ThinkingPart, ToolCall
@@ -18,13 +19,15 @@ from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, clean, in_order
 from harken.formats.fitted import is_unread
 
-ANSWERS, USERS, RESULTS = "answers", "users", "results of call "
-_PLACES: dict[type, tuple[str | None, Allowed]] = {
+ANSWERS, CALLS, USERS, RESULTS = "answers", "calls", "users", "results of call "
+_PLACES: dict[type, tuple[str | None, Allowed | None]] = {
     ThinkingPart: ("thoughts", THOUGHTS),
     ImagePart: ("images", IMAGES),
     OtherPart: (None, BLOCKS),
+    ToolCall: (CALLS, None),
 }
-"""The streams of parts that may be left out; None: that of their message."""
+"""The streams of parts and calls, and what allows to leave one out. A stream that is None is that
+of their message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,10 @@ def wholeness(before: Sequence[WholeEntry], written: Iterable[WholeEntry]) -> Wh
     for place, entry in enumerate(before):
         for stream, text, allowed in reader.texts(entry):
             told = _Said(streams[USERS].texts)  # a result whose call is not there
-            if streams[stream].has(text) or (stream.startswith(RESULTS) and told.has(text)):
+            said = streams[stream]
+            if allowed is BLOCKS:
+                said = replace(said)  # what may not be there takes no place from what must be
+            if said.has(text) or (stream.startswith(RESULTS) and told.has(text)):
                 continue
             if is_unread(entry):
                 left_out[UNREAD] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,7 +99,7 @@ def _folder(found: Meant, given: Path | None) -> Path:
     if given is not None:
         return given.absolute()
     worked = found.conversation.folder
-    if worked.startswith("/") and "\0" not in worked and Path(worked).is_dir():
+    if worked.startswith("/") and os.path.isdir(worked):  # noqa: PTH112 - raises nothing
         click.echo(safe(f"working in {worked}, as the session did"), err=True)
         return Path(worked)
     gone = f", since {one_line(worked)} is not here" if worked else ""
@@ -161,10 +162,12 @@ def _start(words: Sequence[str], where: Path) -> None:
     """Become the client: it gets the terminal, and nothing of Harken stays."""
     sys.stdout.flush()
     sys.stderr.flush()
+    # It was looked for here: a PATH may be relative, and the folder is one that a session named.
+    found = os.path.abspath(shutil.which(words[0]) or words[0])  # noqa: PTH100 - links stay
     try:
         os.chdir(where)
         # Some clients believe PWD more than the system.
-        os.execvpe(words[0], list(words), {**os.environ, "PWD": str(where)})  # noqa: S606
+        os.execve(found, list(words), {**os.environ, "PWD": str(where)})  # noqa: S606
     except OSError as error:
         raise ConfigError(
             f"{words[0]} cannot be started in {where} ({error.strerror}); the session is there: "

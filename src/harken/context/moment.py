@@ -25,6 +25,8 @@ from harken.store.base import Store, Stored
 _IDS = frozenset({"id", "uuid", "uuids", "message_id"})
 """The members of a source that name a message, as runtimes call them."""
 _DEPTH = 3
+_LONG = 8
+"""A number with so many digits may be the beginning of an id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ def _number(store: Store, chain: Sequence[Stored], at: str, last: int) -> int:
 def _named(store: Store, chain: Sequence[Stored], at: str) -> dict[str, int]:
     """Return the ids that are this name, else those that begin so, and whose they are.
 
+    A short number begins none: one that is too large would else be somebody's id by chance.
     What deltas say comes first: a compaction only repeats it.
     """
     first: dict[str, int] = {}
@@ -137,6 +140,8 @@ def _named(store: Store, chain: Sequence[Stored], at: str) -> dict[str, int]:
     every = again | first
     if at in every:
         return {at: every[at]}
+    if at.isdecimal() and len(at) < _LONG:
+        return {}
     fitting = {id_: number for id_, number in every.items() if at and id_.startswith(at)}
     return fitting if len(set(fitting.values())) > 1 else dict([*fitting.items()][:1])
 

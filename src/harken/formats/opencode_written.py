@@ -54,7 +54,13 @@ _Item: TypeAlias = Part | ToolCall
 
 def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
     """Write a conversation as the document of an export."""
-    fit = Fit(owns=_owns, takes=_takes, has_answers_in_a_row=True, no_result=INTERRUPTED)
+    fit = Fit(
+        owns=_owns,
+        takes=_takes,
+        has_image_urls=False,  # it would fetch them itself, and not go on where that fails
+        has_answers_in_a_row=True,
+        no_result=INTERRUPTED,
+    )
     export = _Export(session)
     began = next((one.time for one in entries if one.time), session.time)
     for entry, time in timed(fitted(_replayed(entries), fit), replace(session, time=began)):

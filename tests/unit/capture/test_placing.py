@@ -139,7 +139,13 @@ def test_the_names_that_gemini_wrote_down_count(tmp_path: Path) -> None:
     assert gemini_name(home, "/a/cafe") == "cafe-3"
 
 
-@pytest.mark.parametrize("list_", [b"", b"[]", b'{"projects": 5}', b"{" * 100_000, b"\xff"])
+LISTS = [
+    *(b"", b"[]", b'{"projects": 5}', b"{" * 100_000, b"\xff"),
+    b'{"projects": {"/home/jill/cafe": 5}}',
+]
+
+
+@pytest.mark.parametrize("list_", LISTS)
 def test_a_list_of_names_that_is_none_does_no_harm(tmp_path: Path, list_: bytes) -> None:
     (tmp_path / "projects.json").write_bytes(list_)
     assert gemini_name(tmp_path, "/home/jill/cafe") == "cafe"

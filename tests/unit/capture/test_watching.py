@@ -177,6 +177,25 @@ def test_only_the_newest_bytes_of_a_file_are_kept_and_what_others_kept(
     assert set(watch.store.kept()) == {first.report.raw, kept[-1]}
 
 
+@pytest.mark.parametrize("is_another", [False, True])
+def test_a_file_that_was_cut_or_replaced_takes_nothing_away(
+    watch: Watch, session: Transcript, is_another: bool
+) -> None:
+    short = session.data
+    session.user("Really?")
+    session.answer(text("Yes."))
+    watch.write(session.data)
+    (whole,) = watch.later()
+    other = Transcript(session="0e0e0e0e-0000-4000-8000-000000000000")
+    other.user("Is there tea? " + "Please. " * 500)
+    other.answer(text("There is."))
+    watch.write(other.data if is_another else short)
+    watch.later()
+    assert whole.report.raw in watch.store.kept()
+    read = watch.store.chain(CommitId(whole.report.tips[0].ctx), 10)
+    assert not any(SUPERSEDED in one.notes.labels for one in read)
+
+
 def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, session: Transcript) -> None:
     class Slow:
         def __init__(self) -> None:

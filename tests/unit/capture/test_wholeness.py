@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.capture.clients import RUNTIMES
-from harken.capture.wholeness import Wholeness, wholeness
+from harken.capture.wholeness import Lost, Wholeness, wholeness
 from harken.core.messages import (
     ContentPart,
     FunctionCall,
@@ -78,6 +78,19 @@ def test_thoughts_pictures_and_blocks_of_others_may_be_left_out() -> None:
     after = entries(Message("assistant", "I look.", [call("c1")]), Message("user", "Look."))
     found = wholeness(before, after)
     assert (found.lost, names(found)) == ((), ["thoughts", "images", "blocks"])
+
+
+def test_where_a_call_stands_among_the_words_of_its_answer_may_change() -> None:
+    before = entries(Message("assistant", "I look.", [call("c1")]), Message("assistant", "There."))
+    after = entries(Message("assistant", "I look.There.", [call("c1")]))
+    assert wholeness(before, after).lost == ()
+
+
+def test_what_may_be_left_out_takes_no_place_from_what_must_be_there() -> None:
+    told = Message("user", [OtherPart("reasoning", "tea"), TextPart("Look.")])
+    before = entries(told, Message("user", "Is there tea?"))
+    assert wholeness(before, before[1:]).lost == (Lost(0, "user", "Look."),)
+    assert wholeness(before, entries(Message("user", "Look. Is there tea?"))).lost == ()
 
 
 def test_an_error_that_a_client_wrote_may_be_left_out() -> None:

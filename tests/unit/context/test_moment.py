@@ -138,6 +138,14 @@ def test_a_message_is_known_by_its_native_ids_and_their_beginnings(
     assert moment(store, native, id_).number == number
 
 
+def test_a_number_that_is_too_large_is_nobodys_id() -> None:
+    store = MemoryStore()
+    ctx = checkpoint(store, Draft(entries=[entry("Tea?", uuid="5e551011-0000")]))
+    assert moment(store, ctx, "5e").number == 1
+    with pytest.raises(UnknownName, match="there is no message '5' here"):
+        moment(store, ctx, "5")
+
+
 def test_a_beginning_of_several_is_refused_with_all_of_them(
     store: MemoryStore, native: CommitId
 ) -> None:

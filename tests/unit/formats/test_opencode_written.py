@@ -103,6 +103,12 @@ def test_a_result_stands_in_the_part_of_its_call() -> None:
     assert state["input"] == {"at": "the door"}
 
 
+def test_an_image_that_opencode_would_have_to_fetch_is_told() -> None:
+    there = ImagePart(url="http://127.0.0.1:1/secret.png")
+    (part,) = parts(whole(Message("user", [there])))
+    assert (part["type"], part["text"]) == ("text", f"[an image: {there.url}]")
+
+
 def test_errors_and_images_of_results_are_kept() -> None:
     calls = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ("a", "b", "c")]
     image = ImagePart("image/png", PNG)
