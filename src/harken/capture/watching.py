@@ -152,13 +152,14 @@ class Follower:
 
     def _take(self, known: _Known, one: Imported, size: int) -> list[News]:
         """Take what became of a file. What was cut or replaced stays as it was read."""
-        has_grown = one.report.session == known.session and size >= known.size
+        tips = frozenset(tip.ctx for tip in one.report.tips)
+        is_same = one.report.session == known.session or bool(tips & known.tips)
+        has_grown = is_same and size >= known.size
         self._keep(known, one.report, has_grown=has_grown)
         commits = self._new(one.report, one.new)
         if has_grown:
             self._supersede(known.tips, one.report)
-        known.tips = frozenset(tip.ctx for tip in one.report.tips)
-        known.session, known.size = one.report.session, size
+        known.tips, known.session, known.size = tips, one.report.session, size
         return [News(one.report, commits)] if commits else []
 
     def _first(self, file: File) -> _Known:
