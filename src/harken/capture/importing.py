@@ -12,7 +12,7 @@ Source: docs/design/005-other-runtimes.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from harken.capture.history import History
 from harken.capture.ready import Ending, Ready, plain
 from harken.capture.report import MAIN, Imported, Report, Tip
 from harken.capture.sources import File
-from harken.capture.waiting import Waiting
+from harken.capture.waiting import Waiting, known_of
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import FormatError, HarkenError
 from harken.index.catalogue import Catalogue
@@ -65,13 +65,15 @@ class Importer:
         What was read before and has not changed is not read again. A file that cannot be read is
         reported. Raises StoreError.
         """
-        known = self._unchanged(files)
+        names = {file.name: file for file in files}
+        known = self._unchanged(names)
         for report in known.values():
             yield Imported(report, is_unchanged=True)
+        new = [file for name, file in names.items() if name not in known]
         done = 0
         ready: list[Imported] = []
         later: list[File] = []
-        for some in ([file for file in files if file.name not in known], later):
+        for some in (new, later):
             for file, brings in self._ahead(some):
                 try:
                     ready.append(self._take_in(file, brings, is_last=some is later))
@@ -87,18 +89,18 @@ class Importer:
         self._flush()
         yield from ready
 
-    def _unchanged(self, files: Sequence[File]) -> dict[str, Report]:
+    def _unchanged(self, files: Mapping[str, File]) -> dict[str, Report]:
         """Return what was told of files that are as they were, and are in the store."""
-        known = self._catalogue.known(file.name for file in files)
+        known = self._catalogue.known(files)
         found: dict[str, Report] = {}
-        for file in files:
-            one = known.get(file.name)
+        for name, file in files.items():
+            one = known.get(name)
             if one is not None and (one.mark.size, one.mark.mtime_ns) == (file.size, file.mtime_ns):
                 with suppress(OSError, msgspec.DecodeError):
                     if file.mark() == one.mark:
-                        found[file.name] = _reports.decode(one.record)
+                        found[name] = _reports.decode(one.record)
         tips = {CommitId(tip.ctx) for report in found.values() for tip in report.tips}
-        there = self._store.commits(tips)
+        there = known_of(self._store, tips)
         kept = self._store.kept()
         return {
             name: report
@@ -195,7 +197,7 @@ class Importer:
 
     def _is_there(self, ctx: CommitId) -> bool:
         if ctx not in self._there:
-            self._there.update(self._store.commits([ctx]))
+            self._there.update(known_of(self._store, [ctx]))
         return ctx in self._there
 
     def _flush(self) -> None:

@@ -44,11 +44,6 @@ class Ready(msgspec.Struct, array_like=True, gc=False):
     """What is the same wherever the same was said: the canonical bytes of a JSON array, without
     the first bracket."""
 
-    @property
-    def size_bytes(self) -> int:
-        """How many bytes its messages are."""
-        return sum([len(thing.body) for thing in self.things])
-
 
 class Ending(msgspec.Struct, array_like=True):
     """What a file told beside its steps."""

@@ -7,11 +7,11 @@ them side by side needs little more room than for one of them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from harken.core.commits import ArtifactRef, raw_ref
+from harken.core.commits import ArtifactRef, CommitId, raw_ref
 from harken.store.base import Kind, Store, Thing
 from harken.store.contents import Contents, NewCommit, batch_from, file_thing
 from harken.store.files import cut_of
@@ -38,6 +38,11 @@ class Held:
     def piece_at(self, start: int) -> int:
         """Return the number of the piece that a byte is in."""
         return bisect_right(self._ends, start)
+
+
+def known_of(store: Store, names: Iterable[CommitId]) -> set[CommitId]:
+    """Return those of these commits that are in a store."""
+    return store.have(names) if isinstance(store, SqliteStore) else {*store.commits(names)}
 
 
 @dataclass(slots=True)

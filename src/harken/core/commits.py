@@ -170,9 +170,8 @@ def said_in(message: ChatMessage) -> Said:
     """Take a message apart; return what its name stands for. Raises ValueError: see `apart`."""
     items, occurrence = apart(message)
     parts = tuple([(_part_hash(body), body) for body in part_bytes(message, items)])
-    names = b'","'.join([name.encode() for name, _ in parts])
-    listed = b'"%b"' % names if names else b""
-    body = b'{"parts":[%b],"role":%b}' % (listed, codec.canonical(message.role))
+    names = ",".join([f'"{name}"' for name, _ in parts]).encode()
+    body = b'{"parts":[%b],"role":%b}' % (names, codec.canonical(message.role))
     name = Hash(blake3(codec.MESSAGE + body).hexdigest())
     return Said(name, body, parts, occurrence)
 

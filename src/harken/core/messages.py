@@ -231,8 +231,10 @@ def split(message: ChatMessage) -> tuple[PureMessage, Occurrence]:
 def apart(message: ChatMessage) -> tuple[list[Part | ToolCall], Occurrence]:
     """Return the parts and calls of a message in order, and its occurrence. As `split`."""
     content, calls = message.content, message.tool_calls or []
-    if isinstance(content, str) and not calls and message.tool_call_id is message.name is None:
-        return [TextPart(content)], _PLAIN  # as most are
+    if isinstance(content, str) and not calls:  # as most are
+        call, name = message.tool_call_id, message.name
+        is_plain = call is None and name is None
+        return [TextPart(content)], _PLAIN if is_plain else Occurrence(tool_call_id=call, name=name)
     shape: Any = "none" if content is None else "text" if isinstance(content, str) else "list"
     metas: dict[str, Meta] = {}
     items: list[Part | ToolCall] = []

@@ -168,7 +168,9 @@ class _Content:
         reading = self._reading
         reading.session_id = reading.session_id or _text(record.get("sessionId"))
         reading.folder = reading.folder or _text(record.get("cwd"))
-        reading.version = _text(record.get("version")) or reading.version
+        version = record.get("version")
+        if version != reading.version:
+            reading.version = _text(version) or reading.version
         if unit.kind is Kind.RESULT:
             result = record.get("toolUseResult")
             agent = _text(result.get("agentId")) if isinstance(result, dict) else ""
@@ -177,9 +179,8 @@ class _Content:
                 reading.spawned.setdefault(agent, str(step.number))
         elif unit.kind is Kind.ANSWER and unit.step is not None:
             for block in blocks_in(said_in(record)):
-                given = block.get("input")
-                if block.get("name") in _SPAWNING and isinstance(given, dict):
-                    self._spawning.setdefault(_text(given.get("prompt")), unit.step)
+                if _text(block.get("name")) in _SPAWNING and isinstance(block.get("input"), dict):
+                    self._spawning.setdefault(_text(block["input"].get("prompt")), unit.step)
 
     def _whole(self, plan: Plan) -> Iterator[Step]:
         """Yield a step that was read to its end, after its parent, and those that waited for it."""

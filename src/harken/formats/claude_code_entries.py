@@ -48,13 +48,13 @@ def _answer(records: Sequence[Record]) -> WholeEntry:
     bodies = [_body(record) for record in records]
     last, body = records[-1], bodies[-1]
     model = _text(body.get("model"))
-    items = [_by(model, block) for one in bodies for block in blocks_in(one.get("content"))]
+    said = [[*blocks_in(one.get("content"))] for one in bodies]
+    items = [_by(model, block) for blocks in said for block in blocks]
     source: dict[str, Any] = {"kind": "response", "uuids": _uuids(records)}
     ids = {"id": body.get("id"), "request": last.get("requestId")}
     source |= {name: value for name, value in ids.items() if isinstance(value, str)}
-    counts = [sum(1 for _ in blocks_in(one.get("content"))) for one in bodies]
-    if any(count != 1 for count in counts):
-        source["blocks"] = counts
+    if len(items) != len(said) or not all(said):
+        source["blocks"] = [len(blocks) for blocks in said]
     source |= {name: body[name] for name in _FACTS if body.get(name) is not None}
     if model == SYNTHETIC or last.get("isApiErrorMessage") is True:
         source["kind"] = "error" if last.get("isApiErrorMessage") is True else "client"

@@ -65,6 +65,8 @@ class Stored(msgspec.Struct, frozen=True):
 class Kind(IntEnum):
     """What a thing is. The numbers stand in files."""
 
+    __hash__ = int.__hash__  # that of enums is in Python, and each thing is looked at often
+
     PART = 1
     MESSAGE = 2
     DELTA = 3

@@ -100,11 +100,12 @@ def _end(data: bytes | bytearray, start: int) -> int:
     """
     last = min(len(data), start + MOST_BYTES)
     at = data.find(b"\n", start + LEAST_BYTES, last) + 1
-    while at:
-        end = data.find(b"\n", at, last) + 1
-        if end and crc32(memoryview(data)[at:end]) < (end - at) * _PER_BYTE:
-            return end
-        at = end
+    with memoryview(data) as whole:
+        while at:
+            end = data.find(b"\n", at, last) + 1
+            if end and crc32(whole[at:end]) < (end - at) * _PER_BYTE:
+                return end
+            at = end
     return last
 
 

@@ -32,9 +32,10 @@ def key_of(name: str) -> bytes:
 def places(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, list[int]]:
     """Return the numbers of the packs in which things of these names may be, the last one last."""
     asked: dict[str, dict[bytes, list[str]]] = {"": {}, "art-": {}, "ctx-": {}}
+    is_full = _FULL.fullmatch
     for name in names:
-        if _FULL.fullmatch(name):
-            asked[name[:-64]].setdefault(key_of(name), []).append(name)
+        if is_full(name):
+            asked[name[:-64]].setdefault(bytes.fromhex(name[-64:-52]), []).append(name)
     found: dict[str, list[int]] = {}
     for prefix, by_key in asked.items():
         for some in slices(by_key):
@@ -57,7 +58,7 @@ def enter(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> None:
         rows[name[:-64]].append((key_of(name), at))
     for prefix, table in _TABLES.items():
         query = f"INSERT OR IGNORE INTO {table} (key, pack) VALUES (?, ?)"  # noqa: S608 - ours
-        connection.executemany(query, rows[prefix])
+        connection.executemany(query, sorted(rows[prefix]))  # neighbours are written together
 
 
 def leave(connection: sqlite3.Connection, numbers: Iterable[tuple[str, int]]) -> None:

@@ -233,7 +233,8 @@ def packs_of(things: Collection[Thing]) -> Iterator[Packed]:
 
 def packed(things: Sequence[Thing]) -> Packed:
     """Pack things as one. No two of them have one name."""
-    own = {thing.name[-64:].encode(): at for at, thing in enumerate(things)}
+    digits = [thing.name[-64:].encode() for thing in things]
+    own = {name: at for at, name in enumerate(digits)}
     outside: dict[bytes, int] = {}
     leads: list[int] = []
     bodies: list[bytes] = []
@@ -246,17 +247,17 @@ def packed(things: Sequence[Thing]) -> Packed:
                 before = at - own.get(name, at)
                 leads.append(before if before > 0 else -outside.setdefault(name, len(outside)))
         bodies.append(body)
-    kept = [thing.name[-64:] for thing in things if thing.kind in _KEPT]
+    kept = [name for name, thing in zip(digits, things, strict=True) if thing.kind in _KEPT]
     inside = _Inside(
         outside=bytes.fromhex(b"".join(outside).decode()),
         kinds=bytes([thing.kind for thing in things]),
-        names=bytes.fromhex("".join(kept)),
+        names=bytes.fromhex(b"".join(kept).decode()),
         leads=leads,
         bodies=bodies,
     )
     raws = [thing.body for thing in things if thing.kind is Kind.RAW]
     data = _woven(inside, raws) if sum(map(len, raws)) >= LEAST_BYTES else _sealed(inside)
-    return Packed(data, Pack(inside, [*own]), {t.name: (t.kind, t.body) for t in things})
+    return Packed(data, Pack(inside, digits), {t.name: (t.kind, t.body) for t in things})
 
 
 def _taken_apart(body: bytes) -> tuple[list[bytes], list[bytes]]:

@@ -162,6 +162,11 @@ class SqliteStore:
                     found[name] = self._stored(connection, name, row)
         return found
 
+    def have(self, names: Iterable[CommitId]) -> set[CommitId]:
+        """Return those of these commits that are there, as the history says: nothing is read."""
+        with self._reading() as connection:
+            return {name for name in names if history.row_of(connection, name) is not None}
+
     def chain(self, name: CommitId, depth: int | None = None) -> list[Stored]:
         limit = _NO_LIMIT if depth is None else min(depth, _NO_LIMIT)
         with self._reading() as connection:

@@ -230,10 +230,11 @@ class Writer:
         names |= needed
         known = _Known()
         missing: list[str] = []
+        opened, stand_ins = self._opened, self._opened.stand_ins
         for name in names:
-            if kind := self._opened.kind(name):
-                known.kinds[name] = kind
-            elif self._opened.stand_ins.get(name):
+            if (pack := opened.get(name)) is not None:
+                known.kinds[name] = pack.kind(pack.places[name])
+            elif stand_ins.get(name):
                 known.kinds[name] = None
             else:
                 missing.append(name)

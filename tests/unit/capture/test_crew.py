@@ -19,6 +19,7 @@ from harken.capture.report import Imported
 from harken.capture.sources import File, files_in
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
+from harken.store.sqlite import SqliteStore
 from tests.unit.formats.transcripts import Transcript, text
 
 
@@ -119,11 +120,12 @@ def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> N
         f=talk("five", padding=bringing.SMALL_BYTES),
     )
     runs: list[tuple[list[Imported], set[str]]] = []
-    for jobs in (1, 2):
-        store, catalogue = MemoryStore(), Catalogue(None)
+    for jobs, store in ((1, MemoryStore()), (2, SqliteStore(tmp_path / "s.db"))):
+        catalogue = Catalogue(None)
         done = list(Importer(store, catalogue, jobs=jobs).run(files))
         runs.append((done, {thing.name for thing in store.things()}))
         catalogue.close()
+        store.close()
     assert runs[0] == runs[1]
     assert len(runs[0][0]) == len(files)
 

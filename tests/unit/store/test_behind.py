@@ -10,6 +10,7 @@ from random import Random
 import msgspec
 import pytest
 from blake3 import blake3
+from zstandard import ZstdCompressor
 
 from harken.core.commits import delta_of, entry_of, raw_ref
 from harken.core.messages import Message
@@ -20,7 +21,7 @@ from harken.store.behind import LEAST_BYTES
 from harken.store.checks import fsck
 from harken.store.contents import Contents, batch_from, contents_of, file_thing, named
 from harken.store.memory import MemoryStore
-from harken.store.pack import Damaged, is_woven, opened, packs_of, unpacked
+from harken.store.pack import Damaged, is_woven, opened, packs_of
 from harken.store.sqlite import SqliteStore
 from harken.testing.store import batch_of
 
@@ -148,33 +149,41 @@ def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
     )
 
 
+def sealed(start: int, frame: bytes) -> bytes:
+    """Return a pack of form 3 as somebody may make it who means harm."""
+    body = bytes([3]) + start.to_bytes(4) + frame
+    return blake3(body).digest(8) + body
+
+
+def inside(said: bytes) -> bytes:
+    return msgspec.msgpack.encode([b"", bytes([Kind.RAW]), bytes(32), [], [said]])
+
+
+FITS = inside(b"\0\0\0\x05")
+FRAME = compression.woven([FITS, b"12345"])
+
+
 @pytest.mark.parametrize(
-    ("start", "size", "frame"),
+    ("start", "frame", "reason"),
     [
-        (-1, 0, None),
-        (0, 1, None),
-        (2**31, 0, None),
-        (0, 0, b"no frame"),
-        (0, 0, compression.compressed(b"x" * 99)[:-1]),
-        (0, 0, bytes.fromhex("28b52ffd00000100")),
+        (len(FITS) - 1, FRAME, "cannot be opened"),
+        (len(FITS), compression.woven([inside(b"\0\0\0\x06"), b"12345"]), "as many raw bytes"),
+        (2**31, FRAME, "it says that it has"),
+        (len(FITS), b"no frame", "cannot be opened"),
+        (len(FITS), FRAME[:20], "cannot be opened"),
+        (len(FITS), FRAME[:12] + b"\xff" * 20, "cannot be opened"),
+        (len(FITS), ZstdCompressor(write_content_size=False).compress(FITS), "does not say"),
     ],
 )
-def test_what_does_not_fit_is_damage(start: int, size: int, frame: bytes | None) -> None:
-    first = msgspec.msgpack.encode([b"", bytes([Kind.RAW]), bytes(32), [], [b"\0\0\0\x05"]])
-    if size:
-        first = msgspec.msgpack.encode([b"", bytes([Kind.RAW]), bytes(32), [], [b"\0\0\1\0"]])
-    body = bytes([3]) + max(len(first) + start, 0).to_bytes(4) if start < 2**31 else b"\3\xff\xff"
-    body += compression.woven([first, b"12345"]) if frame is None else frame
-    data = blake3(body).digest(8) + body
+def test_what_does_not_fit_is_damage(start: int, frame: bytes, reason: str) -> None:
+    data = sealed(start, frame)
     assert is_woven(data)
-    with pytest.raises(Damaged):
-        unpacked(data)
+    with pytest.raises(Damaged, match=reason):
+        opened(data)
 
 
 def test_damage_behind_is_seen_when_it_is_opened() -> None:
-    inside = [b"", bytes([Kind.RAW]), bytes(32), [], [len(FILE).to_bytes(4)]]
-    first = msgspec.msgpack.encode(inside)
-    body = bytes([3]) + len(first).to_bytes(4) + compression.woven([first, FILE])[:-9]
-    pack = opened(blake3(body).digest(8) + body)
+    first = inside(len(FILE).to_bytes(4))
+    pack = opened(sealed(len(first), compression.woven([first, FILE])[:-9]))
     with pytest.raises(compression.Unopened, match="it has only"):
         pack.thing(0)
