@@ -28,6 +28,12 @@ class History:
     new: int = 0
     orphan: tuple[str, str, str] | None = None
 
+    @property
+    def commits(self) -> int:
+        """How many commits its steps became: counted in parts, since all names take much room."""
+        names = self.steps.values()
+        return sum(len({one[:32] for one in names if one[0] % 16 == at}) for at in range(16))
+
     def place(self, step: str, ctx: CommitId, key: bytes) -> None:
         """Say what a step became."""
         self.steps[step] = bytes.fromhex(ctx.removeprefix("ctx-")) + key

@@ -236,7 +236,7 @@ def _report(ending: Ending, history: History) -> Report:
             for agent, step in ends
             if step in history.steps
         ),
-        commits=len({became[:32] for became in history.steps.values()}),
+        commits=history.commits,
         orphan=history.orphan,
     )
 

@@ -46,8 +46,8 @@ class Unit:
         """One above it, perhaps far above: with `parent` it would take longer to find the first."""
         self.size = 0
         """How many records it is."""
-        self.heard: tuple[int, ...] = ()
-        """Calls that it has results of, by their hashes."""
+        self.heard = b""
+        """Calls that it has results of: eight bytes for each, its hash."""
         self.results: Unit | None = None
         """Of an answer: what its calls gave; what follows stands after them."""
         self.followers = 0
@@ -225,7 +225,7 @@ class Outline:
         begun = zip(self.lines, self.units, strict=True)
         units = [unit for line, unit in begun if unit.line == line]  # each once
         for unit in units:
-            unit.heard = ()
+            unit.heard = b""
             if unit.parent is not None:
                 is_result = unit.kind is Kind.RESULT and unit.parent.kind is Kind.ANSWER
                 unit.parent = unit.parent if is_result else unit.parent.end
@@ -251,13 +251,13 @@ def _heard(found: Outlined, side: str, line: int, above: Unit | None) -> Unit:
     known = None
     if above is not None and above.side == side and above.kind in (Kind.ANSWER, Kind.RESULT):
         known = above.results if above.kind is Kind.ANSWER else above
-    calls = tuple(map(hash, found.calls))
+    calls = [hash(call).to_bytes(8, "big", signed=True) for call in found.calls]
     if known is None or any(call in known.heard for call in calls):
         made = Unit(found.kind, side, line, above)
         if known is None and above is not None and above.kind is Kind.ANSWER:
             above.results = made
         known = made
-    known.heard += calls
+    known.heard += b"".join(calls)
     return known
 
 

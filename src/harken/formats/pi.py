@@ -145,6 +145,7 @@ def _outline(source: Source) -> _Tree:
     if not version:
         raise FormatError(NAME, "no line of it is the header of a session")
     tree.nodes.is_tree = version > 1
+    tree.parents = {}  # what follows from them is known now
     return tree
 
 

@@ -43,7 +43,8 @@ class Rounds:
     head: str | None = None
     """The last node."""
     _places: dict[str, str | None] = field(default_factory=dict)
-    """Node -> the step that it is in, or that is before it."""
+    """Node -> the step that it is in, or that is before it: the last node, and those that the tree
+    goes back to. A long conversation has many others."""
     _id: str = ""
     _parent: str | None = None
     _entries: list[WholeEntry] = field(default_factory=list)
@@ -102,6 +103,8 @@ class Rounds:
             self._parent = self._places.get(parent) if parent is not None else None
 
     def _leave(self, node: str) -> Iterator[Step]:
+        if self.head is not None and self.head not in self.branching:
+            self._places.pop(self.head, None)
         self._places[node] = self._id if self._entries else self._parent
         self.head = node
         if node in self.branching:
