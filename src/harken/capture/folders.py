@@ -105,6 +105,6 @@ def make(file: Path, data: bytes) -> None:
     try:
         with os.fdopen(number, "wb") as opened:
             opened.write(data)
-    except OSError:
+    except BaseException:  # stopped by its user, too: nobody finds half a session
         file.unlink(missing_ok=True)
         raise

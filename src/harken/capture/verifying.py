@@ -149,7 +149,8 @@ def environment(client: Client, trial: Trial, url: str) -> dict[str, str]:
         "TMPDIR": str(trial.folder / "tmp"),
         "LANG": "C.UTF-8",
         "TERM": "dumb",
-        "HTTPS_PROXY": url,  # which connects nobody: there is no way off this machine
+        # It connects nobody: whoever asks for a proxy finds no way off this machine.
+        **dict.fromkeys(("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy"), url),
         "NO_PROXY": "127.0.0.1",
     }
     return own | client.environment(url, str(trial.home))
