@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from harken.capture.bringing import Brought, TooLarge, bring, failed
+from harken.capture.bringing import Brought, bring, failed
 from harken.capture.crew import crew_of
 from harken.capture.history import History
 from harken.capture.ready import Ending, Ready, plain
@@ -131,8 +131,6 @@ class Importer:
         """Read a file. Raises _Later where its parent may come, and it is not the last time."""
         try:
             brought = brings()
-        except TooLarge:
-            return self._take_in(file, partial(self._brought, file), is_last=is_last)
         except OSError as error:
             reason = f"it cannot be read ({error.strerror or error})"
             return Imported(Report(source=file.shown, reason=reason))
