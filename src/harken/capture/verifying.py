@@ -141,6 +141,9 @@ def said_in(client: Client, native: Native, data: bytes) -> list[WholeEntry]:
     raise ConfigError(f"nothing is said there that {client.name} could go on with")
 
 
+_PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy")
+
+
 def environment(client: Client, trial: Trial, url: str) -> dict[str, str]:
     """Return all that a client sees of an environment: nothing of the user's but `PATH`."""
     own = {
@@ -150,7 +153,7 @@ def environment(client: Client, trial: Trial, url: str) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "TERM": "dumb",
         # It connects nobody: whoever asks for a proxy finds no way off this machine.
-        **dict.fromkeys(("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy"), url),
+        **dict.fromkeys(_PROXIES, url),
         "NO_PROXY": "127.0.0.1",
     }
     return own | client.environment(url, str(trial.home))
