@@ -161,6 +161,17 @@ def test_what_was_imported_and_what_harken_did_are_counted(cli: Cli, tmp_path: P
     assert claude["output_per_input"] == round(len("It is.") / len("Is the cafe open?"), 2)
 
 
+def test_a_rate_of_failures_is_of_what_is_known() -> None:
+    story = Story()
+    answer = story.say(story.session("codex:1"), "response", at("2026-03-02 09:00"))
+    for name, *ends in (("exec", True, False, None), ("plan", None), ("look", False)):
+        for end in ends:
+            story.call(answer, name, 1, is_error=end)
+    rows = [line.split() for line in drawn(story, 80).splitlines()]
+    failed = {row[0]: row[5:7] for row in rows if row and row[0] in ("exec", "plan", "look")}
+    assert failed == {"exec": ["50", "%"], "plan": ["?", "1"], "look": ["1", "s"]}
+
+
 def test_a_page_is_written_for_a_browser(told: Cli) -> None:
     said = told.ok("stats", "--html", "page.html").out
     assert said.startswith("page.html: ")
