@@ -486,26 +486,3 @@ def test_a_call_keeps_the_id_that_its_result_names() -> None:
             meta={"codex": {"item": {"id": "fc_1"}}},
         )
     ]
-
-
-@pytest.mark.parametrize(
-    ("output", "code"),
-    [
-        ("Chunk ID: a1\nWall time: 0.1 seconds\nProcess exited with code 2\nOutput:\nno", 2),
-        ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nExit code: 1", 0),
-        ('{"output":"no","metadata":{"exit_code":127,"duration_seconds":0.1}}', 127),
-        ("Wall time: 1 seconds\nProcess running with session ID 7\nOutput:\n", None),
-        ("Output:\nProcess exited with code 1", None),
-        ("Process exited with code 1", None),
-        ('{"output":"no","metadata":{"exit_code":"1"}}', None),
-        ('{"output":' + "[" * 100_000, None),
-        ("Exit code: " + "9" * 5000 + "\nOutput:\n", None),
-    ],
-)
-def test_how_a_command_ended_stands_in_the_source_of_its_result(
-    output: str, code: int | None
-) -> None:
-    entry = tip(rollout(USER, CALL, {**OUTPUT, "output": output}))[-1]
-    assert (entry.source or {}).get("exit_code") == code
-    assert entry.message == Message("tool", output, tool_call_id="call_1")
-    assert items_of([entry]) == [{**OUTPUT, "output": output}]
