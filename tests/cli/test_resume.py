@@ -12,6 +12,7 @@ import pytest
 
 from harken.capture.clients import RUNTIMES
 from harken.formats.natives import native_for
+from harken.session.session import Session
 from tests.cli.kit import Cli, start
 from tests.toy_clients import install
 from tests.unit.formats.natives import context, read
@@ -209,6 +210,33 @@ def test_in_harken_it_is_a_chat_from_a_commit(cli: Cli, script: str, worked: Pat
     assert words[-3:-1] == ["chat", "--from"]
     assert cli.ok("ctx", "cat", words[-1]).out.rstrip().endswith("And tea?")
     cli.ok("chat", "--from", words[-1], "--model", script, "-p", "hello")
+
+
+@pytest.mark.usefixtures("jill")
+def test_a_session_of_harken_goes_on_elsewhere_from_the_last_commit_of_its_first_agent(
+    cli: Cli, script: str
+) -> None:
+    cli.ok("chat", "--model", script, "-p", "make Ann")
+    (log,) = cli.sessions()
+    for name in (log.stem, log.stem[:-2], "latest"):
+        ran = cli.ok("resume", name, "--in", "claude", "--print")
+        assert said(written(ran.err), "claude")[-1] == "Ann wants tea."
+
+
+@pytest.mark.usefixtures("jill", "talk")
+def test_a_session_of_harken_without_a_commit_goes_on_in_harken_only(cli: Cli) -> None:
+    sessions = cli.home / "sessions"
+    sessions.mkdir(exist_ok=True)
+    Session(sessions / "empty.jsonl").close()
+    said_ = cli.refused("resume", "empty", "--in", "claude", "--print")
+    assert "no commit yet" in said_
+    assert "chat --resume empty" in said_
+
+
+@pytest.mark.usefixtures("jill", "talk")
+def test_the_latest_is_an_imported_session_where_there_is_none_of_harken(cli: Cli) -> None:
+    ran = cli.ok("resume", "latest", "--in", "claude", "--print")
+    assert said(written(ran.err), "claude")[-1] == "Tea, too."
 
 
 def test_a_conversation_of_harken_goes_on_elsewhere(cli: Cli, jill: Path, script: str) -> None:

@@ -19,6 +19,7 @@ from harken.store.remote.client import RemoteStore
 from harken.store.sqlite import SqliteStore
 from harken.testing.store import batch_of, commit_in
 from tests.cli.kit import HARKEN, Cli, one_line, start
+from tests.unit.formats.transcripts import Transcript, text
 
 
 @contextmanager
@@ -173,3 +174,30 @@ def test_a_project_does_not_say_where_conversations_go(cli: Cli, script: str) ->
     cli.ok("trust")
     said = cli.refused("chat", "--model", script, "-p", "hello")
     assert "only your own config.toml may say that" in said
+
+
+def test_what_is_imported_goes_into_the_store_that_is_configured_and_is_found_there(
+    cli: Cli, tmp_path: Path
+) -> None:
+    made = Transcript()
+    made.user("Is the cafe open?")
+    made.answer(text("It is."))
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(made.data)
+    with serving(tmp_path / "there", "--socket", str(tmp_path / "s.sock")) as (_, address):
+        cli.home.mkdir()
+        (cli.home / "config.toml").write_text(f'[store]\nurl = "{address}"\n')
+        (row,) = [json.loads(line) for line in cli.ok("import", file, "--json").out.splitlines()]
+        assert cli.ok("cat", row["raw"]).out == made.data.decode()
+        assert "unchanged" in cli.ok("import", file).out
+        assert f"claude:{made.session[:8]}" in cli.ok("sessions").out
+        assert "It is." in cli.ok("view", made.session, "transcript", "main").out
+        assert "cafe open" in cli.ok("search", "cafe").out
+        assert cli.ok("stats", "--json").json["amplification"]["responses"] == 1
+        made.user("Since when?")
+        file.write_bytes(made.data)
+        assert "Since when?" in cli.ok("watch", "--once", file).out
+    assert not (cli.home / "store.db").exists()
+    kept = SqliteStore(tmp_path / "there" / "store.db")
+    assert kept.newest(1)
+    kept.close()

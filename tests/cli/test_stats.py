@@ -12,7 +12,7 @@ import pytest
 from harken.analytics.scope import ALL, Scope
 from harken.analytics.statistics import one_session, overview
 from harken.cli.local_zone import LocalZone
-from harken.cli.sheet import Sheet
+from harken.cli.sheet import Column, Sheet
 from harken.cli.stats_overview import show_overview
 from harken.cli.stats_session import bins_for, show_session
 from harken.index.facts import Facts
@@ -159,6 +159,30 @@ def test_what_was_imported_and_what_harken_did_are_counted(cli: Cli, tmp_path: P
     claude = cli.ok("stats", "--json", "--runtime", "claude").json["amplification"]
     assert (claude["prompts"], claude["responses"]) == (1, 1)
     assert claude["output_per_input"] == round(len("It is.") / len("Is the cafe open?"), 2)
+
+
+def test_in_a_narrow_terminal_numbers_stay_whole_and_a_text_keeps_its_beginning() -> None:
+    stream = io.StringIO()
+    columns = [
+        Column("session", is_text=True),
+        *(Column(f"a long heading {at}") for at in range(3)),
+    ]
+    Sheet(stream, 40).table(columns, [("cafe in the morning", "1,234,567", "890", "12")])
+    head, row = stream.getvalue().splitlines()
+    assert row.split() == ["cafe", "in…", "1,234,567", "890", "12"]
+    assert head.split()[0] == "session"
+    assert max(len(head), len(row)) <= 40
+
+
+def test_a_rate_of_failures_is_of_what_is_known() -> None:
+    story = Story()
+    answer = story.say(story.session("codex:1"), "response", at("2026-03-02 09:00"))
+    for name, *ends in (("exec", True, False, None), ("plan", None), ("look", False)):
+        for end in ends:
+            story.call(answer, name, 1, is_error=end)
+    rows = [line.split() for line in drawn(story, 80).splitlines()]
+    failed = {row[0]: row[5:7] for row in rows if row and row[0] in ("exec", "plan", "look")}
+    assert failed == {"exec": ["50", "%"], "plan": ["?", "1"], "look": ["1", "s"]}
 
 
 def test_a_page_is_written_for_a_browser(told: Cli) -> None:

@@ -135,7 +135,9 @@ TABLES: tuple[Table, ...] = (
             Column("thinking", "int64", "Characters of its thoughts"),
             Column("images", "int64", "How many"),
             Column("call_id", "string", "Of a result: which call it answers"),
-            Column("is_error", "bool", "Of a result: whether it says so"),
+            Column(
+                "is_error", "bool", "Of a result: whether the call failed; null: nothing says it"
+            ),
             Column(
                 "is_repeat",
                 "bool",
@@ -157,7 +159,7 @@ TABLES: tuple[Table, ...] = (
             Column("time", "timestamp", "When it was asked for"),
             Column("arguments", "int64", "Characters"),
             Column("result_id", "int64", "messages.id of the result; null: there is none"),
-            Column("is_error", "bool", "Null: there is no result"),
+            Column("is_error", "bool", "Whether it failed; null: no result, or nothing says it"),
             Column("duration_us", "int64", "Until the result", "tool_calls.duration"),
         ),
     ),

@@ -15,11 +15,13 @@ from harken.analytics.scope import Scope
 # that a file claims may be so far apart that whole numbers of 64 bits cannot hold the sum.
 _QUERY = """
     SELECT coalesce(agents.template, ''), agents.parent_id IS NOT NULL, called.name,
-        sum(calls), sum(errors), sum(unanswered),
+        sum(calls), sum(errors), sum(unanswered), sum(untold),
         sum(duration)
     FROM (
         SELECT agent_id, name, count(*) AS calls, coalesce(sum(is_error), 0) AS errors,
-            sum(result_id IS NULL) AS unanswered, sum(duration * 1.0) AS duration
+            sum(result_id IS NULL) AS unanswered,
+            sum(result_id IS NOT NULL AND is_error IS NULL) AS untold,
+            sum(duration * 1.0) AS duration
         FROM tool_calls WHERE {scope} GROUP BY 1, 2
     ) AS called LEFT JOIN agents ON agents.id = called.agent_id
     GROUP BY 1, 2, 3
@@ -32,9 +34,11 @@ class Tool(Row, frozen=True, kw_only=True):
     name: str
     calls: int
     errors: int
-    """Results that say so themselves."""
+    """Calls that failed, as far as results tell."""
     unanswered: int
     """Calls without a result."""
+    untold: int
+    """Calls with a result that does not tell whether they failed."""
     duration_s: float | None
     """From all calls to their results together; None: no time is known of any."""
 
@@ -68,6 +72,7 @@ class _Called(NamedTuple):
     calls: int
     errors: int
     unanswered: int
+    untold: int
     duration_us: float | None
 
 
@@ -103,6 +108,7 @@ def _tool(name: str, rows: Sequence[_Called]) -> Tool:
         calls=_calls(rows),
         errors=sum(row.errors for row in rows),
         unanswered=sum(row.unanswered for row in rows),
+        untold=sum(row.untold for row in rows),
         duration_s=seconds(sum(known)) if known else None,
     )
 

@@ -16,8 +16,8 @@ from harken.formats.image_header import image_of
 Change: TypeAlias = Callable[[Request, Request], Request]
 """Takes something out of the first request; the second is the one that it is compared with."""
 _MASKED = "<tool_output_masked>"
-_CHANGED = {"SendMessage": ("recipient", "type", "content")}
-"""Tools of Claude Code, and members that their inputs had once."""
+_CHANGED = {"SendMessage": frozenset({"to", "summary", "message"})}
+"""Tools of Claude Code whose inputs had other members once, and what they take today."""
 _LARGEST_SIDE = 2048
 _ALIKE = 40
 """How many characters instructions begin alike with that are of one client."""
@@ -98,8 +98,8 @@ def without_gone_tools(expected: Request, sent: Request) -> Request:
 
 def _as_now(block: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
     """Return an input without members that were once, and say what stands in others, too."""
-    gone = [name for name in _CHANGED[block["name"]] if name not in known]
-    kept = {name: value for name, value in block["input"].items() if name not in gone}
+    taken = _CHANGED[block["name"]] | known.keys()
+    kept = {name: value for name, value in block["input"].items() if name in taken}
     said = {key(value) for value in kept.values()} | {key("message")}
     return {n: v for n, v in block["input"].items() if n in kept or key(v) not in said}
 

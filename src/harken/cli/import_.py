@@ -12,7 +12,7 @@ import click
 
 from harken.cli.home import Home, command_line, environment, home_option, json_option
 from harken.cli.opened_facts import facts_of
-from harken.cli.opened_store import open_store
+from harken.cli.opened_store import made_store
 from harken.cli.progress import progress
 from harken.cli.terminal import one_line, say, say_json
 from harken.errors import ConfigError
@@ -98,7 +98,7 @@ def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> l
     total = sum(file.size for file in files)
     with (
         begun_anew(home.index_file),
-        closing(open_store(home, None)) as store,
+        made_store(home) as store,
         closing(Catalogue(home.index_file)) as catalogue,
     ):
         done = []

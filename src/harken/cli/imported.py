@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harken.cli.home import LATEST, Home
-from harken.cli.opened_store import own_store, store_of
+from harken.cli.opened_store import store_of
 from harken.cli.terminal import one_line
 from harken.context.history import show
 from harken.context.names import find, name_of
@@ -87,7 +87,7 @@ def view_imported(home: Home, given: str) -> SessionViewer:
         ends = ends_of(session, sessions, catalogue)
     title = f"{one_line(session.title, 60)} " if session.title else ""
     what = f"Imported from {session.runtime}: {title}({one_line(session.sources[0], 200)})"
-    with own_store(home) as store:
+    with store_of(home) as store:
         _tell(what, store, ends)
         return _retold(store, session.name, ends)
 

@@ -41,21 +41,22 @@ def open_store(
 @contextmanager
 def store_of(home: Home) -> Iterator[Store]:
     """Open the store that is configured, where there is one. Raises ConfigError, StoreError."""
-    settings = load_settings(home)
-    if settings.store is None and not home.store_file.exists():
-        raise ConfigError(f"{home.store_file}: there is no store yet; a chat makes one")
-    store = open_store(home, settings.store, settings.backing)
-    try:
+    if load_settings(home).store is None and not home.store_file.exists():
+        raise ConfigError(
+            f"{home.store_file}: there is no store yet; a chat makes one, or an import"
+        )
+    with made_store(home) as store:
         yield store
-    finally:
-        store.close()
 
 
 @contextmanager
-def own_store(home: Home) -> Iterator[Store]:
-    """Open the store in this home, into which is imported. Raises ConfigError, StoreError."""
+def made_store(home: Home) -> Iterator[Store]:
+    """Open the store that is configured; that of the home is made where there is none.
+
+    Raises ConfigError, StoreError.
+    """
     settings = load_settings(home)
-    store = open_store(home, None, settings.backing)
+    store = open_store(home, settings.store, settings.backing)
     try:
         yield store
     finally:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +22,10 @@ NARROW = 60
 """With fewer cells a table leaves out what is not needed most."""
 WIDEST = 120
 """What is wider is hard to read."""
+LEAST = 8
+"""So many cells a text keeps, if it has them, where others want to be whole."""
+_PAD = 2
+"""So many cells stand after each column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +70,20 @@ class Sheet:
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
         """Print a table; a row has a text for each column."""
         shown = [at for at, one in enumerate(columns) if self.width >= one.from_width]
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+        table = Table(box=None, pad_edge=False, padding=(0, _PAD, 0, 0), header_style="dim")
         table.add_column("", width=0)
-        for column in (columns[at] for at in shown):
+        cells = [[self._shown(row[at]) for at in shown] for row in rows]
+        kept = [columns[at] for at in shown]
+        for column, width in zip(kept, _widths(kept, cells, self.width - _PAD), strict=True):
             table.add_column(
                 column.head,
                 justify="left" if column.is_text else "right",
                 no_wrap=not column.is_text,
                 style=column.style,
+                width=width,
             )
-        for row in rows:
-            cells = (Text(self._shown(row[at]), no_wrap=True, overflow="ellipsis") for at in shown)
-            table.add_row("", *cells)
+        for row in cells:
+            table.add_row("", *(Text(one, no_wrap=True, overflow="ellipsis") for one in row))
         self._console.print(table)
 
     def _shown(self, text: str) -> str:
@@ -86,3 +93,31 @@ class Sheet:
         if self.strokes is PLAIN:
             safe = safe.replace("≥", ">=").replace("…", "~")
         return safe.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _widths(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int
+) -> list[int | None]:
+    """Return how wide columns are: where there is no room for all, heads and texts are cut.
+
+    Numbers stay whole, texts keep `LEAST`; what is left over, heads of numbers share, then texts.
+    None: as wide as it likes to be.
+    """
+    heads = [cell_len(column.head) for column in columns]
+    widest = [max(map(cell_len, own), default=0) for own in zip(*cells, strict=True)]
+    widest = widest or [0] * len(columns)
+    wanted = [max(pair) for pair in zip(heads, widest, strict=True)]
+    least = [
+        min(LEAST, wish) if column.is_text else max(1, width)
+        for column, wish, width in zip(columns, wanted, widest, strict=True)
+    ]
+    left = room - sum(least) - _PAD * len(columns)
+    if left < 0 or room >= sum(wanted) + _PAD * len(columns):
+        return [None] * len(columns)
+    for is_text in (False, True):
+        own = [at for at, column in enumerate(columns) if column.is_text == is_text]
+        while left and (lacking := [at for at in own if least[at] < wanted[at]]):
+            for at in lacking[:left]:
+                least[at] += 1
+            left -= len(lacking[:left])
+    return [*least]

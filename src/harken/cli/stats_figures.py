@@ -101,14 +101,23 @@ def show_tools(sheet: Sheet, found: Tools) -> None:
     rows = []
     for one in found.tools[:SHOWN]:
         bar = sheet.strokes.length(one.calls, most, _BAR)
-        failed = share(one.errors, one.calls) if one.errors else ""
         each = "" if one.duration_s is None else duration(_each(one))
-        rows.append((one.name, bar, number(one.calls), share(one.calls, found.calls), failed, each))
+        rows.append(
+            (one.name, bar, number(one.calls), share(one.calls, found.calls), _failed(one), each)
+        )
     sheet.table(columns, rows)
     more(sheet, len(found.tools))
     if len(found.templates) > 1:
         sheet.line("")
         _show_templates(sheet, found)
+
+
+def _failed(one: Tool) -> str:
+    """Return the share of calls that failed among those of which it is known."""
+    known = one.calls - one.untold
+    if one.errors:
+        return share(one.errors, known)
+    return "?" if one.untold and one.untold + one.unanswered == one.calls else ""
 
 
 def _each(one: Tool) -> float | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from harken.cli.home import Home, environment, home_option, json_option
-from harken.cli.opened_store import open_store
+from harken.cli.opened_store import made_store
 from harken.cli.terminal import one_line, say, say_json
 from harken.errors import ConfigError, StoreLocked
 from harken.views.written import count
@@ -80,15 +80,8 @@ def _follower(home: Home) -> Iterator[Follower]:
     from harken.capture.watching import Follower
     from harken.index.catalogue import Catalogue
 
-    store = open_store(home, None)
-    try:
-        catalogue = Catalogue(home.index_file)
-        try:
-            yield Follower(store, catalogue)
-        finally:
-            catalogue.close()
-    finally:
-        store.close()
+    with made_store(home) as store, closing(Catalogue(home.index_file)) as catalogue:
+        yield Follower(store, catalogue)
 
 
 def _news(sight: Sight, follower: Follower, *, once: bool) -> Iterator[News]:

@@ -8,8 +8,9 @@ One idea: there are four ways, tried in this order, and the first that fits is t
    the format is written, else a narrative;
 4. *raw*: something is in a format that nobody here reads: its bytes, and what is known of them.
 
-Commits stay as they are. What a commit, a stop and a format give never changes, so it is derived
-once and found again by any process; but for the fourth way, which another package may better.
+Commits stay as they are. What a commit, a stop and a revision of a format give never changes, so it
+is derived once and found again by any process; but for the fourth way, which another package may
+better.
 
 Source: docs/how-to/add-a-format.md, "How a conversation is translated".
 """
@@ -82,7 +83,8 @@ def render(
     commits as `materialize`; ConfigError for a format whose package is broken; ObjectMissing,
     ObjectDamaged. A store that refuses to keep the result does no harm.
     """
-    key = f"{format}:{ctx}:{stop}"
+    revision = formats.revision(format)
+    key = f"{format}{f'.{revision}' if revision > 1 else ''}:{ctx}:{stop}"
     found = _derived(store, key)
     if found is not None:
         return found

@@ -54,5 +54,8 @@ class Format:
     """None: deltas are not joined as bytes, but read and written anew."""
     older: Mapping[str, Upgrade] = field(default_factory=dict)
     """Names of older versions whose bytes it maps: only of these, the ones named here."""
+    revision: int = 1
+    """Counted up when the same entries give other bytes: what was written before is made anew. Of
+    a format of Harken, the registry says it, too."""
     is_exact: bool = False
     """Whether what was written is read as it was: every message, its time and its source."""

@@ -18,6 +18,7 @@ from harken.core.commits import Checkpoint, CommitType
 from harken.core.messages import Message, TextPart, text_of
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
+from harken.formats.codex_exit import exit_code
 from harken.formats.codex_sent import NO_SUMMARY, Prompts, sent
 from harken.formats.codex_written import writes
 from harken.formats.native import Native, Reading, Source, Step
@@ -303,6 +304,10 @@ class _Rollout:
 def _heard(item: Record, time: str | None) -> tuple[WholeEntry, bool]:
     """Return the entry of what no model said, and whether it is a prompt."""
     entry = heard(item, time)
+    if entry.message.role == "tool":
+        code = exit_code(text_of(entry.message.content))
+        told = {} if code is None else {"exit_code": code}
+        return replace(entry, source={**(entry.source or {}), **told} or None), False
     if entry.message.role != "user":
         return entry, False
     kind = PROMPT if _is_prompt(entry.message) else SYSTEM

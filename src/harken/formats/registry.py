@@ -31,6 +31,8 @@ _BUILT_IN = {
     "opencode-v1": "harken.formats.opencode",
     "pi-v3": "harken.formats.pi",
 }
+_REVISIONS: dict[str, int] = {}
+"""Of those that are not in the first: so what is found again needs no import of its format."""
 
 
 def _installed() -> Iterable[EntryPoint]:
@@ -70,6 +72,16 @@ class Formats:
             elif name in self._entered():
                 self._loaded[name] = _loaded(self._entered()[name])
         return self._loaded.get(name)
+
+    def revision(self, name: str) -> int:
+        """Return which writer a format has; no format of Harken is imported for that.
+
+        1: the first, or nobody here knows it. Raises ConfigError as `get`.
+        """
+        if name in _BUILT_IN:
+            return _REVISIONS.get(name, 1)
+        found = self.get(name)
+        return 1 if found is None else found.revision
 
     def find(self, given: str) -> Format:
         """Return the format with this name, or the only one whose name begins so.

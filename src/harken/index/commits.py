@@ -32,6 +32,8 @@ HARKEN = "harken"
 _GLOBAL = 16
 """An id of so many characters is that of one response among all there are; a shorter one, as Pi
 gives them, is one in its session."""
+_SILENT = frozenset({"codex"})
+"""Runtimes in whose results nothing says that all went well, but for the exit code of a command."""
 _SHOWN = 100
 _ODD, _WHOLE = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
@@ -229,6 +231,7 @@ class Commits:
             said=item.said,
             calls=[_text(call, "id") for call in entry.occurrence.calls],
             answers=entry.occurrence.tool_call_id if item.said.role == "tool" else None,
+            failed=_failed(one, item),
             is_repeat=is_repeat,
         )
         row = self.messages.add(heard)
@@ -296,6 +299,16 @@ def _items(one: _Placed) -> Iterator[_Item]:
             response=_response(one.origin, entry),
             usage=usage if isinstance(usage, dict) else {},
         )
+
+
+def _failed(one: _Placed, item: _Item) -> bool | None:
+    """Return whether a result is that of a call that failed; None: nothing says it."""
+    code = item.source.get("exit_code")
+    if item.said.is_error or item.said.role != "tool":
+        return item.said.is_error
+    if isinstance(code, int):
+        return code != 0
+    return None if one.origin.runtime in _SILENT else False
 
 
 def _kind(one: _Placed, item: _Item, *, is_repeat: bool) -> str:

@@ -221,6 +221,7 @@ class LogRows:
                 said=said,
                 calls=[call.id for call in event.tool_calls or ()],
                 answers=event.tool_call_id if event.role == "tool" else None,
+                failed=said.is_error,
                 is_repeat=is_told,
             )
         )

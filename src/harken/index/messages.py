@@ -31,6 +31,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The ids of its calls, in order."""
     answers: str | None = None
     """The id of the call that it is the result of."""
+    failed: bool | None = False
+    """Of a result: whether the call failed; None: it does not say."""
     is_repeat: bool = False
 
 
@@ -45,7 +47,7 @@ class Messages:
     """Sessions whose open calls are known."""
     _asked: dict[int, set[int]] = field(default_factory=dict)
     """Session -> calls in it that are new."""
-    _results: list[tuple[int, bool, int | None, int]] = field(default_factory=list)
+    _results: list[tuple[int, bool | None, int | None, int]] = field(default_factory=list)
     _times: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Session -> its first and last message."""
     _titles: dict[int, str] = field(default_factory=dict)
@@ -69,7 +71,7 @@ class Messages:
             said.thinking,
             said.images,
             None if one.answers is None else utf8(one.answers),
-            said.is_error,
+            one.failed,
             one.is_repeat,
         )
         if one.time_us is not None:
@@ -128,7 +130,7 @@ class Messages:
         if found is not None:
             call, time = found
             took = None if time is None or one.time_us is None else one.time_us - time
-            self._results.append((row, one.said.is_error, took, call))
+            self._results.append((row, one.failed, took, call))
 
     def _look_back(self) -> None:
         """Find the results of new calls that were read before them, from another file."""

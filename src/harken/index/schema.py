@@ -13,7 +13,7 @@ Source: docs/formats/facts.md.
 from __future__ import annotations
 
 APPLICATION = 0x48726B66  # "Hrkf"
-VERSION = 1
+VERSION = 2
 
 TABLES = """
 CREATE TABLE sessions (
@@ -66,7 +66,7 @@ CREATE TABLE messages (
     thinking INTEGER NOT NULL,      -- characters of its thoughts
     images INTEGER NOT NULL,
     call_id TEXT,                   -- of a result: what it answers, as the provider calls it
-    is_error INTEGER NOT NULL,      -- of a result: whether it says so
+    is_error INTEGER,               -- of a result: whether the call failed; NULL: nothing says it
     is_repeat INTEGER NOT NULL      -- it says again what stands in another row: a compaction, a
                                     -- copy, or who was told what somebody else had said
 ) STRICT;
@@ -80,7 +80,7 @@ CREATE TABLE tool_calls (
     time INTEGER,
     arguments INTEGER NOT NULL,     -- characters
     result_id INTEGER,              -- the message with its result
-    is_error INTEGER,               -- NULL: there is no result
+    is_error INTEGER,               -- whether it failed; NULL: no result, or nothing says it
     duration INTEGER                -- microseconds until the result
 ) STRICT;
 CREATE TABLE requests (

@@ -117,10 +117,13 @@ class Story:
         name: str,
         took: float | None = None,
         *,
-        is_error: bool = False,
+        is_error: bool | None = False,
         arguments: int = 0,
     ) -> int:
-        """Tell of a call in an answer; `took`: seconds until its result; None: there is none."""
+        """Tell of a call in an answer; `took`: seconds until its result; None: there is none.
+
+        is_error: None: the result does not say.
+        """
         session, agent, time = self.database.execute(
             "SELECT session_id, agent_id, time FROM messages WHERE id = ?", (message,)
         ).fetchone()
@@ -137,7 +140,7 @@ class Story:
             time=time,
             arguments=arguments,
             result_id=result,
-            is_error=None if result is None else int(is_error),
+            is_error=None if result is None else is_error,
             duration=us(took),
         )
 

@@ -134,6 +134,16 @@ def test_zones_between_the_hours_are_exact() -> None:
     assert str(found.days[0].day) == "2026-03-03"
 
 
+def test_what_does_not_tell_whether_it_failed_is_counted_by_itself() -> None:
+    story = Story()
+    answer = story.say(story.session("codex:1"), "response", MONDAY)
+    story.call(answer, "exec_command", 1, is_error=True)
+    story.call(answer, "exec_command", 1, is_error=None)
+    story.call(answer, "exec_command")
+    (tool,) = tools(story.database, ALL).tools
+    assert (tool.calls, tool.errors, tool.unanswered, tool.untold) == (3, 1, 1, 1)
+
+
 @pytest.mark.req("S2-81")
 def test_tools_are_counted_in_all_and_by_template() -> None:
     found = tools(told().database, ALL)

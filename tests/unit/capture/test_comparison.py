@@ -168,6 +168,9 @@ def test_tools_that_claude_code_had_once_are_ignored_and_what_they_were_told_is_
     assert states("claude", before, turn("Read", message="Hi", to="Ann")) == ["same", "same"]
     assert states("claude", before, turn(message="Hi", to="Ann")) == ["same", "same"]
     assert states("claude", before, turn("Read", to="Ann")) == ["changed", "same"]
+    later = turn("Read", kind="Hi", message="Hi", to="Ann")
+    assert states("claude", later, turn(message="Hi", to="Ann")) == ["same", "same"]
+    assert states("claude", turn(message="Hi", to="Ann"), later) == ["changed", "changed"]
     assert states("claude", turn("Read"), turn("Read", "Other")) == ["same", "changed"]
     other = turn("Read", type="message", message="Hi", content="Ho", to="Ann")
     assert states("claude", other, turn("Read", message="Hi", to="Ann")) == ["changed", "same"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from harken.context.checkpoint import Draft, checkpoint
@@ -9,7 +12,7 @@ from harken.context.compaction import compact
 from harken.context.materialize import materialize
 from harken.context.rendering import Rendered, render
 from harken.core.commits import CommitId, raw_ref
-from harken.core.messages import Message
+from harken.core.messages import Message, text_of
 from harken.errors import StoreWriteError, UnknownName
 from harken.formats import events_v1, narrative
 from harken.formats.base import Format, WholeEntry
@@ -175,6 +178,19 @@ def test_what_was_kept_wrongly_is_made_again(store: WatchedStore) -> None:
     key = f"rendering:events-v1:{tip}:compaction"
     store.write(Batch(raw={wrong: b"{}"}, derived={key: wrong}))
     assert render(store, tip, "events-v1") == first
+
+
+def test_a_later_writer_of_a_format_gives_its_own_bytes(store: WatchedStore) -> None:
+    def shouts(entries: Sequence[WholeEntry]) -> bytes:
+        return b"".join(text_of(entry.message.content).upper().encode() for entry in entries)
+
+    toy = TOYS.get("toy-v1")
+    assert toy is not None
+    tip = commit(store, None, "tea")
+    first = render(store, tip, "toy-v1", formats=TOYS)
+    later = Formats(replace(toy, revision=2, writes=shouts))
+    assert render(store, tip, "toy-v1", formats=later).read() == b"TEA" != first.read()
+    assert render(store, tip, "toy-v1", formats=TOYS).read() == first.read()
 
 
 def test_a_store_that_refuses_to_keep_a_translation_does_no_harm() -> None:

@@ -110,3 +110,12 @@ def test_a_broken_package_troubles_only_whoever_wants_it() -> None:
 
     formats = Formats(installed=broken)  # type: ignore[arg-type]
     assert formats.get("events-v1") is not None
+
+
+def test_a_registry_says_the_revision_of_each_format_without_importing_it() -> None:
+    for name in FORMATS.names():
+        found = FORMATS.get(name)
+        assert found is not None
+        assert FORMATS.revision(name) == found.revision
+    assert Formats(Format(name="toy-v9", revision=3)).revision("toy-v9") == 3
+    assert FORMATS.revision("unknown-v1") == 1

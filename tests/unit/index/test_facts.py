@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import stat
 from pathlib import Path
@@ -260,3 +261,26 @@ def test_hostile_sources_stop_nothing(imports: Imports) -> None:
             checkpoint(imports.store, draft)
     imports.update()
     assert imports.column("SELECT count(*) FROM messages") == [8]
+
+
+def test_of_codex_the_exit_code_says_what_failed_and_without_one_nothing_does(
+    imports: Imports,
+) -> None:
+    def item(**payload: object) -> str:
+        time = "2026-01-31T12:00:00Z"
+        return json.dumps({"timestamp": time, "type": "response_item", "payload": payload})
+
+    told = ["Exit code: 1\nOutput:\n", "Process exited with code 0\nOutput:\n", "Plan updated"]
+    calls = [f"c{at}" for at in range(len(told))]
+    asked = [
+        item(type="function_call", name="exec_command", arguments="{}", call_id=id_)
+        for id_ in calls
+    ]
+    answered = [
+        item(type="function_call_output", call_id=id_, output=output)
+        for id_, output in zip(calls, told, strict=True)
+    ]
+    head = json.dumps({"type": "session_meta", "payload": {"id": "s1", "cwd": "/w"}})
+    imports.read("rollout-s1.jsonl", "\n".join([head, *asked, *answered]).encode())
+    assert imports.column("SELECT is_error FROM tool_calls") == [1, 0, None]
+    assert imports.column("SELECT is_error FROM messages WHERE role = 'tool'") == [1, 0, None]

@@ -219,3 +219,23 @@ def test_the_table_is_read_when_it_is_needed_and_fast() -> None:
     built_in.cache_clear()
     assert built_in()
     assert time.perf_counter() - begun < 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"),
+    [
+        ("anthropic/claude-opus-4-20250514", 15),
+        ("anthropic/claude-opus-4-1-20250805", 15),
+        ("anthropic/claude-sonnet-4-20250514", 3),
+        ("openai/gpt-5-codex", 1.25),
+        ("openai/gpt-5.3-codex", 1.75),
+    ],
+)
+def test_models_that_older_sessions_name_have_a_price(name: str, rate: float) -> None:
+    price = Prices().price(name, TODAY)
+    assert price is not None
+    assert price.input == rate
+
+
+def test_a_model_whose_price_nobody_told_has_none() -> None:
+    assert Prices().price("openai/gpt-5.3-codex-spark", TODAY) is None
