@@ -7,7 +7,8 @@ too large to be held is put into a store first, and read from there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -18,12 +19,12 @@ from harken.capture.ready import Ending, Reader, Ready
 from harken.capture.report import Report
 from harken.capture.sources import File
 from harken.capture.waiting import Held
-from harken.core.commits import ArtifactRef
+from harken.core.commits import ArtifactRef, raw_ref
 from harken.errors import FormatError
 from harken.formats.native import Native, Source
 from harken.formats.natives import LOOKED_AT_BYTES, native_of
 from harken.index.catalogue import Mark
-from harken.store.base import Thing
+from harken.store.base import Kind, Thing
 
 SMALL_BYTES = 8 * 1024 * 1024
 """A file up to here is held in memory; a larger one is read from the store, where it is then."""
@@ -59,10 +60,16 @@ class Brought:
     """Its bytes, where they are held."""
     steps: Iterable[tuple[int, Ready]] = ()
     """With the number of the piece in which each came. Raises FormatError."""
+    is_copy: bool = False
+    """Whether its bytes are others than those of the file: what was made of several."""
 
 
 class Parcel(msgspec.Struct, array_like=True):
-    """A file that was brought whole: what goes from one process to another."""
+    """A file that was brought whole: what goes from one process to another.
+
+    Its bytes do not, where they can be read again: to see by their name that they are the same
+    takes less time.
+    """
 
     size: int
     mtime_ns: int
@@ -70,17 +77,27 @@ class Parcel(msgspec.Struct, array_like=True):
     ending: Ending
     runtime: str
     raw: ArtifactRef | None
-    pieces: list[Thing]
+    cut: list[tuple[ArtifactRef, int]]
+    """The pieces by name, and how long they are."""
+    copy: bytes | None
+    """Its bytes, where they cannot be read again."""
     steps: list[tuple[int, Ready]]
 
-    def brought(self) -> Brought:
-        """Return it as what it was made of."""
+    def brought(self, path: Path) -> Brought | None:
+        """Return what it was made of; None: the file has changed. Raises OSError."""
+        data = self.copy
+        if data is None:
+            data = path.read_bytes() if self.cut else b""
+            if self.cut and raw_ref(data) != self.raw:
+                return None
+        ends = [*accumulate([size for _, size in self.cut], initial=0)]
+        places = zip(self.cut, ends, ends[1:], strict=False)
         return Brought(
             mark=Mark(self.size, self.mtime_ns, self.tail),
             ending=lambda: self.ending,
             runtime=self.runtime,
             raw=self.raw,
-            pieces=self.pieces,
+            pieces=[Thing(Kind.RAW, name, data[start:end]) for (name, _), start, end in places],
             steps=self.steps,
         )
 
@@ -96,7 +113,7 @@ def bring(file: File, shelf: Shelf | None) -> Brought:
             return _read(file.path, file.shown, mark, native, shelf)
         with TemporaryDirectory(prefix="harken-") as folder:
             path = native.settled(file.path, Path(folder))
-            return _read(path, file.shown, mark, native, shelf)
+            return replace(_read(path, file.shown, mark, native, shelf), is_copy=True)
     except FormatError as error:
         report = Report(source=file.shown, reason=str(error))
         return Brought(mark, lambda: Ending(report))
@@ -111,7 +128,7 @@ def parcel_of(file: File) -> Parcel:
         ending = brought.ending()
     except FormatError as error:
         ending, steps = failed(file.shown, brought.raw, error), []
-    mark = brought.mark
+    mark, pieces = brought.mark, brought.pieces
     return Parcel(
         mark.size,
         mark.mtime_ns,
@@ -119,7 +136,8 @@ def parcel_of(file: File) -> Parcel:
         ending,
         brought.runtime,
         brought.raw,
-        brought.pieces,
+        [(ArtifactRef(one.name), len(one.body)) for one in pieces],
+        b"".join([one.body for one in pieces]) if brought.is_copy else None,
         steps,
     )
 

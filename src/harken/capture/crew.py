@@ -7,6 +7,7 @@ harm: its files are read here.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import pickle
 import signal
@@ -56,7 +57,7 @@ class Crew:
             group, future = sent.popleft()
             held -= sum(file.size for file in group)
             for file, came in zip(group, _came(group, future), strict=True):
-                yield file, partial(here, file) if came is None else partial(_taken, came)
+                yield file, partial(_taken, came, file, here)
 
     def _send(self, group: list[File]) -> Future[list[bytes | Exception]] | None:
         if group[0].size > SMALL_BYTES:
@@ -72,16 +73,20 @@ def crew_of(jobs: int) -> Iterator[Crew]:
     """Give a crew of so many processes."""
     is_alone = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if is_alone else "spawn")
-    pool = ProcessPoolExecutor(jobs, context, initializer=_leave_interrupts)
+    pool = ProcessPoolExecutor(jobs, context, initializer=_begin)
     try:
         yield Crew(pool)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _leave_interrupts() -> None:
-    """Let an interrupt be for the process that everything is read for: it ends the others."""
+def _begin() -> None:
+    """Begin: an interrupt is for the process that everything is read for, which ends the others.
+
+    What was made before is never collected here, and so not copied by the collector's marks.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
 
 
 def _groups(files: Sequence[File]) -> Iterator[list[File]]:
@@ -108,13 +113,17 @@ def _came(
     return [None] * len(group)
 
 
-def _taken(came: bytes | Exception) -> Brought:
+def _taken(came: bytes | Exception | None, file: File, here: Callable[[File], Brought]) -> Brought:
+    """Return a file as it was brought; here, where it was not, or has changed since."""
+    if came is None or isinstance(came, TooLarge):
+        return here(file)
     if isinstance(came, Exception):
         raise came
-    if came[:1] == _BARE:
-        return _parcels.decode(memoryview(came)[1:]).brought()
-    parcel: Parcel = pickle.loads(memoryview(came)[1:])  # noqa: S301 - of a process of ours
-    return parcel.brought()
+    inside = memoryview(came)[1:]
+    parcel: Parcel = (
+        _parcels.decode(inside) if came[:1] == _BARE else pickle.loads(inside)  # noqa: S301 - of a process of ours
+    )
+    return parcel.brought(file.path) or here(file)
 
 
 def _brought(group: list[File]) -> list[bytes | Exception]:

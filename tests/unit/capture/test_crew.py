@@ -20,6 +20,7 @@ from harken.capture.sources import File, files_in
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from harken.store.sqlite import SqliteStore
+from tests.unit.formats.test_opencode import TALK, database
 from tests.unit.formats.transcripts import Transcript, text
 
 
@@ -70,6 +71,26 @@ def test_files_come_as_they_would_here_and_in_order(crew: Crew, tmp_path: Path) 
     assert came[3][1][0] == ["user: lone \ud800 surrogate"]
 
 
+def test_a_database_comes_as_the_copy_that_was_made_of_it(crew: Crew, tmp_path: Path) -> None:
+    database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
+    (file,) = files_in(tmp_path)
+    [(_, brings)] = crew.ahead([file], no_one)
+    came, here = brings(), bringing.bring(file, None)
+    assert (came.raw, came.pieces) == (here.raw, here.pieces)
+    assert said(came) == said(here)
+
+
+def test_a_file_that_has_changed_since_it_was_read_is_read_again(
+    crew: Crew, tmp_path: Path
+) -> None:
+    (file,) = written(tmp_path, a=talk("Hi"))
+    [(_, brings)] = crew.ahead([file], lambda one: bringing.bring(one, None))
+    file.path.write_bytes(talk("Ho").data)
+    came = brings()
+    assert b"".join(piece.body for piece in came.pieces) == talk("Ho").data
+    assert said(came)[0] == ["You said Ho."]
+
+
 def test_what_cannot_be_read_is_told_when_its_turn_comes(crew: Crew, tmp_path: Path) -> None:
     (file,) = written(tmp_path, a=talk("Hi"))
     file.path.unlink()
@@ -90,7 +111,7 @@ def test_a_large_file_is_brought_where_the_store_is(crew: Crew, tmp_path: Path) 
         [(_, brings)] = crew.ahead([sent], bring)
         with pytest.raises(TooLarge):
             brings()
-    assert here == [file]
+    assert here == [file, replace(file, size=1)]
 
 
 def test_a_process_that_is_lost_is_no_harm(tmp_path: Path) -> None:
