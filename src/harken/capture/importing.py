@@ -169,10 +169,9 @@ class Importer:
         if parent is None and ready.spawned_in is not None:
             parent = self._spawner(ready, ready.spawned_in, history)
         key = history.key(ready, parent)
-        ctx = self._catalogue.lineage_of(key, is_new=ready.parent in history.fresh)
+        ctx = self._catalogue.lineage_of(key, is_new=history.is_fresh(ready.parent))
+        is_fresh = ctx is None
         if ctx is None or not self._is_there(ctx):
-            if ctx is None:
-                history.fresh.add(ready.step)
             commit = msgspec.structs.replace(ready.commit, parent=parent)
             thing, new = named(commit, ready.notes)
             ctx = new.id
@@ -180,7 +179,7 @@ class Importer:
             self._waiting.add(ready.things, thing, new)
             self._there.add(ctx)
             history.new += 1
-        history.place(ready.step, ctx, key)
+        history.place(ready.step, ctx, key, is_fresh=is_fresh)
 
     def _spawner(self, ready: Ready, session: str, history: History) -> CommitId | None:
         """Return the commit that spawned a subagent, which is in another file."""

@@ -147,13 +147,15 @@ def _opens(
         from harken.capture.live.trail import Trail
         from harken.capture.watching import Follower
         from harken.cli.opened_store import open_store
+        from harken.cli.settings import load_settings
         from harken.core.clock import system_clock
         from harken.formats.natives import natives
         from harken.index.catalogue import Catalogue
 
         home.make()
         natives()  # now, and not when the first tool asks
-        store = open_store(home, None, patience_s=_PATIENCE_S)
+        settings = load_settings(home)
+        store = open_store(home, settings.store, settings.backing, patience_s=_PATIENCE_S)
         try:
             catalogue = Catalogue(home.index_file)
             try:
