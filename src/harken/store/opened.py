@@ -30,6 +30,8 @@ _ALIKE = {
 _NONE: tuple[int, Pack | None] = (0, None)
 KEPT_BYTES = 32 * 1024 * 1024
 """So much is kept twice: of what is older, and of what is younger."""
+_RAW_COUNTS = 8
+"""So many times as much count pieces of files: they are read in their order, and then no more."""
 _ROW = """
 SELECT id, data, (SELECT min(id) FROM pack WHERE id > ?1)
 FROM pack WHERE id <= ?1 ORDER BY id DESC LIMIT 1
@@ -98,7 +100,7 @@ class Opened:
                 insort(self._starts, numbers[0])
             self._ends[numbers[0]] = numbers[1], pack
             self._young |= dict.fromkeys(pack.places, pack)
-            self._size += pack.size_bytes
+            self._size += pack.size_bytes * (_RAW_COUNTS if pack.is_raw else 1)
 
     def open(self, connection: Connection, numbers: Iterable[int]) -> None:
         """Have the packs with these numbers at hand, as far as they are whole."""

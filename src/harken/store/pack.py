@@ -97,6 +97,11 @@ class Pack:
         raw = 0 if self._behind is None else sum(self._behind.sizes.values())
         return 300 * len(self._bodies) + sum(map(len, self._bodies)) + raw
 
+    @property
+    def is_raw(self) -> bool:
+        """Whether it holds pieces of files and nothing else."""
+        return all(kind in (Kind.RAW, Kind.FILE) for kind in self._kinds)
+
     def name_all(self, kinds: frozenset[Kind]) -> bool:
         """Compute the names of all things of these kinds; return whether there are new ones now.
 
