@@ -13,7 +13,7 @@ from tests.cli.kit import Cli, one_line
 def _history(folder: Path) -> Path:
     said = {"sessionId": "s1", "cwd": "/code/door", "timestamp": "2026-01-31T12:00:00.000Z"}
     answer = {
-        "id": "msg_1",
+        "id": "msg_0123456789abcdef",
         "role": "assistant",
         "model": "claude-sonnet-4-5",
         "content": [{"type": "text", "text": "Nobody \u304a\u8336."}],
@@ -41,7 +41,7 @@ def test_what_was_imported_is_in_the_tables(cli: Cli, tmp_path: Path) -> None:
     assert [row["text"] for row in rows] == ["Who?", "Nobody \u304a\u8336."]
     assert [row["kind"] for row in rows] == ["prompt", "response"]
     [request] = pq.read_table(tmp_path / "facts" / "requests.parquet").to_pylist()
-    assert (request["response"], request["output_tokens"]) == ("msg_1", 3)
+    assert (request["response"], request["output_tokens"]) == ("msg_0123456789abcdef", 3)
 
 
 def test_an_unknown_runtime_is_told_in_a_line(cli: Cli, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def find_conversation(store: Store, catalogue: Catalogue, given: str) -> Convers
     if given.startswith(PREFIX):
         return _of_commit(store, sessions, find(store, given))
     if given and (os.sep in given or Path(given).exists()):
-        return _of_file(sessions, given)
+        return _of_file(sessions, catalogue, given)
     try:
         return _of_session(find_session(sessions, given))
     except AmbiguousName:
@@ -61,11 +61,14 @@ def _of_commit(store: Store, sessions: list[ImportedSession], ctx: CommitId) -> 
     return Conversation(ctx)
 
 
-def _of_file(sessions: list[ImportedSession], path: str) -> Conversation:
+def _of_file(sessions: list[ImportedSession], catalogue: Catalogue, path: str) -> Conversation:
     for one in sessions:
         if one.is_of(path):
             return Conversation(one.tip_of(path), one.runtime, one.project, one.title)
-    raise ConfigError(f"{path}: nothing was imported from it; see `harken import`")
+    name = os.path.abspath(path)  # noqa: PTH100 - links stay as they are, as where it was imported
+    is_known = bool(catalogue.known([name]))
+    there = "holds no conversation" if is_known else "was not imported; see `harken import`"
+    raise ConfigError(f"{path}: this {there}")
 
 
 def _of_session(one: ImportedSession) -> Conversation:

@@ -193,6 +193,7 @@ class _Export:
     def _answer_info(self, entry: WholeEntry, time: int) -> Record:
         source, folder = entry.source or {}, self.session.folder
         provider, model = _model_of(text(source, "model") or self.session.model)
+        provider = text(source, "provider") or provider
         info: Record = {
             "role": "assistant",
             "time": {"created": self._created(time), "completed": time},

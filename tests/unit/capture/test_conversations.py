@@ -72,7 +72,7 @@ def test_a_commit_that_was_not_imported_has_no_folder(shelf: Shelf) -> None:
 def test_the_beginning_of_several_sessions_is_refused(shelf: Shelf) -> None:
     shelf.bring("a.jsonl", talk(ONE, "a"))
     shelf.bring("b.jsonl", talk(TWO, "b"))
-    with pytest.raises(AmbiguousName, match=f"claude:{ONE}, claude:{TWO}"):
+    with pytest.raises(AmbiguousName, match=f"claude:{TWO}, claude:{ONE}"):
         shelf.find("claude:5e5510")
     with pytest.raises(UnknownName, match=f"there is no session 'codex:1' here.*claude:{TWO}"):
         shelf.find("codex:1")
