@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -86,16 +87,21 @@ def _time(at: int) -> str:
 @pytest.mark.full
 @pytest.mark.parametrize("make", [claude, codex, pi], ids=lambda make: make.__name__)
 def test_a_file_of_two_gigabytes_needs_little_memory(
-    make: Callable[[int, str], dict[str, Any]], tmp_path: Path
+    make: Callable[[int, str], dict[str, Any]],
 ) -> None:
-    path = tmp_path / "large.jsonl"
+    with TemporaryDirectory() as folder:  # which goes at once: it is large
+        import_large(make, Path(folder))
+
+
+def import_large(make: Callable[[int, str], dict[str, Any]], folder: Path) -> None:
+    path = folder / "large.jsonl"
     count = 0
     with path.open("wb") as file:
         for line in lines(make):
             file.write(line)
             count += 1
         file.write(b'{"torn')
-    command = [sys.executable, "-c", IMPORT, str(path), str(tmp_path / "home")]
+    command = [sys.executable, "-c", IMPORT, str(path), str(folder / "home")]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     report = json.loads(ran.stdout)
     memory = int(ran.stderr.split()[-1])
