@@ -37,6 +37,11 @@ def sse(*events: dict[str, Any]) -> bytes:
     return "".join([*lines, "data: [DONE]\n\n"]).encode()
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a client that goes away is what some tests want."""
+
+
 @contextmanager
 def loopback(answer: Loopback | None = None) -> Iterator[Loopback]:
     """Serve until the end of the block."""
@@ -65,7 +70,7 @@ def loopback(answer: Loopback | None = None) -> Iterator[Loopback]:
         def log_message(self, format: str, *args: object) -> None:
             del format, args
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     told.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()

@@ -46,6 +46,7 @@ def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
         has_system=True,
         has_free_calls=True,
         has_answers_in_a_row=True,
+        has_calls_last=True,
         no_result=ABORTED,
     )
     return b"".join(map(line_of, _lines(list(_answered(fitted(entries, fit))), session)))
