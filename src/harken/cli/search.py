@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.graph import look_of
-from harken.cli.home import Home, command_line, here, home_option, json_option
+from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.local_zone import LocalZone
 from harken.cli.opened_facts import facts_and_store
 from harken.cli.screen.ink import Ink
 from harken.cli.screen.styled import Line
 from harken.cli.terminal import one_line, safe, say, say_json
-from harken.cli.when import moment_us
 from harken.core.commits import SHOWN
 from harken.core.messages import Role
 from harken.errors import UnknownName
@@ -37,10 +36,7 @@ _CTX = len("ctx-") + SHOWN
 @click.option("--role", type=click.Choice(get_args(Role)), help="Only in messages of this role.")
 @click.option("--kind", type=click.Choice(KINDS), help="Only in messages of this kind.")
 @click.option("--tool", metavar="NAME", help="Only in calls of this tool, and their results.")
-@click.option("--project", metavar="FOLDER", help="Only sessions there or below; or its last part.")
-@click.option("--runtime", metavar="NAME", help="Only sessions of it: claude, codex, harken, ...")
-@click.option("--since", metavar="TIME", help="Only from then on: 2026-03-05, today, 7d (ago).")
-@click.option("--until", metavar="TIME", help="Only before then; a day to its end.")
+@chosen_options
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N")
 @click.option("--all", "every", is_flag=True, help="However many there are.")
 @json_option
@@ -66,28 +62,22 @@ def command(home: Home, every: bool, as_json: bool, **given: Any) -> None:
 
 def _asked(database: sqlite3.Connection, limit: int | None, given: dict[str, Any]) -> Asked:
     """Return what is asked for. Raises ConfigError, UnknownName for what is not there."""
-    from harken.analytics.named import projects, runtimes
     from harken.index.search import Asked
 
-    zone, now = LocalZone(), datetime.now(UTC)
-    runtime, project = given["runtime"], given["project"]
-    since, until = given["since"], given["until"]
-    if runtime is not None and runtime not in (known := [*runtimes(database)]):
-        raise UnknownName("runtime", runtime, known)
     for name, query in (("agent", _AGENTS), ("tool", _TOOLS)):
         _check(database, name, given[name], query)
-    if project is not None and project.startswith((".", "~")):
-        project = str((here() / Path(project).expanduser()).resolve())
+    chosen = {name: given[name] for name in ("since", "until", "project", "runtime")}
+    scope = Chosen(zone=LocalZone(), **chosen).scope(database)
     return Asked(
         words=" ".join(given["words"]),
         agent=given["agent"],
         role=given["role"],
         kind=given["kind"],
         tool=given["tool"],
-        projects=None if project is None else projects(database, project),
-        runtime=runtime,
-        since_us=None if since is None else moment_us(since, zone, now),
-        until_us=None if until is None else moment_us(until, zone, now, is_end=True),
+        projects=scope.projects,
+        runtime=scope.runtime,
+        since_us=scope.since_us,
+        until_us=scope.until_us,
         limit=limit,
     )
 

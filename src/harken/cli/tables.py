@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
+from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.home import Home, home_option
 from harken.cli.local_zone import LocalZone
 from harken.cli.opened_facts import facts_of
 from harken.cli.opened_store import store_of
-from harken.cli.stats import Asked
 from harken.cli.terminal import say
 from harken.core.commits import Hash
 from harken.store.base import Store
@@ -23,24 +23,22 @@ from harken.views.written import count, size_text
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--since", metavar="TIME", help="Only sessions at work since: 2026-03-05, 7d (ago).")
-@click.option("--until", metavar="TIME", help="Only sessions begun before; a day to its end.")
-@click.option("--project", metavar="FOLDER", help="Only sessions there or below; or its last part.")
-@click.option("--runtime", metavar="NAME", help="Only sessions of it: claude, codex, harken, ...")
+@chosen_options
 @click.option("--utc", is_flag=True, help="Days of UTC, not of this machine's zone.")
 @click.option("--text", "has_text", is_flag=True, help="With the words of the messages.")
 @home_option
-def command(home: Home, folder: Path, utc: bool, has_text: bool, **asked: Any) -> None:
+def command(home: Home, folder: Path, utc: bool, has_text: bool, **given: Any) -> None:
     """Write sessions, agents, commits, messages, calls and requests as Parquet files into DIR.
 
-    Files of the tables are replaced there. Their columns: docs/formats/tables.md.
+    Sessions that count come whole. Files of the tables are replaced there; what their columns
+    mean: docs/formats/tables.md.
     """
     from harken.analytics.parquet import write_tables
 
-    wanted = Asked(session=None, zone=UTC if utc else LocalZone(), **asked)
+    chosen = Chosen(zone=UTC if utc else LocalZone(), **given)
     with ExitStack() as opened:
         facts = opened.enter_context(facts_of(home))
-        scope = wanted.scope(facts.database)
+        scope = chosen.scope(facts.database)
         texts = _texts(opened.enter_context(store_of(home))) if has_text else None
         for one in write_tables(facts.database, folder, scope, texts):
             say(f"{one.path}  {count(one.rows, 'row')}, {size_text(one.size_bytes)}")
