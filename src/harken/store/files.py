@@ -55,16 +55,6 @@ def put_file(store: Store, source: BinaryIO | Iterable[bytes]) -> ArtifactRef:
     return name
 
 
-def file_of(data: bytes) -> Batch:
-    """Return what has to be written for raw bytes that are held in memory; their name is `raw_ref`.
-
-    For many small files: `put_file` waits for the disk for each.
-    """
-    pieces = [(raw_ref(piece), piece) for piece in cut_of(data)]
-    name, names = raw_ref(data), [one for one, _ in pieces]
-    return Batch(raw=dict(pieces), files={} if names == [name] else {name: names})
-
-
 def cut(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the same bytes in pieces, which follow from the bytes alone; of none, one empty piece.
 

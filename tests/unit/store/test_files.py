@@ -13,7 +13,7 @@ from harken.core.commits import ArtifactRef, raw_ref
 from harken.errors import ObjectDamaged, ObjectMissing
 from harken.store.base import Batch, Kind
 from harken.store.checks import fsck
-from harken.store.files import LEAST_BYTES, MEAN_BYTES, MOST_BYTES, cut, file_of, put_file
+from harken.store.files import LEAST_BYTES, MEAN_BYTES, MOST_BYTES, cut, put_file
 from harken.store.sqlite import SqliteStore
 
 dice = Random(7)
@@ -96,11 +96,3 @@ def test_a_file_of_files_is_refused(store: SqliteStore) -> None:
     store.write(Batch(raw=pieces, files={inner: [*pieces]}))
     with pytest.raises(ObjectMissing):
         store.write(Batch(files={raw_ref(b"abab"): [inner, inner]}))
-
-
-@pytest.mark.parametrize("size", [0, 10, MOST_BYTES + 1, 5 * MOST_BYTES])
-def test_bytes_in_memory_are_the_same_file(store: SqliteStore, size: int) -> None:
-    data = Random(size).randbytes(size)
-    store.write(file_of(data))
-    assert store.raw(raw_ref(data)) == data
-    assert put_file(store, io.BytesIO(data)) == raw_ref(data)
