@@ -164,6 +164,7 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "context_hash": STRING,
         "model": STRING,
         "parameters": SPEC,
+        "wire": SPEC,
         "tools": st.none() | ID,
     },
     ev.LlmResponse: {

@@ -218,6 +218,8 @@ class LlmRequest(EventBase, tag="llm_request", kw_only=True):
     model: str
     parameters: dict[str, Json] | None = None
     tools: MessageId | None = None
+    wire: dict[str, Json] | None = None
+    """Of a call that another program made: how it was written, where the context does not say."""
 
 
 class LlmResponse(EventBase, tag="llm_response", kw_only=True):

@@ -137,6 +137,8 @@ def _result(state: SessionState, event: ev.TranscriptEntry) -> None:
     agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
     if not event.tool_call_id or not event.name:
         raise EventRefused("a result names its call (tool_call_id) and its tool (name)")
+    if agent is not None and agent.is_recorded:
+        return
     if agent is None or event.tool_call_id not in agent.open_calls:
         raise EventRefused(
             f"result for call {event.tool_call_id}: {event.agent_id} has no such call open; "
@@ -149,6 +151,8 @@ def _calls(state: SessionState, event: ev.TranscriptEntry) -> None:
         raise EventRefused("tool calls are made by an assistant message, at least one")
     ids = [call.id for call in event.tool_calls]
     agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
+    if agent is not None and agent.is_recorded:
+        return
     taken = agent.open_calls if agent is not None else {}
     for id_ in ids:
         if not id_ or ids.count(id_) > 1 or id_ in taken:

@@ -101,6 +101,11 @@ class AgentState:
     edited: TranscriptEdited | None = None
     """The last edit that `ctx` does not know of: what the agent reads does not begin with it."""
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether another program runs it: what it reads is what was seen, whatever it is."""
+        return "recorded" in self.spec
+
     def segments(self) -> list[Segment]:
         """Return the current context as segments."""
         before = self.layout

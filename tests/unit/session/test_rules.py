@@ -443,3 +443,14 @@ def test_call_dicts_and_utterances_pass(session: Session) -> None:
     result(session, ROOT, "a", "Error: bad arguments")
     say(session, ROOT)
     edit(session, ROOT, kept(0, 4))
+
+
+def test_a_recorded_agent_may_have_read_a_result_of_a_call_that_nobody_saw(tmp_path: Path) -> None:
+    with new_session(tmp_path) as session:
+        agent = born(session, spec={"recorded": "codex"})
+        for _ in range(2):
+            result = {"role": "tool", "content": "x", "tool_call_id": "c9", "name": "look"}
+            session.log_transcript_entry(agent, result)
+            call = {"id": "c1", "function": {"name": "look", "arguments": "{}"}}
+            session.log_transcript_entry(agent, {"role": "assistant", "tool_calls": [call]})
+        assert len(again(session).context(agent)) == 4

@@ -1,0 +1,1 @@
+"""Another road from a recorded request: rerun, compare, sweep."""

@@ -1,0 +1,100 @@
+"""`Protocol`: how programs talk with a provider, taken apart without loss.
+
+One idea: a request is pieces (its system prompt and its messages, each a JSON value, oldest first)
+and all else, which is small. A piece is known again by its `key`, however it is dressed up in
+later requests (cache marks, a text as a string or as a block). So of a request with a thousand
+messages only the new ones are read; and what a piece's messages do not say of it is its *form*,
+small JSON that gives the very value back: `body(taken apart) == body`.
+
+A protocol is one file that makes one `Protocol`.
+
+Source: docs/formats/wire.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from typing import Protocol as Shape
+
+from harken.core.chunks import Finish
+from harken.core.messages import ChatMessage, Message
+
+Body: TypeAlias = dict[str, Any]
+"""The body of a request or an answer: a JSON object."""
+Form: TypeAlias = Any
+"""What the messages of a piece do not say of it, JSON; None: nothing, they say all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One value of a request: a block of its system prompt, or a message, or an item."""
+
+    raw: Any
+    """As it stands there; JSON."""
+    key: str
+    """The same for the same content, cache marks and such aside: 64 hex digits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request, taken apart."""
+
+    model: str
+    pieces: Sequence[Piece]
+    """Oldest first; those of the system prompt, if there are any, before all others."""
+    tools: Sequence[Mapping[str, Any]] = ()
+    """`name`, `description`, `parameters`; what else the wire says of one is in its `wire`."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """All other members of the body."""
+    shape: Form = None
+    """What the others do not say of the body as a whole; small, whatever its length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """An answer, as far as it came."""
+
+    piece: Piece | None = None
+    """As its client would send it back. None: nothing usable arrived."""
+    finish: Finish | None = None
+    """None: it was cut off."""
+    error: str = ""
+    """What the provider said went wrong, on one line."""
+    partial: tuple[str, str] = ("", "")
+    """Thinking and text that had arrived of an answer without an end."""
+    id: str = ""
+    """The provider's name for it."""
+
+
+class Listener(Shape):
+    """Hears the bytes of one answer, decompressed, whole or as a stream of events."""
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes. Never raises: what makes no sense is in `end().error`."""
+        ...
+
+    def end(self) -> Answered:
+        """Return what was heard; no bytes come after it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """A protocol: its name, and what can be done with it."""
+
+    name: str
+    """Such as `anthropic-messages`; it stands in logs."""
+    asks: Callable[[str], bool]
+    """Whether a request to this path (without its query) is for an answer of a model."""
+    take_apart: Callable[[str, bytes], Asked]
+    """Path and body. Raises FormatError for a body that is none of the protocol."""
+    read: Callable[[Piece], tuple[Sequence[Message], Form]]
+    """Returns the messages of a piece, at least one, and its form. Never raises."""
+    write: Callable[[Sequence[ChatMessage], Form], Any]
+    """The inverse of `read`: the very value. Raises FormatError where they do not fit."""
+    put_together: Callable[[Asked], Body]
+    """The inverse of `take_apart`, pieces by their `raw`: equal as JSON."""
+    listener: Callable[[int, str], Listener]
+    """Status and content type of an answer -> who hears it."""

@@ -1,0 +1,1 @@
+"""The interaction log: what each model call saw, for any program; and out to others."""

@@ -1,0 +1,1 @@
+"""Model calls that other programs make, as sessions: exact, at the cost of what is new."""

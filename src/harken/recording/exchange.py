@@ -1,0 +1,60 @@
+"""`Call` and `Reply`: a model call that another program made, as whoever saw it hands it over.
+
+Source: docs/design/006-what-the-model-saw.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hints:
+    """What the client says of itself beside the request; all of it may be missing or false."""
+
+    client: str = ""
+    """Such as `claude-code`, `codex`, `openai-sdk`."""
+    session: str = ""
+    """The client's name for the run: all its calls belong to one session."""
+    agent: str = ""
+    """The client's name for the conversation, where a run has several."""
+    parent: str = ""
+    """The client's name for the conversation that began this one."""
+    name: str = ""
+    """What a person would call the agent, such as `Explore`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request, at the moment at which it was made."""
+
+    id: str
+    """The same in its `Reply`; never used twice."""
+    protocol: str
+    """The name of a `harken.formats.wire` protocol."""
+    path: str
+    """With its query, without credentials: `/v1/messages?beta=true`."""
+    body: bytes
+    """As it was sent, decompressed."""
+    time: str
+    """UTC, RFC 3339, microseconds."""
+    hints: Hints = Hints()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """How a call ended."""
+
+    id: str
+    status: int
+    """HTTP; 0: there was no answer."""
+    content_type: str = ""
+    body: bytes = b""
+    """As far as it came, decompressed; of a stream, its events as they were."""
+    time: str
+    """When it ended. UTC, RFC 3339, microseconds."""
+    latency_s: float | None = None
+    first_byte_s: float | None = None
+    broken: str = ""
+    """Why it is not whole, on one line: `the provider cut the connection`, `the client hung up`,
+    `the proxy was ended`; empty: it is."""
