@@ -36,6 +36,7 @@ class LoggedCall:
     model: str | None = None
     """The one that really answered, where that was said."""
     usage: Usage | None = None
+    cost_usd: float | None = None
     stop_reason: str = ""
     error: str = ""
     latency_s: float = 0.0
@@ -49,6 +50,7 @@ class LoggedCall:
         model: str | None = None,
         usage: Usage | Mapping[str, Any] | None = None,
         stop_reason: str = "end_turn",
+        cost_usd: float | None = None,
     ) -> Reply:
         """Take what the model answered (a text, a message or a dict, or several); return it.
 
@@ -61,14 +63,24 @@ class LoggedCall:
         self.answers = messages_in(said, "assistant")
         self.model, self.stop_reason = model, stop_reason
         self.usage = usage if isinstance(usage, Usage | None) else msgspec.convert(usage, Usage)
+        self.cost_usd = cost_usd
         self._is_answered = True
         self.latency_s = self._elapsed_s()
         return reply
 
+    def fail(self, error: str, *, stop_reason: str = "error") -> None:
+        """Say why there is no answer, where nothing is raised."""
+        self.error, self.stop_reason = error, stop_reason
+
     @property
     def ended(self) -> Finish:
         """How it ended."""
-        return Finish(stop_reason=self.stop_reason, model=self.model, usage=self.usage)
+        return Finish(
+            stop_reason=self.stop_reason,
+            model=self.model,
+            usage=self.usage,
+            cost_usd=self.cost_usd,
+        )
 
     def __enter__(self) -> Self:
         self._began_us = self.clock()
@@ -83,9 +95,10 @@ class LoggedCall:
     ) -> None:
         if not self._is_answered:
             self.latency_s = self._elapsed_s()
-            failed = isinstance(error, Exception)
-            self.stop_reason = "error" if failed else "interrupted"
-            self.error = "" if error is None else f"{type(error).__name__}: {error}".rstrip(": ")
+            if error is not None:
+                self.fail(f"{type(error).__name__}: {error}".rstrip(": "))
+            if not isinstance(error, Exception | None) or not self.stop_reason:
+                self.stop_reason = "interrupted"
         self.finish(self)
 
     def _elapsed_s(self) -> float:

@@ -91,7 +91,7 @@ class InteractionLogger:
         is_kept = self.config.enabled
         self._index = ThreadIndex(self.folder / INDEX if is_kept else None)
         self._threads = OpenThreads(
-            folder=self.folder / SESSIONS,
+            folder=self.sessions_folder,
             clock=clock,
             durability=durability,
             enabled=self.config.enabled,
@@ -177,7 +177,7 @@ class InteractionLogger:
         if thread_id in self._threads.issued:
             return
         session_id, agent_id = parsed(thread_id)
-        path = self.folder / SESSIONS / f"{session_id}.jsonl"
+        path = self.sessions_folder / f"{session_id}.jsonl"
         if not path.is_file():
             raise UnknownName("thread", thread_id, self._threads.names())
         if not agent_id:
@@ -276,9 +276,14 @@ class InteractionLogger:
             found = found_in(facts, store, query, limit, tokens=tokens)
             return [self._index.find(one.id, tokens=tokens) or one for one in found]
 
+    @property
+    def sessions_folder(self) -> Path:
+        """Where the logs of its sessions are."""
+        return self.folder / SESSIONS
+
     def logs(self) -> list[Path]:
         """Return the logs of the folder, by name."""
-        return sorted(one for one in (self.folder / SESSIONS).glob("*.jsonl") if one.is_file())
+        return sorted(one for one in self.sessions_folder.glob("*.jsonl") if one.is_file())
 
     def open_store(self) -> Store:
         """Return the store; its file is made where there is none. Raises StoreError."""
