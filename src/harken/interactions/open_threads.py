@@ -55,8 +55,8 @@ class OpenThreads:
 
         name: begins another agent of the session. Raises ConfigError, LogError, UnknownName.
         """
-        if session_id is not None and not _NAME.fullmatch(session_id):
-            raise ConfigError(f"{session_id[:80]!r} is no name of a session: it names a file")
+        if session_id is not None:
+            check_name(session_id)
         if not self.enabled:
             thread = f"{session_id or _DISABLED}/{agent_id or 'agent_001'}"
             self.issued.add(thread)
@@ -66,7 +66,8 @@ class OpenThreads:
         state = found.session.state
         if state.root is None:
             root = agent_id or found.session.allocate_agent_id()
-            self._bear(found.session, root, name or "main", is_root=True)
+            is_named = name is not None or agent_id is not None
+            self._bear(found.session, root, name if is_named else "main", is_root=True)
         elif name is not None or (agent_id is not None and agent_id not in state.agents):
             root = agent_id or found.session.allocate_agent_id()
             self._bear(found.session, root, name, is_root=False)
@@ -176,6 +177,12 @@ class OpenThreads:
             except OSError as error:
                 raise LogWriteError(path, reason=error.strerror or str(error)) from None
             return path
+
+
+def check_name(session_id: str) -> None:
+    """Raise ConfigError for what cannot be the name of a session."""
+    if not _NAME.fullmatch(session_id):
+        raise ConfigError(f"{session_id[:80]!r} is no name of a session: it names a file")
 
 
 def parsed(thread_id: str) -> tuple[str, str]:

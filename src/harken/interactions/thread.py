@@ -10,7 +10,7 @@ Source: docs/formats/interactions.md, "Threads".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -62,6 +62,10 @@ class ThreadRow:
     """When the message was said, and by which model."""
 
 
+def _as_it_is(unit: Unit) -> Unit:
+    return unit
+
+
 @dataclass(slots=True)
 class _Waiting:
     """Rows that are known, and not told yet."""
@@ -79,6 +83,8 @@ class ThreadReader:
     agent_id: AgentId
     estimates: bool = True
     """Whether snapshots say how many tokens a context takes."""
+    written: Callable[[Unit], Unit] = _as_it_is
+    """Returns what stands in a unit's place where the rows leave the machine."""
     is_told: bool = False
     """Whether somebody logged rows of the context since the last request."""
     waiting: list[_Waiting] = field(default_factory=list)
@@ -92,7 +98,8 @@ class ThreadReader:
     _seen: set[Key] = field(default_factory=set)
     """What the last context held that was told."""
     _ever: set[Key] = field(default_factory=set)
-    _ids: set[str] = field(default_factory=set)
+    _by_id: dict[str, tuple[Unit, Key]] = field(default_factory=dict)
+    """All that ever stood in the context, with the first message that it is of."""
     _said: dict[Key, Said] = field(default_factory=dict)
     _models: dict[MessageId, str] = field(default_factory=dict)
     _asking: str | None = None
@@ -178,7 +185,7 @@ class ThreadReader:
 
     def knows(self, id_: str) -> bool:
         """Whether a logged message stands, or stood, in the context."""
-        return id_ in self._ids
+        return id_ in self._by_id
 
     @property
     def size(self) -> int:
@@ -243,7 +250,17 @@ class ThreadReader:
             _row(event, ThreadEventType.LLM_RESPONSE, (unit, at + n), of=event.entry, told=snapshot)
             for n, unit in enumerate(units)
         ]
-        rows = [replace(row, request=event.request, said=said) for row in rows]
+        rows = [
+            replace(
+                row,
+                entry=msgspec.structs.replace(
+                    row.entry, timestamp=said.time or row.entry.timestamp
+                ),
+                request=event.request,
+                said=said,
+            )
+            for row in rows
+        ]
         if own is None:
             self.waiting.append(_Waiting(event.message_id, rows))
         else:
@@ -251,6 +268,7 @@ class ThreadReader:
 
     def _edited(self, agent: AgentState, event: ev.TranscriptEdited) -> None:
         self._measure_anew(agent)
+        self.is_told = False  # what was told is not the context any more
         if event.summary is None and event.reason != "compaction":
             return
         units: Sequence[Unit | None] = self._units.get(event.summary or "", ()) or [None]
@@ -282,21 +300,24 @@ class ThreadReader:
 
     def _given(self, agent: AgentState, event: ev.ThreadNoted) -> ThreadRow | None:
         """Return a row as it was given; None for one that no logger would write."""
-        found = None
         if event.entry_type not in ThreadEventType.__members__:
             return None
+        found = self._by_id.get(event.message or "")
         if event.message is None and event.position is not None:
             found = self.unit_at(agent, event.position)
         entry = ThreadEntry(
             timestamp=_time(event.time),
-            message_id=event.message or (None if found is None else found[0].id),
+            message_id=event.message or None if found is None else found[0].id,
             position_in_context=event.position,
             event_type=ThreadEventType(event.entry_type),
             context_snapshot=_read(event.snapshot, ContextSnapshot),
             memory_operation=_read(event.operation, MemoryOperation),
         )
-        of = event.of if found is None or not isinstance(found[1], str) else MessageId(found[1])
-        return ThreadRow(entry, None if found is None else found[0], of)
+        if found is None:
+            return ThreadRow(entry, of=event.of)
+        unit, key = found
+        of = MessageId(key) if isinstance(key, str) else event.of
+        return ThreadRow(entry, unit, of, said=self._said.get(key, NEVER))
 
     def _told(self, key: Key) -> None:
         self._seen.add(key)
@@ -321,8 +342,11 @@ class ThreadReader:
         key = _key(message)
         found = self._units.get(key)
         if found is None:
-            found = self._units[key] = _units(message)
-            self._ids.update(unit.id for unit in found)
+            found = _units(message)
+            written = tuple(map(self.written, found))
+            for own, unit in zip(found, written, strict=True):
+                self._by_id.setdefault(own.id, (unit, key))
+            found = self._units[key] = written
         return found
 
 
@@ -332,13 +356,15 @@ def thread_rows(
     *,
     resolver: Resolver | None = None,
     estimates: bool = True,
+    written: Callable[[Unit], Unit] | None = None,
 ) -> Iterator[ThreadRow]:
     """Yield the rows of an agent's thread, from all events of its session, oldest first.
 
     resolver: gives the messages of commits that agents started from; None: one that says so
-    stands in for each.
+    stands in for each. written: returns what stands in a unit's place.
     """
-    state, reader = SessionState(), ThreadReader(AgentId(agent_id), estimates)
+    state = SessionState()
+    reader = ThreadReader(AgentId(agent_id), estimates, written or _as_it_is)
     for event in events:
         fold(state, event, resolver or stand_ins)
         yield from reader.take(state, event)

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from harken.core import events as ev
 from harken.core.chunks import Finish
-from harken.core.clock import Clock, microseconds
+from harken.core.clock import Clock, microseconds, rfc3339
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Message, ToolCall
 from harken.interactions.records import (
@@ -49,7 +50,7 @@ class Moment:
         """Return the time that was given, else that of the clock."""
         return self.clock() if self.given_us is None else self.given_us
 
-    def set(self, time: str) -> None:
+    def set(self, time: str = "") -> None:
         """Let it be this time (RFC 3339) from now on; empty: the time of the clock."""
         self.given_us = microseconds(time) if time else None
 
@@ -118,13 +119,19 @@ class ThreadWriter:
         else:
             self.voice.bring(items)
         if self.contexts:
-            self.session.append(
-                ev.ThreadNoted(agent_id=self.agent_id, entry_type=kind.value, whole=True)
-            )
+            self.whole(kind)
+
+    def whole(self, kind: ThreadEventType) -> None:
+        """Note that the context was assembled as it is now."""
+        self.session.append(
+            ev.ThreadNoted(agent_id=self.agent_id, entry_type=kind.value, whole=True)
+        )
 
     def add(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
         """Log a row as it is given. logged: the message that it names."""
         _ = self._now  # from here on rows are read as they are logged
+        if not entry.timestamp:
+            entry = replace(entry, timestamp=rfc3339(self.moment()))
         self.moment.set(entry.timestamp)
         try:
             self._add(entry, logged)
@@ -132,6 +139,10 @@ class ThreadWriter:
             self.moment.set("")
 
     def _add(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
+        hears = entry.event_type in (Kind.MESSAGE_ADDED, Kind.LLM_RESPONSE)
+        if logged is not None and not hears and not self._now.knows(logged.id):
+            self._say_of(self._hear(logged), entry)  # the log has every message that it names
+            return
         match entry.event_type:
             case Kind.MEMORY_READ | Kind.MEMORY_WRITE | Kind.MEMORY_QUERY:
                 self._remembered(entry)
@@ -140,8 +151,6 @@ class ThreadWriter:
             case Kind.LLM_RESPONSE:
                 self._responded(entry, logged)
             case Kind.MESSAGE_ADDED if logged is not None:
-                self._say_of(self._hear(logged), entry)
-            case Kind.CONTEXT_COMPACTED if logged is not None and not self._knows(logged.id):
                 self._say_of(self._hear(logged), entry)
             case _:
                 self._note(entry)
@@ -184,7 +193,7 @@ class ThreadWriter:
             items = [] if logged is None else [Item.of(self._message(logged))]
             self.voice.answer(self.voice.open, items, finish=finish)
             self._say_of(self.session.state.last_id, entry)
-        elif logged is None or self._knows(logged.id):
+        elif logged is None or self._now.knows(logged.id):
             self._note(entry)
         else:
             self._say_of(self._hear(logged), entry)
@@ -201,7 +210,7 @@ class ThreadWriter:
         for item in items:
             (id_,) = self.voice.hear(item).ids
             own = next(one for one in reversed(now.waiting) if one.of == id_)
-            first, *others = [msgspec.structs.replace(r.entry, event_type=kind) for r in own.rows]
+            first, *others = [replace(r.entry, event_type=kind) for r in own.rows]
             self._note(first, of=id_)
             for other in others:
                 self._note(other)
@@ -209,6 +218,17 @@ class ThreadWriter:
     def _hear(self, logged: LoggedMessage) -> MessageId:
         """Add a logged message to the context; return its entry."""
         return self.voice.hear(Item.of(self._message(logged))).ids[-1]
+
+    def joined(self, logged: Sequence[LoggedMessage]) -> Message:
+        """Return logged messages as the one that they are units of: a text, and calls after it."""
+        first, *others = map(self._message, logged)
+        calls = [call for one in (first, *others) for call in one.tool_calls or ()]
+        prefix = f"call_{self.session.next_id().removeprefix('msg_')}"
+        made = [
+            ToolCall(f"{prefix}_{n}" if n else prefix, call.function, call.type)
+            for n, call in enumerate(calls)
+        ]
+        return replace(first, tool_calls=made) if made else first
 
     def _message(self, logged: LoggedMessage) -> Message:
         """Return a message with the ids that a log wants: calls are answered in their order."""
@@ -259,9 +279,6 @@ class ThreadWriter:
         for one in [one for one in self._reader.waiting if one.is_entry]:
             for row in one.rows:
                 self._note(row.entry, of=cast("MessageId", one.of))
-
-    def _knows(self, id_: str) -> bool:
-        return self._now.knows(id_)
 
     @property
     def _agent(self) -> AgentState:
