@@ -63,11 +63,13 @@ class Client:
             hints=hints or self.hints,
         )
 
-    def end(self, id_: str, content: Any = None, **more: Any) -> None:
-        """Answer a call: with blocks, or a text; nothing: it was cut before anything came."""
+    def end(self, id_: str, content: Any = None, *, whole: Body | None = None, **more: Any) -> None:
+        """Answer a call: with blocks, or a text, or a whole body; nothing: it was cut at once."""
         self.at_us += 1_000_000
-        body = b"" if content is None else json.dumps(answer(content)).encode()
-        status = 0 if content is None else 200
+        if whole is None and content is not None:
+            whole = answer(content)
+        body = b"" if whole is None else json.dumps(whole).encode()
+        status = 0 if whole is None else 200
         how = {"id": id_, "status": status, "body": body, "time": rfc3339(self.at_us), **more}
         self.recorder.end(Reply(content_type="application/json", **how))
 

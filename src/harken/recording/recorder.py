@@ -147,14 +147,14 @@ class Recorder:
         self.close()
 
     def _request(self, call: Call, protocol: Protocol) -> Request:
-        asked = protocol.take_apart(call.path, call.body)
         known = self._known.setdefault(protocol.name, Known())
-        items = wired(protocol, map(known.of, asked.pieces))
-        return Request(call, protocol, asked, items)
+        asked = protocol.take_apart(call.path, call.body, known)
+        return Request(call, protocol, asked, wired(protocol, asked.pieces))
 
     def _place(self, request: Request) -> tuple[Run, Match | None]:
         """Return whose call it is; the run may be a new one."""
         hints = request.call.hints
+        self._shelf.began.set(request.call.time, self._clock())
         if hints.session:
             run = self._shelf.of_session(hints.client, hints.session)
             return run, run.placed(request)

@@ -44,6 +44,8 @@ class Shelf:
     durability: Durability = "turn"
     most_open: int = 32
     idle_s: float = 900.0
+    began: Moment = field(default_factory=Moment)
+    """When a run begins that is begun."""
     _open: dict[Path, Run] = field(default_factory=dict)
     """The one used last is the last."""
     _used_us: dict[Path, int] = field(default_factory=dict)
@@ -116,7 +118,7 @@ class Shelf:
         self.folder.mkdir(parents=True, exist_ok=True)
         run = opened(
             path,
-            Moment(self.clock()),
+            Moment(self.began.now_us or self.clock()),
             durability=self.durability,
             client=client,
             client_session=session,
