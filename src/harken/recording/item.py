@@ -23,7 +23,7 @@ class Item:
 
     __slots__ = ("_form", "_messages", "dress", "key")
 
-    def __init__(self, key: str, messages: Messages, form: Form = None, dress: bytes = b"") -> None:
+    def __init__(self, key: str, messages: Messages, form: Form = None, dress: int = 0) -> None:
         """Name what is said by its key; messages may be a function, asked only for what is new.
 
         dress: the same where an item with this key is written the same.
@@ -68,7 +68,7 @@ class Heard:
     """Of the first of them."""
     form: Form = None
     """As last logged."""
-    dress: bytes | None = None
+    dress: int | None = None
     """As it was written when its form was last looked at; None: it was in no request yet."""
     is_joined: bool = False
     """Whether the log says that its entries are one item."""

@@ -53,6 +53,8 @@ class Voice:
         """So many of them were in its last request."""
         self.open: MessageId | None = None
         """Its request that has no answer yet."""
+        self.told_by: MessageId | None = None
+        """What tells it what a user would; None: a person does."""
         self.known: dict[str, list[Heard]] = {}
         """All that it ever heard, by key."""
         self._before: list[tuple[int, str]] = [(0, "")]
@@ -67,6 +69,7 @@ class Voice:
         voice = cls(other.session, agent_id)
         voice.known = {key: list(same) for key, same in other.known.items()}
         voice._called = dict(other._called)
+        voice.told_by = other.told_by
         return voice
 
     @classmethod
@@ -90,12 +93,12 @@ class Voice:
         there = [one for one in session.context(agent_id) if isinstance(one, ev.TranscriptEntry)]
         in_context = {one.message_id for one in there}
         asked = 0 if agent.request is None else agent.request.count
-        for entries in _items(there, forms):
+        for entries in items_of(there, forms):
             voice.asked += voice._before[-1][0] < asked
             is_answer = voice._before[-1][0] >= asked and entries[0].role == "assistant"
             voice._place(_from_log(entries, forms, keys, is_answer=is_answer))
         others = [one for id_, one in own.items() if id_ not in in_context]
-        for entries in _items(others, forms):
+        for entries in items_of(others, forms):
             voice._remember(_from_log(entries, forms, keys, is_answer=False))
         for one in own.values():
             voice._learn_calls(one)
@@ -265,10 +268,12 @@ class Voice:
         hashes: list[str] = []
         first = item.messages[0]
         for message in item.messages:
-            ids.append(self.session.append(entry_of(self.agent_id, self._loggable(message))))
-            entry = self.session.context(self.agent_id)[-1]
-            hashes.append(message_hash(entry))
-            self._learn_calls(entry)
+            cause = self.told_by if message.role == "user" else None
+            entry = entry_of(self.agent_id, self._loggable(message), cause=cause)
+            ids.append(self.session.append(entry))
+            logged = self.session.context(self.agent_id)[-1]
+            hashes.append(message_hash(logged))
+            self._learn_calls(logged)
         heard = Heard(item.key, tuple(ids), tuple(hashes), first.role)
         self._place(heard)
         return heard
@@ -329,7 +334,7 @@ def _equal(one: Form, other: Form) -> bool:
     return codec.canonical(one) == codec.canonical(other)
 
 
-def _items(
+def items_of(
     entries: Sequence[ev.TranscriptEntry], forms: Mapping[MessageId, Form]
 ) -> list[list[ev.TranscriptEntry]]:
     """Return entries as items: each with those that are joined to it."""

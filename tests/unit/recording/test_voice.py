@@ -200,7 +200,7 @@ class Dressed(Item):
     """An item whose form is told."""
 
     def __init__(self, message: Message, form: Any, *, alike: str = "", key: str = "") -> None:
-        dress = repr(form).encode() + key.encode()
+        dress = hash(repr(form) + key)
         super().__init__(key or plain_key(message), [message], form, dress)
         self.alike = alike
 
@@ -225,7 +225,7 @@ def test_a_form_is_logged_where_it_changes(voice: Voice) -> None:
 
 
 def test_entries_of_one_item_are_joined(voice: Voice) -> None:
-    both = Item("both", [HI, MORE], None, b"1")
+    both = Item("both", [HI, MORE], None, 1)
     assert forms(voice, both) == {"msg_003": {"joined": True}}
     assert forms(voice, both, Dressed(HELLO, None)) is None
 
@@ -252,7 +252,7 @@ def test_an_agent_beside_another_names_what_they_share(voice: Voice) -> None:
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_voice_goes_on_from_its_log(voice: Voice, *, compacted: bool) -> None:
-    both = Item("both", [HI, MORE], {"a": 1}, b"1")
+    both = Item("both", [HI, MORE], {"a": 1}, 1)
     forms(voice, Item.of(SYSTEM), both)
     answered(voice, HELLO)
     if compacted:
