@@ -189,6 +189,20 @@ def test_agents_that_the_client_names_are_told_apart(client: Client, tmp_path: P
     assert [one.agent_id for one in requests] == ["agent_001", "agent_002"] * 2
 
 
+def test_who_names_the_answer_before_is_the_same_agent(client: Client, tmp_path: Path) -> None:
+    client.protocol, client.path = "openai-responses", "/v1/responses"
+    said = {"type": "message", "role": "assistant", "content": []}
+    for turn in range(3):
+        asked = {"model": "gpt", "input": f"Question {turn}"}
+        before = {"previous_response_id": f"resp_{turn - 1}"} if turn else {}
+        text = [{"type": "output_text", "text": f"Answer {turn}"}]
+        answered = {"id": f"resp_{turn}", "status": "completed"}
+        id_ = client.begin({**asked, **before})
+        client.end(id_, whole={**answered, "output": [{**said, "content": text}]})
+    check(tmp_path, [client])
+    assert names(tmp_path) == ["main"]
+
+
 def test_calls_at_once_are_agents_of_their_own(client: Client, tmp_path: Path) -> None:
     first, second = client.begin(body("Hi")), client.begin(body("Hi"))
     client.end(second, "Hello, two.")
