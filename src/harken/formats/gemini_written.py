@@ -143,10 +143,9 @@ class _Chat:
 
     def _answer(self, entry: WholeEntry, name: str) -> Record:
         items, source = list(in_order(entry.message)), entry.source or {}
-        calls = [_call(item, name) for item in items if isinstance(item, ToolCall)]
-        self.calls = {}
-        for item, call in zip(entry.message.tool_calls or (), calls, strict=True):
-            self.calls[item.id] = call
+        made = [item for item in items if isinstance(item, ToolCall)]
+        calls = [_call(item, name) for item in made]
+        self.calls = {item.id: call for item, call in zip(made, calls, strict=True)}
         answer: Record = {}
         if _is_plain(items):
             thoughts = [_thought(item) for item in items if isinstance(item, ThinkingPart)]
