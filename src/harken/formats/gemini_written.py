@@ -20,7 +20,7 @@ import msgspec
 from harken.core.messages import OtherPart, Part, TextPart, ThinkingPart, ToolCall, text_of
 from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, clean, content_of, in_order, well_formed
-from harken.formats.fit import Block, Fit, parts_of
+from harken.formats.fit import Block, Fit, has_own, parts_of
 from harken.formats.fitted import fitted
 from harken.formats.gemini_messages import (
     OWN,
@@ -61,8 +61,7 @@ def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
 
 
 def _owns(entry: WholeEntry) -> bool:
-    metas = [item.meta for item in in_order(entry.message)]
-    return any(isinstance(one, dict) and OWN in one for one in [entry.source, *metas])
+    return has_own(entry, OWN)
 
 
 def _takes(entry: WholeEntry, part: Block) -> bool:
