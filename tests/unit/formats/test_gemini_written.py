@@ -9,6 +9,7 @@ import pytest
 
 from harken.core.messages import (
     CallPlace,
+    Content,
     FunctionCall,
     ImagePart,
     Message,
@@ -102,7 +103,7 @@ def test_results_stand_in_the_answer_that_called_and_nowhere_else() -> None:
 
 def test_results_stay_with_their_calls_where_those_have_places_of_their_own() -> None:
     calls = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ("a", "b")]
-    places = [CallPlace("b"), TextPart("and"), CallPlace("a")]
+    places: Content = [CallPlace("b"), TextPart("and"), CallPlace("a")]
     entries = whole(
         Message("user", "q"),
         Message("assistant", places, calls),
