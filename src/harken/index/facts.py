@@ -166,14 +166,9 @@ class Facts:
 
     def _known(self, names: Sequence[CommitId]) -> set[CommitId]:
         """Return those of these commits that are entered."""
-        found: set[CommitId] = set()
-        for at in range(0, len(names), 500):
-            some = [bytes.fromhex(name[4:]) for name in names[at : at + 500]]
-            marks = ",".join("?" * len(some))
-            query = f"SELECT name FROM commits WHERE name IN ({marks})"  # noqa: S608 - marks
-            rows = self.database.execute(query, some)
-            found.update(CommitId(f"ctx-{name.hex()}") for (name,) in rows)
-        return found
+        blobs = (bytes.fromhex(name[4:]) for name in names)
+        rows = database.rows_in(self.database, "SELECT name FROM commits WHERE name IN", blobs)
+        return {CommitId(f"ctx-{name.hex()}") for (name,) in rows}
 
     def _read_commits(
         self, store: Store, new: Sequence[CommitId], tell: Callable[[int, int], None]
