@@ -183,7 +183,6 @@ def test_a_file_may_claim_any_time(cli: Cli, tmp_path: Path, zone: str, time: st
         record["timestamp"] = time
     path = tmp_path / "a.jsonl"
     path.write_bytes(made.data)
-    cli.ok("import", path)
-    for command in (["sessions"], ["search", "tea"]):
+    for command in (["watch", "--once", str(path)], ["sessions"], ["search", "tea"]):
         ran = start(cli.home, *command, TZ=zone)
         assert (ran.returncode, b"tea" in ran.stdout) == (0, True), ran
