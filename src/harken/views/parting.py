@@ -61,7 +61,7 @@ def difference(
 ) -> list[Difference]:
     """Align two lists of messages; return a row for each message or pair, in order.
 
-    The first `kept` messages are known to be the same and get no rows: they cost nothing.
+    `kept`: so many equal messages stand before both lists; positions count them.
 
     >>> from harken.core.messages import Message
     >>> rows = difference(
@@ -71,17 +71,15 @@ def difference(
     >>> [(row.kind, row.text) for row in rows]
     [('changed', 'One coffee'), ('added', 'Now'), ('same', 'Go')]
     """
-    one, two = list(map(message_hash, before[kept:])), list(map(message_hash, after[kept:]))
+    one, two = list(map(message_hash, before)), list(map(message_hash, after))
     rows: list[Difference] = []
     for is_equal, old, new in _aligned(one, two):
-        left, right = (range(start + kept, stop + kept) for start, stop in (old, new))
+        left, right = range(*old), range(*new)
         if is_equal:
-            rows += [
-                _row("same", after[to], before=at, after=to)
-                for at, to in zip(left, right, strict=True)
-            ]
+            pairs = zip(left, right, strict=True)
+            rows += [_row("same", after[to], at + kept, to + kept) for at, to in pairs]
         else:
-            rows += _unequal(before, after, left, right)
+            rows += _unequal(before, after, left, right, kept)
     return rows
 
 
@@ -131,17 +129,17 @@ def _ends(one: Sequence[str], two: Sequence[str]) -> tuple[int, int]:
 
 
 def _unequal(
-    before: Sequence[ChatMessage], after: Sequence[ChatMessage], old: range, new: range
+    before: Sequence[ChatMessage], after: Sequence[ChatMessage], old: range, new: range, kept: int
 ) -> Iterator[Difference]:
     """Yield the rows of two stretches without an equal message: pairs, and others before them."""
     found = _pairs([before[at] for at in old], [after[at] for at in new])
     for (i, k), (j, m) in pairwise([(-1, -1), *found, (len(old), len(new))]):
-        yield from (_row("dropped", before[at], before=at) for at in old[i + 1 : j])
-        yield from (_row("added", after[at], after=at) for at in new[k + 1 : m])
+        yield from (_row("dropped", before[at], at + kept) for at in old[i + 1 : j])
+        yield from (_row("added", after[at], None, at + kept) for at in new[k + 1 : m])
         if j < len(old):
             at, to = old[j], new[m]
             changed = spans(written(before[at]), written(after[to]))
-            yield _row("changed", after[to], before=at, after=to, how=changed)
+            yield _row("changed", after[to], at + kept, to + kept, changed)
 
 
 def _pairs(old: Sequence[ChatMessage], new: Sequence[ChatMessage]) -> list[_Pair]:
@@ -174,8 +172,7 @@ def _alike(message: ChatMessage, one: Counter[str], two: Counter[str]) -> bool:
 def _row(
     kind: Literal["same", "dropped", "added", "changed"],
     message: ChatMessage,
-    *,
-    before: int | None = None,
+    before: int | None,
     after: int | None = None,
     how: Iterable[Span] = (),
 ) -> Difference:

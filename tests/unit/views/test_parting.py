@@ -77,9 +77,13 @@ def test_a_summary_in_the_place_of_many_drops_them() -> None:
     assert kinds(rows) == ["dropped"] * 8 + ["added"] + ["same"] * 2
 
 
-def test_what_is_known_to_be_kept_gets_no_rows() -> None:
-    rows = difference(user("a", "b"), user("a", "b", "c"), kept=2)
-    assert [(row.kind, row.after) for row in rows] == [("added", 2)]
+def test_positions_count_what_stands_before_both() -> None:
+    rows = difference(user("a", "b"), user("x", "b", "c"), kept=2)
+    assert [(row.kind, row.before, row.after) for row in rows] == [
+        ("changed", 2, 2),
+        ("same", 3, 3),
+        ("added", None, 4),
+    ]
 
 
 def test_lists_part_where_one_ends() -> None:
