@@ -31,7 +31,16 @@ from harken.formats.anthropic import messages_of
 from harken.formats.anthropic_stream import usage_of
 from harken.formats.calls import MAX_COUNT, in_order
 from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
-from harken.formats.wire.cut import Cutting, cutting_of, fitting, put, shape_of, value_of
+from harken.formats.wire.cut import (
+    Cutting,
+    Text,
+    begins,
+    cutting_of,
+    fitting,
+    put,
+    shape_of,
+    value_of,
+)
 from harken.formats.wire.listening import listener_of
 from harken.formats.wire.saying import Saying, argument
 
@@ -64,15 +73,13 @@ def _system(cutting: Cutting) -> list[bytes]:
     """Take the system prompt: its blocks, as pieces."""
     blocks = cutting.array(_SYSTEM)
     if blocks is None:
-        lone = cutting.members.get(_SYSTEM, b"").lstrip()
-        if lone[:1] != b'"':
+        if not begins(cutting.members.get(_SYSTEM), b'"'):
             return []
-        del cutting.members[_SYSTEM]
-        return [b'{"system":%b}' % lone]
+        return [b'{"system":%b}' % bytes(cutting.members.pop(_SYSTEM))]
     cut: list[bytes] = []
     aside: list[Any] = []
     for at, marked in enumerate(blocks):
-        block = cutting.unmarked(marked, _SYSTEM, at)
+        block = cutting.unmarked(bytes(marked), _SYSTEM, at)
         if (beside := _beside(block)) is not None:
             aside.append([at, beside])
         else:
@@ -96,10 +103,9 @@ def _beside(block: bytes) -> Any:
     return None
 
 
-def _is_system(first: Sequence[bytes]) -> bool:
+def _is_system(first: Sequence[Text]) -> bool:
     """Whether a message looks like a piece of the system prompt."""
-    value = value_of(first[0]) if first and b'"system"' in first[0] else None
-    return _told(value) is not None
+    return bool(first) and _told(value_of(first[0])) is not None
 
 
 def _told(value: Any) -> Any:

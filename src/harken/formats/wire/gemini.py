@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from harken.core.chunks import Finish
@@ -25,6 +26,7 @@ from harken.formats.calls import as_object, in_order
 from harken.formats.records import count, inner, items, text
 from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
 from harken.formats.wire.cut import (
+    begins,
     cutting_of,
     fitting,
     shape_of,
@@ -53,21 +55,24 @@ def _asks(path: str) -> bool:
 
 def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
     cutting = cutting_of(NAME, body, SAYING.identify, known)
-    named = _MODEL.search(path.partition("?")[0].rstrip("/"))
+    asks = _MODEL.search(path.partition("?")[0].rstrip("/"))
     listed = cutting.array("contents")
     if listed is None:
         raise FormatError(NAME, "it has no list of contents")
-    name = next((one for one in _SYSTEM if cutting.members.get(one, b"")[:1] == b"{"), None)
-    cut = [] if name is None else [b'{"%b":%b}' % (name.encode(), cutting.members.pop(name))]
+    named = (one for one in _SYSTEM if begins(cutting.members.get(one), b"{"))
+    cut = [
+        b'{"%b":%b}' % (name.encode(), bytes(cutting.members.pop(name)))
+        for name in islice(named, 1)
+    ]
     if not cut and listed and _told(value_of(listed[0])):
         cutting.shape["system"] = False
-    tools, groups = _tools(cutting.members.get("tools", b""))
+    tools, groups = _tools(bytes(cutting.members.get("tools", b"")))
     if groups is not None:
         del cutting.members["tools"]
         if groups != [{_DECLARED[0]: len(tools)}]:
             cutting.shape["tools"] = groups
     pieces = [*map(cutting.piece, cut), *cutting.pieces(listed, "contents")]
-    return cutting.asked(named[1] if named else "", pieces, tools)
+    return cutting.asked(asks[1] if asks else "", pieces, tools)
 
 
 def _told(value: Any) -> str:

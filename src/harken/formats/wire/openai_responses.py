@@ -22,7 +22,7 @@ from harken.formats.base import WholeEntry
 from harken.formats.records import count, inner, items, text
 from harken.formats.responses import OUTPUTS, heard, is_answer, items_of, said
 from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
-from harken.formats.wire.cut import Cutting, cutting_of, fitting, put, shape_of, value_of
+from harken.formats.wire.cut import Cutting, begins, cutting_of, fitting, put, shape_of, value_of
 from harken.formats.wire.listening import error_line, listener_of
 from harken.formats.wire.saying import Saying, alone
 
@@ -58,8 +58,8 @@ def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
 
 def _lone(cutting: Cutting, name: str) -> list[bytes]:
     """Take a member that is a text; empty: it is none, and stays."""
-    found = cutting.members.get(name, b"").lstrip()
-    return [cutting.members.pop(name)] if found[:1] == b'"' else []
+    is_text = begins(cutting.members.get(name), b'"')
+    return [bytes(cutting.members.pop(name))] if is_text else []
 
 
 def _told(value: Any) -> Any:
