@@ -18,9 +18,12 @@ import msgspec
 
 from harken.core import codec
 from harken.errors import FormatError
-from harken.formats.wire.base import Asked, Body, Mark, Piece
+from harken.formats.wire.base import Asked, Body, Mark, Piece, Seen
 from harken.formats.wire.form import changed, form_of, with_set
 
+Text: TypeAlias = bytes | msgspec.Raw
+"""JSON, as it stands in a body. Of what is raw no copy is made: of a megabyte, that would take as
+long as all else."""
 Maker: TypeAlias = Callable[[Asked, Sequence[Any]], Body]
 _REASON_CHARACTERS = 120
 MARKS = ("cache_control", "cache_reference")
@@ -31,10 +34,30 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def members(body: bytes, protocol: str) -> dict[str, bytes]:
+class _Nothing:
+    """What was seen before, where nothing was."""
+
+    def find(self, data: bytes) -> None:
+        del data
+
+    def of(self, piece: Piece) -> Piece:
+        return piece
+
+
+_NOTHING = _Nothing()
+
+
+def cutting_of(
+    protocol: str, body: bytes, identify: Callable[[Any], str], known: Seen | None
+) -> Cutting:
+    """Return a body that is to be taken apart. Raises FormatError where it is no object."""
+    return Cutting(members(body, protocol), identify, known or _NOTHING)
+
+
+def members(body: bytes, protocol: str) -> dict[str, Text]:
     """Return the members of an object as JSON texts. Raises FormatError."""
     try:
-        return {name: bytes(raw) for name, raw in _object.decode(body).items()}
+        return {**_object.decode(body)}
     except (ValueError, RecursionError):
         pass  # lone surrogates and NaN, which msgspec refuses, or indeed no object
     try:
@@ -46,29 +69,35 @@ def members(body: bytes, protocol: str) -> dict[str, bytes]:
     raise FormatError(protocol, "it is no JSON object")
 
 
-def elements(data: bytes | None) -> list[bytes] | None:
+def begins(text: Text | None, how: bytes) -> bool:
+    """Whether a member is there and begins like this: what it is shows in one byte."""
+    return text is not None and bytes(memoryview(text)[:1]) == how
+
+
+def elements(text: Text | None) -> Sequence[Text] | None:
     """Return the elements of a list as JSON texts; None: it is none."""
-    if data is None or data.lstrip()[:1] != b"[":
+    if text is None or not begins(text, b"["):
         return None
     try:
-        return [bytes(raw) for raw in _array.decode(data)]
+        return _array.decode(text)
     except (ValueError, RecursionError):
         pass
-    value = value_of(data)
+    value = value_of(text)
     return [codec.encode(inner) for inner in value] if isinstance(value, list) else None
 
 
-def value_of(data: bytes) -> Any:
+def value_of(text: Text) -> Any:
     """Return the value of a JSON text that a body held; a text, where it cannot be read."""
-    return Piece(data, str).raw
+    return Piece(bytes(text), str).raw
 
 
 @dataclass(slots=True)
 class Cutting:
     """A body while it is taken apart: what is taken is no more among its parameters."""
 
-    protocol: str
-    members: dict[str, bytes]
+    members: dict[str, Text]
+    identify: Callable[[Any], str]
+    known: Seen
     marks: list[Mark] = field(default_factory=list)
     shape: Body = field(default_factory=dict)
 
@@ -85,21 +114,29 @@ class Cutting:
         del self.members["model"]
         return model
 
-    def array(self, name: str) -> list[bytes] | None:
+    def array(self, name: str) -> Sequence[Text] | None:
         """Take a member that is a list; None: it is none, and stays."""
         found = elements(self.members.get(name))
         if found is not None:
             del self.members[name]
         return found
 
-    def unmarked(self, cut: Sequence[bytes], *path: str | int) -> list[bytes]:
-        """Return messages or blocks without marks, which are kept. path: to their list."""
+    def pieces(self, cut: Iterable[Text], *path: str | int) -> list[Piece]:
+        """Return the elements of a list as pieces, without their marks. path: to the list."""
+        known = self.known
         return [
-            self._unmarked(data, [*path, at]) if _HINT in data else data
-            for at, data in enumerate(cut)
+            known.find(data := bytes(text)) or self.piece(self.unmarked(data, *path, at))
+            for at, text in enumerate(cut)
         ]
 
-    def _unmarked(self, data: bytes, path: Sequence[str | int]) -> bytes:
+    def piece(self, data: bytes) -> Piece:
+        """Return a JSON text as a piece: the one that was seen before, if it was."""
+        return self.known.of(Piece(data, self.identify))
+
+    def unmarked(self, data: bytes, *path: str | int) -> bytes:
+        """Return a message or a block without its marks, which are kept. path: to it."""
+        if _HINT not in data:
+            return data
         value, found = _unmarked(value_of(data), path)
         self.marks += found
         return codec.encode(value) if found else data
@@ -107,7 +144,7 @@ class Cutting:
     def tools(self, write: Callable[[Mapping[str, Any]], Any]) -> Sequence[Mapping[str, Any]]:
         """Take the tools of a list of such; `write` writes one plainly."""
         data = self.members.get("tools", b"")
-        found = _tools(data, write)
+        found = _tools(bytes(data), write)
         if found is None:
             return ()
         del self.members["tools"]
@@ -139,6 +176,11 @@ def put(asked: Asked, taken: Body, write: Callable[[Mapping[str, Any]], Any]) ->
     body |= taken
     if asked.tools:
         body["tools"] = [changed(write(tool), tool.get("wire")) for tool in asked.tools]
+    return with_marks(asked, body)
+
+
+def with_marks(asked: Asked, body: Body) -> Body:
+    """Return a body with the marks of a request; see `fitting` for what it raises."""
     for path, value in asked.marks:
         body = with_set(body, path, value)
     return body
@@ -222,8 +264,3 @@ def _unmarked(value: Any, path: Sequence[str | int]) -> tuple[Any, list[Mark]]:
         return kept
 
     return bare(value, path, 2), marks
-
-
-def pieces_of(cut: Iterable[bytes], identify: Callable[[Any], str]) -> list[Piece]:
-    """Return a piece of each JSON text."""
-    return [Piece(data, identify) for data in cut]

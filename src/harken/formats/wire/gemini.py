@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from harken.core.chunks import Finish
@@ -23,15 +24,15 @@ from harken.formats import gemini_messages as gemini
 from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, in_order
 from harken.formats.records import count, inner, items, text
-from harken.formats.wire.base import Answered, Asked, Body, Protocol
+from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
 from harken.formats.wire.cut import (
-    Cutting,
+    begins,
+    cutting_of,
     fitting,
-    members,
-    pieces_of,
     shape_of,
     tool_of,
     value_of,
+    with_marks,
 )
 from harken.formats.wire.form import changed, manner_of
 from harken.formats.wire.listening import listener_of
@@ -52,23 +53,26 @@ def _asks(path: str) -> bool:
     return _MODEL.search(path.rstrip("/")) is not None
 
 
-def _take_apart(path: str, body: bytes) -> Asked:
-    cutting = Cutting(NAME, members(body, NAME))
-    named = _MODEL.search(path.partition("?")[0].rstrip("/"))
+def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
+    cutting = cutting_of(NAME, body, SAYING.identify, known)
+    asks = _MODEL.search(path.partition("?")[0].rstrip("/"))
     listed = cutting.array("contents")
     if listed is None:
         raise FormatError(NAME, "it has no list of contents")
-    name = next((one for one in _SYSTEM if cutting.members.get(one, b"")[:1] == b"{"), None)
-    cut = [] if name is None else [b'{"%b":%b}' % (name.encode(), cutting.members.pop(name))]
+    named = (one for one in _SYSTEM if begins(cutting.members.get(one), b"{"))
+    cut = [
+        b'{"%b":%b}' % (name.encode(), bytes(cutting.members.pop(name)))
+        for name in islice(named, 1)
+    ]
     if not cut and listed and _told(value_of(listed[0])):
         cutting.shape["system"] = False
-    tools, groups = _tools(cutting.members.get("tools", b""))
+    tools, groups = _tools(bytes(cutting.members.get("tools", b"")))
     if groups is not None:
         del cutting.members["tools"]
         if groups != [{_DECLARED[0]: len(tools)}]:
             cutting.shape["tools"] = groups
-    pieces = pieces_of([*cut, *listed], SAYING.identify)
-    return cutting.asked(named[1] if named else "", pieces, tools)
+    pieces = [*map(cutting.piece, cut), *cutting.pieces(listed, "contents")]
+    return cutting.asked(asks[1] if asks else "", pieces, tools)
 
 
 def _told(value: Any) -> str:
@@ -87,7 +91,7 @@ def _put_together(asked: Asked, values: Sequence[Any]) -> Body:
     groups = shape.get("tools", [{_DECLARED[0]: len(left)}] if left else None)
     if groups is not None:
         body["tools"] = [_filled(group, left) for group in groups]
-    return {**body, "contents": listed}
+    return with_marks(asked, {**body, "contents": listed})
 
 
 def _filled(group: Any, left: list[Any]) -> Any:
