@@ -183,8 +183,11 @@ def _tools(data: bytes, write: Callable[[Mapping[str, Any]], Any]) -> _Tools | N
     return _Tools(tuple(tools), marks)
 
 
-def tool_of(raw: Body, write: Callable[[Mapping[str, Any]], Any]) -> Body:
-    """Return a tool as the log has it, with the form of what that does not say."""
+def tool_of(raw: Body, write: Callable[[Mapping[str, Any]], Any], manner: str = "") -> Body:
+    """Return a tool as the log has it, with the form of what that does not say.
+
+    manner: the one that the form is to name, where `write` heeds it.
+    """
     inside = raw.get("function")
     said = inside if isinstance(inside, dict) else raw
     name, told = said.get("name"), said.get("description")
@@ -194,7 +197,7 @@ def tool_of(raw: Body, write: Callable[[Mapping[str, Any]], Any]) -> Body:
         "description": told if isinstance(told, str) else "",
         "parameters": next((one for one in schemas if isinstance(one, dict)), {}),
     }
-    form = form_of(write(tool), raw)
+    form = form_of(write({**tool, "wire": {"as": manner}}), raw, manner)
     return tool if form is None else {**tool, "wire": form}
 
 

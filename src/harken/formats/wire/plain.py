@@ -22,7 +22,7 @@ from harken.formats.records import count, inner, text
 from harken.formats.wire.base import Answered, Asked, Body, Protocol
 from harken.formats.wire.cut import Cutting, fitting, members, pieces_of, put, shape_of, value_of
 from harken.formats.wire.listening import listener_of
-from harken.formats.wire.saying import Saying
+from harken.formats.wire.saying import Saying, alone
 
 NAME = "messages-v1"
 _GIVEN = "parameters"
@@ -74,8 +74,7 @@ def _messages(value: Any) -> list[Message]:
 def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
     del manner
     (message,) = messages
-    same = {name: getattr(message, name) for name in Message.__struct_fields__}
-    return msgspec.to_builtins(Message(**same), enc_hook=str)
+    return msgspec.to_builtins(alone(message), enc_hook=str)
 
 
 def _normal(value: Any) -> Any:
