@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from harken.context.checkpoint import Draft, Origin, checkpoint_all
-from harken.core.commits import Checkpoint, CommitId
+from harken.core.commits import Checkpoint, CommitId, CommitType
 from harken.core.events import ContextCommitted
 from harken.core.ids import AgentId, MessageId, number_of
 from harken.core.messages import ChatMessage
@@ -152,7 +152,7 @@ def _drafts(
     before = state.ctx or state.born_from
     parent = None if before is None else CommitId(before)
     if state.ctx is not None:
-        kind = "compaction" if trigger == "compaction" else "snapshot"
+        kind: CommitType = "compaction" if trigger == "compaction" else "snapshot"
         return [Draft(messages=new, parent=parent, type=kind, trigger=trigger)]
     if state.parent is None:
         return [Draft(messages=new, trigger=trigger)]

@@ -49,6 +49,11 @@ class Match:
     kept: int = 0
     """How many answers after the shared items are kept."""
 
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Of several the one with the highest is right."""
+        return _RANK[self.how], self.kept, self.common
+
 
 @dataclass(frozen=True, slots=True)
 class Summed:
@@ -73,12 +78,12 @@ def match(
     answers: the last ones that were given, the newest last.
     """
     found = [one for voice in voices if (one := _with(items, voice)) is not None]
-    best = max(found, key=_rank, default=None)
+    best = max(found, key=lambda one: one.rank, default=None)
     if best is not None and _RANK[best.how] > _RANK["compaction"]:
         return best
     asleep = [voice for voice in voices if voice.open is None and voice.asked]
     told = [one for voice in asleep if (one := _compacted(items, voice, answers)) is not None]
-    return max(told, key=_rank, default=best)
+    return max(told, key=lambda one: one.rank, default=best)
 
 
 def opening(row: Sequence[Heard]) -> int:
@@ -119,10 +124,6 @@ _RANK: Mapping[How, int] = {
     "rewritten": 2,
     "fork": 1,
 }
-
-
-def _rank(one: Match) -> tuple[int, int, int]:
-    return _RANK[one.how], one.kept, one.common
 
 
 def _compacted(items: Sequence[Item], voice: Voice, answers: Sequence[Summed]) -> Match | None:

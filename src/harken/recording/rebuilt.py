@@ -68,12 +68,11 @@ class Rebuilder:
         """
         request = self._request(request_id)
         protocol = self._protocol(request)
-        wire, tools = request.wire or {}, ()
-        if request.tools is not None:
-            tools = self._tools[request.tools].tools if request.tools in self._tools else ()
+        wire = request.wire or {}
+        defined = None if request.tools is None else self._tools.get(request.tools)
         asked = Asked(
             model=request.model,
-            tools=tools,
+            tools=() if defined is None else defined.tools,
             parameters=request.parameters or {},
             shape=wire.get("shape"),
             marks=[(path, value) for path, value in wire.get("marks") or ()],

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
-
-import msgspec
 
 from harken.core import events as ev
 from harken.core.chunks import Finish
@@ -174,6 +172,12 @@ class Run:
         if answer is not None:
             self.answers.append(answer)
 
+    def time_of(self, request: Request) -> int:
+        """Return when a call was made, in microseconds; the run's own time where it says none."""
+        moment = Moment()
+        moment.set(request.call.time, self.moment.now_us)
+        return moment.now_us
+
     def close(self) -> None:
         """Let go of the log."""
         self.session.close()
@@ -196,6 +200,7 @@ class Run:
         if root is None or vacant is None:
             vacant = self._root(request)
         if found is None and not vacant.asked and not self._is_aside(request):
+            self._name(vacant, request.call.hints)
             return vacant, "rewritten", None
         made = self.made.take(request.items) if self._is_first(request) else None
         if found is not None and made is None:
@@ -217,6 +222,12 @@ class Run:
         self.voices[agent] = Voice(self.session, agent)
         return self.voices[agent]
 
+    def _name(self, voice: Voice, hints: Hints) -> None:
+        """Note what the client calls an agent that was born before it asked."""
+        if hints.agent != self.hint_of(voice):
+            spec = {"recorded_agent": hints.agent}
+            self.session.append(ev.AgentConfigured(agent_id=voice.agent_id, spec=spec))
+
     def _below(self, request: Request, made: MadeCall | None) -> Voice:
         """Bear an agent below the one that made it, as far as that is known."""
         hints = request.call.hints
@@ -226,9 +237,7 @@ class Run:
         self.voices[agent] = Voice(self.session, agent)
         return self.voices[agent]
 
-    def _born(
-        self, request: Request, name: str, made: MadeCall | None, parent: AgentId
-    ) -> AgentId:
+    def _born(self, request: Request, name: str, made: MadeCall | None, parent: AgentId) -> AgentId:
         agent = self.session.allocate_agent_id()
         self.session.log_agent_created(
             agent,
@@ -251,7 +260,8 @@ class Run:
         hints = request.call.hints
         if hints.parent or (hints.client == "claude-code" and hints.agent):
             return True
-        return hints.client in _AGENTIC and bool(hints.session) and not request.asked.tools
+        is_told = hints.client in _AGENTIC and bool(hints.session) and not hints.agent
+        return is_told and not request.asked.tools
 
     def _is_first(self, request: Request) -> bool:
         """Whether nothing was answered yet in the conversation."""
@@ -264,9 +274,7 @@ class Run:
         day = datetime.fromtimestamp(self.moment.now_us // 1_000_000, UTC).date()
         model = f"{_PROVIDERS.get(protocol.name, '')}/{finish.model or ''}"
         price = self.prices.price(model, day)
-        if price is None:
-            return finish
-        return msgspec.structs.replace(finish, cost_usd=price.cost(finish.usage))  # type: ignore[type-var]
+        return finish if price is None else replace(finish, cost_usd=price.cost(finish.usage))
 
 
 def heard_in(reply: Reply, protocol: Protocol) -> Answered:

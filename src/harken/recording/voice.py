@@ -90,12 +90,12 @@ class Voice:
         there = [one for one in session.context(agent_id) if isinstance(one, ev.TranscriptEntry)]
         in_context = {one.message_id for one in there}
         asked = 0 if agent.request is None else agent.request.count
-        for entries in _items(there, forms):
+        for entries in items_of(there, forms):
             voice.asked += voice._before[-1][0] < asked
             is_answer = voice._before[-1][0] >= asked and entries[0].role == "assistant"
             voice._place(_from_log(entries, forms, keys, is_answer=is_answer))
         others = [one for id_, one in own.items() if id_ not in in_context]
-        for entries in _items(others, forms):
+        for entries in items_of(others, forms):
             voice._remember(_from_log(entries, forms, keys, is_answer=False))
         for one in own.values():
             voice._learn_calls(one)
@@ -319,7 +319,7 @@ def _equal(one: Form, other: Form) -> bool:
     return codec.canonical(one) == codec.canonical(other)
 
 
-def _items(
+def items_of(
     entries: Sequence[ev.TranscriptEntry], forms: Mapping[MessageId, Form]
 ) -> list[list[ev.TranscriptEntry]]:
     """Return entries as items: each with those that are joined to it."""
