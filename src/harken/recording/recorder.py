@@ -28,6 +28,7 @@ from harken.recording.run import Request, Run
 from harken.recording.shelf import Shelf
 from harken.recording.voice import Voice
 from harken.recording.wired import wired
+from harken.session.session import Durability
 from harken.store.base import Store
 
 _FRESH_US = 3600 * 1_000_000
@@ -74,18 +75,21 @@ class Recorder:
         clock: Clock = system_clock,
         tell: Callable[[str], None] = lambda _: None,
         machine: str = "",
+        durability: Durability = "turn",
         most_open: int = 32,
         idle_s: float = 900.0,
     ) -> None:
         """Write sessions into `folder`, and what agents understood into `store`, if there is one.
 
         tell: is told, on one line, what a person should know. machine: stands in commits.
+        durability: when what was recorded survives a power cut; `turn`: as `end` returns.
         """
         self._shelf = Shelf(
             folder=folder,
             store=store,
             clock=clock,
             machine=machine,
+            durability=durability,
             most_open=most_open,
             idle_s=idle_s,
         )
@@ -195,12 +199,12 @@ class Recorder:
         for held in [one for one in self._held.values() if one.voice is voice]:
             self._release(held)
 
-    def _release(self, held: _Held) -> None:
-        """Record a call that waited, and its reply if that is here."""
+    def _release(self, held: _Held, *, is_last: bool = False) -> None:
+        """Record a call that waited, and its reply if that is here; at last also without more."""
         if self._held.pop(held.request.call.id, None) is None:
             return  # the one before it let it go
         found = held.run.placed(held.request)
-        if found is not None and found.how == "waits":
+        if found is not None and found.how == "waits" and not is_last:
             self._held[held.request.call.id] = held
             return
         self._begin(held.run, held.request, found)
@@ -222,11 +226,7 @@ class Recorder:
         """Close a run: what waits in it is logged as it is, what is pending committed."""
         with self._borne("the end"), self._kept(run):
             for held in [one for one in self._held.values() if one.run is run]:
-                del self._held[held.request.call.id]
-                found = run.placed(held.request)
-                self._begin(run, held.request, found)
-                if held.reply is not None:
-                    self._end(run, held.reply)
+                self._release(held, is_last=True)
             for voice in run.voices.values():
                 if voice.asked and voice.open is None:
                     self._commit(run, voice, "session_end")
