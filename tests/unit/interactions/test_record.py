@@ -13,7 +13,7 @@ from harken.recording.rebuilt import Rebuilder
 from harken.session.reader import events as events_of
 from harken.store.sqlite import SqliteStore
 from tests.provider.server import Provider
-from tests.unit.interactions.test_wrap import (
+from tests.sdk_kit import (
     ASK,
     a_messages,
     answering,
