@@ -98,7 +98,7 @@ class Receiver:
         too_many = len(self._waiting) - MOST_WAITING
         for at, (since_s, span) in enumerate(self._waiting.values()):
             is_late = all_of_them or at < too_many or now - since_s >= self.patience_s
-            if is_late or (self._is_whole(span) and self._family.standing(span).is_settled):
+            if is_late or (self._family.standing(span).is_settled and self._is_whole(span)):
                 due.append(span)
         exchanges = [one for span in sorted(due, key=_order) if (one := self._exchange(span))]
         _told(self.ear, exchanges)
