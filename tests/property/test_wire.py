@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from harken.formats.wire.base import Protocol
 from harken.formats.wire.form import changed, form_of, same
-from harken.formats.wire.known import Known
 from harken.formats.wire.wires import WIRES
 from tests.property.test_messages import JSON, STRING
 from tests.unit.formats.wire.examples import EXAMPLES
@@ -90,24 +89,6 @@ def test_a_piece_has_a_form_beside_whatever_messages(name: str, data: st.DataObj
     said, piece = (protocol.piece(data.draw(PIECES[name])) for _ in range(2))
     messages, _ = protocol.read(said)
     assert same(protocol.write(messages, protocol.form(messages, piece)), piece.raw)
-
-
-@NAMES
-def test_what_is_known_is_the_piece_that_was_seen_first(name: str) -> None:
-    path, body = EXAMPLES[name]
-    data, known = json.dumps(body).encode(), Known()
-    first = [known.of(piece) for piece in WIRES[name].take_apart(path, data).pieces]
-    again = [known.of(piece) for piece in WIRES[name].take_apart(path, data).pieces]
-    assert all(one is other for one, other in zip(first, again, strict=True))
-
-
-def test_what_nobody_asked_for_lately_is_forgotten() -> None:
-    known, piece = Known(most_bytes=4000), WIRES["messages-v1"].piece
-    kept, forgotten = (known.of(piece({"role": "user", "content": name})) for name in "ab")
-    for number in range(200):
-        known.of(piece({"role": "user", "content": str(number)}))
-        assert known.of(piece(kept.raw)) is kept
-    assert known.of(piece(forgotten.raw)) is not forgotten
 
 
 @FEWER

@@ -176,12 +176,11 @@ class Recorder:
         found = run.placed(request)
         if found is None or found.how in ("on", "waits", "compaction"):
             return found
-        answers = sum(item.messages[0].role == "assistant" for item in request.items)
-        if found.how == "rewritten":
+        if found.kept:
             return found if found.kept > 1 or found.common else None
-        is_more = answers > 0
-        run_us, request_us = run.moment.now_us, run.time_of(request)
-        return found if is_more or request_us - run_us < _FRESH_US else None
+        is_more = any(item.messages[0].role == "assistant" for item in request.items)
+        is_fresh = run.time_of(request) - run.moment.now_us < _FRESH_US
+        return found if is_more or is_fresh else None
 
     def _begin(self, run: Run, request: Request, found: Match | None) -> None:
         run.moment.set(request.call.time, self._clock())

@@ -23,15 +23,14 @@ from harken.formats import gemini_messages as gemini
 from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, in_order
 from harken.formats.records import count, inner, items, text
-from harken.formats.wire.base import Answered, Asked, Body, Protocol
+from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
 from harken.formats.wire.cut import (
-    Cutting,
+    cutting_of,
     fitting,
-    members,
-    pieces_of,
     shape_of,
     tool_of,
     value_of,
+    with_marks,
 )
 from harken.formats.wire.form import changed, manner_of
 from harken.formats.wire.listening import listener_of
@@ -52,8 +51,8 @@ def _asks(path: str) -> bool:
     return _MODEL.search(path.rstrip("/")) is not None
 
 
-def _take_apart(path: str, body: bytes) -> Asked:
-    cutting = Cutting(NAME, members(body, NAME))
+def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
+    cutting = cutting_of(NAME, body, SAYING.identify, known)
     named = _MODEL.search(path.partition("?")[0].rstrip("/"))
     listed = cutting.array("contents")
     if listed is None:
@@ -67,7 +66,7 @@ def _take_apart(path: str, body: bytes) -> Asked:
         del cutting.members["tools"]
         if groups != [{_DECLARED[0]: len(tools)}]:
             cutting.shape["tools"] = groups
-    pieces = pieces_of([*cut, *listed], SAYING.identify)
+    pieces = [*map(cutting.piece, cut), *cutting.pieces(listed, "contents")]
     return cutting.asked(named[1] if named else "", pieces, tools)
 
 
@@ -87,7 +86,7 @@ def _put_together(asked: Asked, values: Sequence[Any]) -> Body:
     groups = shape.get("tools", [{_DECLARED[0]: len(left)}] if left else None)
     if groups is not None:
         body["tools"] = [_filled(group, left) for group in groups]
-    return {**body, "contents": listed}
+    return with_marks(asked, {**body, "contents": listed})
 
 
 def _filled(group: Any, left: list[Any]) -> Any:

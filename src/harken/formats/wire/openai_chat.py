@@ -32,8 +32,8 @@ from harken.formats.calls import in_order
 from harken.formats.openai import DETAILS, ERROR, EXTRA, REASONING, messages_of
 from harken.formats.openai_stream import Decoder
 from harken.formats.records import inner, items, text
-from harken.formats.wire.base import Answered, Asked, Body, Protocol
-from harken.formats.wire.cut import Cutting, fitting, members, pieces_of, put
+from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
+from harken.formats.wire.cut import cutting_of, fitting, put
 from harken.formats.wire.listening import listener_of
 from harken.formats.wire.saying import Saying, argument
 
@@ -50,14 +50,14 @@ def _asks(path: str) -> bool:
     return path.rstrip("/").endswith("/chat/completions")
 
 
-def _take_apart(path: str, body: bytes) -> Asked:
-    cutting = Cutting(NAME, members(body, NAME))
+def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
+    cutting = cutting_of(NAME, body, SAYING.identify, known)
     deployed = re.search("/deployments/([^/]+)/", path)
     model = cutting.model(deployed[1] if deployed else "")
     listed = cutting.array("messages")
     if listed is None:
         raise FormatError(NAME, "it has no list of messages")
-    pieces = pieces_of(cutting.unmarked(listed, "messages"), SAYING.identify)
+    pieces = cutting.pieces(listed, "messages")
     return cutting.asked(model, pieces, cutting.tools(_tool))
 
 

@@ -21,8 +21,8 @@ from harken.errors import FormatError
 from harken.formats.base import WholeEntry
 from harken.formats.records import count, inner, items, text
 from harken.formats.responses import OUTPUTS, heard, is_answer, items_of, said
-from harken.formats.wire.base import Answered, Asked, Body, Protocol
-from harken.formats.wire.cut import Cutting, fitting, members, pieces_of, put, shape_of, value_of
+from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
+from harken.formats.wire.cut import Cutting, cutting_of, fitting, put, shape_of, value_of
 from harken.formats.wire.listening import error_line, listener_of
 from harken.formats.wire.saying import Saying, alone
 
@@ -39,9 +39,9 @@ def _asks(path: str) -> bool:
     return path.rstrip("/").endswith("/responses")
 
 
-def _take_apart(path: str, body: bytes) -> Asked:
+def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
     del path
-    cutting = Cutting(NAME, members(body, NAME))
+    cutting = cutting_of(NAME, body, SAYING.identify, known)
     model = cutting.model()
     cut = [b'{"instructions":%b}' % told for told in _lone(cutting, _TOLD)]
     listed = cutting.array(_INPUT)
@@ -50,7 +50,7 @@ def _take_apart(path: str, body: bytes) -> Asked:
         cutting.shape[_INPUT] = "text"
         if not listed:
             raise FormatError(NAME, "it has no input")
-    pieces = pieces_of([*cut, *listed], SAYING.identify)
+    pieces = [*map(cutting.piece, cut), *cutting.pieces(listed, _INPUT)]
     if not cut and listed and _told(value_of(listed[0])) is not None:
         cutting.shape[_TOLD] = False
     return cutting.asked(model, pieces, cutting.tools(_tool))

@@ -37,7 +37,7 @@ CALL = {
 }
 USAGE = {"input_tokens": 11, "output_tokens": 7, "input_tokens_details": {"cached_tokens": 5}}
 HEAD = {"id": "resp_1", "model": "m-1", "status": "in_progress", "error": None}
-DONE = {**HEAD, "status": "completed", "usage": USAGE, "output": []}
+DONE: dict[str, Any] = {**HEAD, "status": "completed", "usage": USAGE, "output": []}
 STREAM = streamed(
     {"type": "response.created", "response": HEAD},
     {"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "Hm"},
