@@ -238,7 +238,8 @@ class _Answer:
 
     id: str = ""
     _blocks: dict[Any, Body] = field(default_factory=dict)
-    _inputs: dict[Any, list[str]] = field(default_factory=dict)
+    _more: dict[Any, dict[str, list[str]]] = field(default_factory=dict)
+    """What has been added to members of a block, by its index."""
     _usage: dict[str, int] = field(default_factory=dict)
     _stop_reason: str = ""
     _model: str | None = None
@@ -267,7 +268,8 @@ class _Answer:
         blocks = [self._finished(index) for index in self._blocks]
         if not self._stop_reason and not self._is_whole:
             return Answered(id=self.id, partial=(_told_in(blocks, "thinking"), _told_in(blocks)))
-        reason = self._stop_reason or ("tool_use" if self._inputs else "end_turn")
+        called = any(isinstance(one, dict) and one.get("type") == "tool_use" for one in blocks)
+        reason = self._stop_reason or ("tool_use" if called else "end_turn")
         finish = Finish(stop_reason=reason, usage=usage_of(self._usage), model=self._model)
         said = {"role": "assistant", "content": blocks}
         return Answered(id=self.id, finish=finish, pieces=[SAYING.piece(said)] if blocks else ())
@@ -280,19 +282,26 @@ class _Answer:
     def _delta(self, index: Any, delta: Body) -> None:
         """Add to a block: what streams is a text, whatever its kind."""
         block = self._blocks.setdefault(index, {"type": "text", "text": ""})
-        kind = delta.get("type")
-        if kind == "input_json_delta":
-            self._inputs.setdefault(index, []).append(_text(delta.get("partial_json")))
-        elif kind == "citations_delta":
+        if delta.get("type") == "citations_delta":
             block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
-        else:
-            for name, more in delta.items():
-                if name != "type" and isinstance(more, str):
-                    block[name] = _text(block.get(name)) + more
+            return
+        more = self._more.setdefault(index, {})
+        for name, piece in delta.items():
+            if name != "type" and isinstance(piece, str):
+                more.setdefault(name, []).append(piece)
 
     def _finished(self, index: Any) -> Any:
-        text = "".join(self._inputs.get(index, ()))
-        return {**self._blocks[index], "input": argument(text)} if text else self._blocks[index]
+        block = self._blocks[index]
+        if index not in self._more:
+            return block
+        block = dict(block)
+        for name, pieces in self._more[index].items():
+            added = "".join(pieces)
+            if name != "partial_json":
+                block[name] = _text(block.get(name)) + added
+            elif added:
+                block["input"] = argument(added)
+        return block
 
     def _count(self, usage: Any) -> None:
         """Take counts; they are totals, so later ones stand for earlier ones."""

@@ -30,6 +30,7 @@ MARKS = ("cache_control", "cache_reference")
 _HINT = b'"cache_'
 """How all of them begin. Inside of a text a quotation mark has a backslash before the name's end,
 but also before its beginning: what is said of marks is no mark."""
+_MOST_KEPT_BYTES = 1024 * 1024
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -143,8 +144,9 @@ class Cutting:
 
     def tools(self, write: Callable[[Mapping[str, Any]], Any]) -> Sequence[Mapping[str, Any]]:
         """Take the tools of a list of such; `write` writes one plainly."""
-        data = self.members.get("tools", b"")
-        found = _tools(bytes(data), write)
+        data = bytes(self.members.get("tools", b""))
+        read = _tools if len(data) > _MOST_KEPT_BYTES else _tools_as_before
+        found = read(data, write)
         if found is None:
             return ()
         del self.members["tools"]
@@ -209,9 +211,8 @@ class _Tools:
     marks: list[Mark]
 
 
-@lru_cache(maxsize=32)
 def _tools(data: bytes, write: Callable[[Mapping[str, Any]], Any]) -> _Tools | None:
-    """Return tools; None: it is no list of objects. Most requests bring those of the last one."""
+    """Return tools; None: it is no list of objects."""
     found = value_of(data) if data else None
     if not isinstance(found, list) or not found:
         return None
@@ -223,6 +224,10 @@ def _tools(data: bytes, write: Callable[[Mapping[str, Any]], Any]) -> _Tools | N
         marks += taken
         tools.append(tool_of(bare, write))
     return _Tools(tuple(tools), marks)
+
+
+_tools_as_before = lru_cache(maxsize=32)(_tools)
+"""The same, where it is mostly known: a request brings the tools of the one before."""
 
 
 def tool_of(raw: Body, write: Callable[[Mapping[str, Any]], Any], manner: str = "") -> Body:

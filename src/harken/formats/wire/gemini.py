@@ -244,6 +244,12 @@ class _Answer:
     """Puts together the content that a client sends back; of several candidates, the first."""
 
     _parts: list[Any] = field(default_factory=list)
+    """Those that are at their end."""
+    _kind: frozenset[str] | None = None
+    """Of the part that is under way, which is nothing but a text or a thought."""
+    _open: Body = field(default_factory=dict)
+    """That part, and the pieces of its text."""
+    _texts: list[str] = field(default_factory=list)
     _last: Body = field(default_factory=dict)
     """What the events said beside the candidates; a later one stands for an earlier one."""
     _reason: str = ""
@@ -264,6 +270,7 @@ class _Answer:
 
     def answered(self) -> Answered:
         """Return what has come."""
+        self._close()
         id_ = text(self._last, "responseId")
         reason = self._reason or text(inner(self._last, "promptFeedback"), "blockReason")
         if not reason:
@@ -277,12 +284,20 @@ class _Answer:
 
     def _add(self, part: Any) -> None:
         """Add a part; a text goes on with the last, where both are nothing but text."""
-        last: Any = self._parts[-1] if self._parts else None
         kind = _kind(part)
-        if kind and kind == _kind(last):
-            self._parts[-1] = {**part, "text": last["text"] + part["text"]}
-        elif part != {"text": ""}:
+        if kind is None or kind != self._kind:
+            self._close()
+        if kind is None:
             self._parts.append(part)
+        elif part["text"]:
+            self._kind, self._open = kind, part
+            self._texts.append(part["text"])
+
+    def _close(self) -> None:
+        """End the part that is under way, if any."""
+        if self._texts:
+            self._parts.append({**self._open, "text": "".join(self._texts)})
+        self._kind, self._texts = None, []
 
     def _told(self, *, thought: bool) -> str:
         said = [part for part in self._parts if isinstance(part, dict)]

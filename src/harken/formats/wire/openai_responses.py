@@ -151,9 +151,9 @@ class _Answer:
     """Puts together the items of an answer."""
 
     _items: dict[Any, Body] = field(default_factory=dict)
-    _thought: dict[Any, str] = field(default_factory=dict)
+    _thought: dict[Any, list[str]] = field(default_factory=dict)
     """What has come of each item."""
-    _text: dict[Any, str] = field(default_factory=dict)
+    _text: dict[Any, list[str]] = field(default_factory=dict)
     _response: Body = field(default_factory=dict)
     """What the last event said of the answer as a whole."""
 
@@ -163,9 +163,9 @@ class _Answer:
         if kind == "response.output_item.done":
             self._items[at] = dict(event["item"])
         elif kind in _THOUGHTS:
-            self._thought[at] = self._thought.get(at, "") + str(event["delta"])
+            self._thought.setdefault(at, []).append(str(event["delta"]))
         elif kind in _TEXTS:
-            self._text[at] = self._text.get(at, "") + str(event["delta"])
+            self._text.setdefault(at, []).append(str(event["delta"]))
         elif isinstance(event.get("response"), dict):
             self._response = {**self._response, **event["response"]}
 
@@ -193,9 +193,12 @@ class _Answer:
         for at, item in self._items.items():
             blocks = items(item, "summary") or items(item, "content")
             shown = thought if text(item, "type") == "reasoning" else told
-            shown[at] = "".join(text(block, "text") for block in blocks) or shown.get(at, "")
-        thoughts, texts = ("\n\n".join(filter(None, one.values())) for one in (thought, told))
-        return thoughts, texts
+            shown[at] = [text(block, "text") for block in blocks] or shown.get(at, [])
+        return _joined(thought), _joined(told)
+
+
+def _joined(texts: Mapping[Any, Sequence[str]]) -> str:
+    return "\n\n".join(filter(None, map("".join, texts.values())))
 
 
 def _usage(counts: Body) -> Usage | None:
