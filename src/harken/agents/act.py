@@ -15,7 +15,7 @@ from functools import partial
 from harken.agents.actions import RUN, lenient, touches
 from harken.agents.actor import Actor
 from harken.agents.asking import LoggedUser
-from harken.agents.hook import Judgement, Question, consult
+from harken.agents.hook import BLOCKED, Judgement, Question, consult
 from harken.agents.initial import UNNAMED
 from harken.agents.schemas import ACTIONS
 from harken.context.socket import VARIABLE
@@ -149,7 +149,7 @@ def _blocked(judgement: Judgement) -> Result:
     denied = judgement.denied
     reason = getattr(denied.verdict, "reason", "") if denied else ""
     name = denied.hook if denied else ""
-    return Result(f"Error: Action blocked by hook '{name}': {reason}", is_error=True)
+    return Result(BLOCKED.format(name, reason), is_error=True)
 
 
 async def _run(agent: Actor, call: OpenCall, text: str) -> Result:

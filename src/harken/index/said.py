@@ -22,13 +22,14 @@ def said_of(
     rows: with `hash`, `session_id` and `position` of each. Raises StoreError.
     """
     names = [Hash(row["hash"].hex()) for row in rows]
-    found = {} if store is None else _stored(store, names)
+    found = {} if store is None else stored_said(store, names)
     return [
         found.get(name) or _logged(database, row) for name, row in zip(names, rows, strict=True)
     ]
 
 
-def _stored(store: Store, names: Sequence[Hash]) -> dict[Hash, Said]:
+def stored_said(store: Store, names: Sequence[Hash]) -> dict[Hash, Said]:
+    """Return what those of these messages say that a store has. Raises StoreError."""
     shapes = {name: shape_of(body) for name, body in store.objects(dict.fromkeys(names)).items()}
     parts = store.objects(dict.fromkeys(part for one in shapes.values() for part in one.parts))
     return {name: said_in(shape, parts) for name, shape in shapes.items()}

@@ -13,7 +13,7 @@ from harken.core.ids import AgentId, MessageId
 from harken.errors import HarkenError
 from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
-from harken.views.context import placeholders
+from harken.views.calls import placeholders
 from harken.views.row import Row
 
 
