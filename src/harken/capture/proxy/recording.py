@@ -1,0 +1,172 @@
+"""What the recorder's process does: it reads spools, and hands what is in them to a recorder.
+
+One idea: the recorder may fail, or be killed, at any moment; what it was given and has not done is
+in the spool, and is given to it again. A call that ends it again and again is passed over.
+
+`runs/NAME/` is the spool of one proxy, present or past: who holds `recorder.lock` in it reads it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from harken.capture.proxy.reading import HintsOf, SpoolReader, Step, Unrecorded
+from harken.capture.proxy.spool import WRITER_LOCK
+from harken.errors import HarkenError
+from harken.recording.exchange import Call, Reply
+
+RECORDER_LOCK = "recorder.lock"
+TRIES = "tries"
+ENDED = "the proxy was ended"
+_MOST_TRIES = 3
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+
+
+class Recorder(Protocol):
+    """What calls are handed to; `harken.recording.recorder.Recorder` is one."""
+
+    def begin(self, call: Call, /) -> object:
+        """Record a request. Given again after a crash, it records nothing twice."""
+        ...
+
+    def end(self, reply: Reply, /) -> object:
+        """Record how a call ended, that was begun before."""
+        ...
+
+
+@dataclass(slots=True)
+class Recording:
+    """Hands what is in spools to a recorder, and counts."""
+
+    into: Recorder
+    hints_of: HintsOf
+    tell: Callable[[str], None]
+    pause: Callable[[float], None] = time.sleep
+    recorded: int = 0
+    unrecorded: Counter[str] = field(default_factory=Counter)
+    """How many calls could not be recorded, and why."""
+
+    def catch_up(self, runs: Path, own: str = "") -> None:
+        """Record what proxies have left that are gone, all but `own`."""
+        with suppress(FileNotFoundError):
+            for folder in sorted(runs.iterdir()):
+                if folder.name == own or not folder.is_dir() or _is_written(folder):
+                    continue
+                with _held(folder / RECORDER_LOCK) as held:
+                    if held and self._read(folder, iter(())):
+                        shutil.rmtree(folder, ignore_errors=True)
+
+    def follow(self, folder: Path, news: Iterable[bool]) -> None:
+        """Record what a proxy writes. `news`: something was written; it ends when the proxy does.
+
+        Raises OSError for a folder that is not there.
+        """
+        with _held(folder / RECORDER_LOCK, wait=True):
+            if self._read(folder, iter(news)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _read(self, folder: Path, news: Iterator[bool]) -> bool:
+        """Record all until there are no more news; return whether nothing is left to do."""
+        reader = SpoolReader(folder, self.hints_of)
+        tries = _tries(folder)
+        is_written = True
+        while self._do(reader, reader.read(), tries, folder):
+            if not is_written:
+                return self._do(reader, reader.finish(ENDED), tries, folder)
+            is_written = next(news, False)
+        (folder / TRIES).unlink(missing_ok=True)  # they did no harm
+        return False
+
+    def _do(
+        self, reader: SpoolReader, steps: Iterator[Step], tries: Counter[int], folder: Path
+    ) -> bool:
+        """Record steps; return whether all are done that can be."""
+        for step in steps:
+            if isinstance(step.what, Call):
+                _note_try(folder, step.call)
+            if not self._step(step, tries[step.call], folder):
+                return False
+            if step.is_last:
+                reader.mark(step)
+        for text in reader.damage:
+            self.tell(text)
+        reader.damage.clear()
+        return True
+
+    def _step(self, step: Step, tries: int, folder: Path) -> bool:
+        """Record one step; return False where that fails and the proxy is gone."""
+        if isinstance(step.what, Unrecorded):
+            self.unrecorded[step.what.reason] += 1
+            return True
+        if tries >= _MOST_TRIES:
+            if step.is_last:
+                self.unrecorded["it has ended the recorder again and again"] += 1
+            return True
+        pause_s, told = _FIRST_PAUSE_S, False
+        while True:
+            try:
+                if isinstance(step.what, Call):
+                    self.into.begin(step.what)
+                else:
+                    self.into.end(step.what)
+                    self.recorded += 1
+            except (HarkenError, OSError) as error:  # the disk or the store, which may get better
+                if not told:
+                    self.tell(f"recording waits, the traffic goes on: {error}")
+                told = True
+                if not _is_written(folder):
+                    return False
+                self.pause(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            except Exception as error:  # noqa: BLE001 - a bug must not cost the calls after it
+                kind = type(error).__name__
+                self.unrecorded[f"a bug in Harken ({kind}: {error})"] += 1
+                return True
+            else:
+                if told:
+                    self.tell("recording goes on")
+                return True
+
+
+def _tries(folder: Path) -> Counter[int]:
+    """Return how often each call was handed to a recorder."""
+    try:
+        lines = (folder / TRIES).read_text().splitlines()
+    except OSError:
+        return Counter()
+    return Counter(int(line) for line in lines if line.isdecimal())
+
+
+def _note_try(folder: Path, call: int) -> None:
+    with suppress(OSError), (folder / TRIES).open("a") as file:
+        file.write(f"{call}\n")
+
+
+def _is_written(folder: Path) -> bool:
+    """Whether a proxy is there that writes this spool."""
+    with _held(folder / WRITER_LOCK) as held:
+        return not held
+
+
+@contextmanager
+def _held(path: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Hold a lock; give whether it is held. Raises OSError where there is no folder for it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
