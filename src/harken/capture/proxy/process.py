@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -59,12 +60,17 @@ class RecorderProcess:
         return True
 
     def _keep(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+        pause_s, told = _FIRST_PAUSE_S, ""
         while True:
-            code = self._run()
+            begun_s = time.monotonic()
+            how = self._run()
             if self._is_closed.is_set():
                 return
-            self.tell(f"the recorder has ended ({code}) and is started again; the traffic goes on")
+            if time.monotonic() - begun_s > _LONGEST_PAUSE_S:
+                pause_s, told = _FIRST_PAUSE_S, ""
+            if how != told:
+                self.tell(f"the recorder has ended and is started again: {how}")
+            told = how
             if self._is_closed.wait(pause_s):
                 return
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)

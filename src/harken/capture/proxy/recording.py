@@ -50,6 +50,8 @@ class Recording:
     into: Recorder
     hints_of: HintsOf
     tell: Callable[[str], None]
+    progress: Callable[[], None] = lambda: None
+    """Is called now and then, when the counts may have changed."""
     pause: Callable[[float], None] = time.sleep
     recorded: int = 0
     unrecorded: Counter[str] = field(default_factory=Counter)
@@ -100,6 +102,7 @@ class Recording:
         for text in reader.damage:
             self.tell(text)
         reader.damage.clear()
+        self.progress()
         return True
 
     def _step(self, step: Step, tries: int, folder: Path) -> bool:

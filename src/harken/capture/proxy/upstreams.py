@@ -22,9 +22,9 @@ VENDORS = {
     "gemini": "https://generativelanguage.googleapis.com",
 }
 VARIABLES = {
-    "anthropic": ("ANTHROPIC_BASE_URL",),
-    "openai": ("OPENAI_BASE_URL",),
-    "gemini": ("GOOGLE_GEMINI_BASE_URL",),
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "openai": "OPENAI_BASE_URL",
+    "gemini": "GOOGLE_GEMINI_BASE_URL",
 }
 """Where clients look for the address of a provider."""
 CHATGPT = "https://chatgpt.com/backend-api/codex"
