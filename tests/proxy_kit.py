@@ -24,7 +24,7 @@ from harken.capture.proxy.upstreams import Upstreams, upstream
 from harken.core.clock import system_clock
 from harken.recording.exchange import Call, Hints, Reply
 
-PROVIDER = Path(__file__).with_name("provider.py")
+PROVIDER = Path(__file__).with_name("proxy_provider.py")
 TOKEN = "a-token-of-the-proxy-for-tests-only"
 KEY = "sk-ant-api03-" + "Plant3d" * 13
 """A credential that must be nowhere in what is kept."""

@@ -1,6 +1,6 @@
 """A provider on loopback, in a process of its own: fast, it streams in all protocols, as it is told.
 
-`python tests/provider.py` prints its address and serves until its standard input ends. A request
+`python tests/proxy_provider.py` prints its address and serves until its standard input ends. A request
 says in its header `X-Fake` what is to happen, as JSON: see `Wish`. What it was asked is at `/log`.
 """
 
