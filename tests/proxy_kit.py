@@ -112,12 +112,20 @@ class Collected:
 
     calls: list[Call] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
+    failure: Exception | None = None
 
     def begin(self, call: Call) -> None:
-        self.calls.append(call)
+        self.failure = self.refusal(call)
+        if self.failure is None:
+            self.calls.append(call)
 
     def end(self, reply: Reply) -> None:
+        self.failure = None
         self.replies.append(reply)
+
+    def refusal(self, call: Call) -> Exception | None:
+        """Return why a call cannot be recorded."""
+        return None
 
 
 def protocol_of(path: str) -> str:

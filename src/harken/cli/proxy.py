@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -64,19 +64,10 @@ class Wish:
     help="Stop when nobody has asked for anything for so long.",
 )
 @click.option("--record", "run", hidden=True, help="Be the recorder of this run.")
-@click.argument("client", metavar="[COMMAND]...", nargs=-1)
+@click.argument("command", metavar="[COMMAND]...", nargs=-1)
 @json_option
 @home_option
-def command(
-    home: Home,
-    client: tuple[str, ...],
-    run: str | None,
-    port: int | None,
-    upstreams: tuple[str, ...],
-    no_token: bool,
-    stop_after_idle: float | None,
-    as_json: bool,
-) -> int:
+def command(home: Home, run: str | None, as_json: bool, **wanted: Any) -> int:
     """Pass on what clients say to their models, byte for byte, and record it.
 
     Give a client the address that is printed, or let it be run: `harken proxy -- claude -p "Hi"`.
@@ -87,14 +78,7 @@ def command(
         from harken.cli.proxy_recorder import record
 
         return record(home, run)
-    wish = Wish(
-        port=port,
-        upstreams=upstreams,
-        no_token=no_token,
-        stop_after_idle=stop_after_idle,
-        command=client,
-    )
-    return _proxy(home, wish, as_json=as_json)
+    return _proxy(home, Wish(**wanted), as_json=as_json)
 
 
 def _proxy(home: Home, wish: Wish, *, as_json: bool) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import proxy_bypass_environment
 
 from harken.capture.proxy.upstreams import VARIABLES, VENDORS, Upstream, Upstreams, upstream
 from harken.errors import ConfigError
@@ -30,9 +29,9 @@ def upstreams_of(
             raise ConfigError(f"{one}: --upstream takes NAME=URL, such as anthropic=https://...")
         urls[name] = url
     found = {name: _upstream(name, url, environ) for name, url in urls.items()}
-    for one in found.values():
-        if _is_own(one.url, server, token):
-            raise ConfigError(f"{one.url}: the proxy would ask itself; name another server")
+    for url in urls.values():
+        if _is_own(url, server, token):
+            raise ConfigError(f"{url}: the proxy would ask itself; name another server")
     return Upstreams(found, token)
 
 
@@ -64,11 +63,23 @@ def _network_proxy(url: str, environ: Mapping[str, str]) -> str | None:
     names = [f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY"]
     found = next((environ[name] for name in names if environ.get(name)), None)
     without = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    if found is None or is_loopback(host) or proxy_bypass_environment(host, {"no": without}):
+    if found is None or is_loopback(host) or _is_among(host, without):
         return None
     if urlsplit(found).scheme != "http":
         raise ConfigError(f"{found}: only proxies of the network with http:// can be used here")
     return found
+
+
+def _is_among(host: str, names: str) -> bool:
+    """Whether a host is one of these, or below one of them.
+
+    >>> [_is_among("api.example.com", names) for names in ("example.com, a", ".example.com", "*")]
+    [True, True, True]
+    >>> _is_among("example.com", "le.com")
+    False
+    """
+    ends = [name.strip().removeprefix("*").lstrip(".") for name in names.split(",") if name.strip()]
+    return any(not end or host == end or host.endswith(f".{end}") for end in ends)
 
 
 def _is_own(url: str, server: str, token: str) -> bool:
@@ -76,6 +87,6 @@ def _is_own(url: str, server: str, token: str) -> bool:
     try:
         parts, own = urlsplit(url), urlsplit(server)
         is_here = is_loopback(parts.hostname or "")
-        return is_here and (parts.port == own.port or bool(token) and token in parts.path)
+        return is_here and (parts.port == own.port or (bool(token) and token in parts.path))
     except ValueError:
         return False

@@ -62,21 +62,20 @@ class RecorderProcess:
     def _keep(self) -> None:
         pause_s, told = _FIRST_PAUSE_S, ""
         while True:
-            begun_s = time.monotonic()
+            begun_s, is_last = time.monotonic(), self._is_closed.is_set()
             how = self._run()
-            if self._is_closed.is_set():
+            if is_last or (not how and self._is_closed.is_set()):
                 return
             if time.monotonic() - begun_s > _LONGEST_PAUSE_S:
                 pause_s, told = _FIRST_PAUSE_S, ""
             if how != told:
                 self.tell(f"the recorder has ended and is started again: {how}")
             told = how
-            if self._is_closed.wait(pause_s):
-                return
+            self._is_closed.wait(pause_s)  # then what is left is recorded at once
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     def _run(self) -> str:
-        """Run it to its end; return how it ended."""
+        """Run it to its end; return how it failed; empty: it did not."""
         try:
             process = subprocess.Popen(
                 self.command,
@@ -101,7 +100,9 @@ class RecorderProcess:
         code = process.wait()
         with suppress(OSError):
             process.stdin.close()
-        return last or (f"exit code {code}" if code >= 0 else f"signal {-code}")
+        if code == 0:
+            return "" if self._is_closed.is_set() else "it had nothing to do"
+        return last or (f"exit code {code}" if code > 0 else f"signal {-code}")
 
     def _hear(self, line: bytes) -> str:
         """Heed a line; return it where it is not for us: then it says what is wrong."""

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from harken.capture.proxy.reading import HintsOf, SpoolReader, Step, Unrecorded
 from harken.capture.proxy.spool import WRITER_LOCK
-from harken.errors import HarkenError
+from harken.errors import LogWriteError
 from harken.recording.exchange import Call, Reply
 
 RECORDER_LOCK = "recorder.lock"
@@ -34,12 +34,17 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 class Recorder(Protocol):
     """What calls are handed to; `harken.recording.recorder.Recorder` is one."""
 
-    def begin(self, call: Call, /) -> object:
-        """Record a request. Given again after a crash, it records nothing twice."""
+    @property
+    def failure(self) -> Exception | None:
+        """What kept the last call or reply from being recorded; None: nothing did."""
         ...
 
-    def end(self, reply: Reply, /) -> object:
-        """Record how a call ended, that was begun before."""
+    def begin(self, call: Call, /) -> None:
+        """Record a request. Given again after a crash, it records nothing twice. Never raises."""
+        ...
+
+    def end(self, reply: Reply, /) -> None:
+        """Record how a call ended, that was begun before. Never raises."""
         ...
 
 
@@ -56,6 +61,8 @@ class Recording:
     recorded: int = 0
     unrecorded: Counter[str] = field(default_factory=Counter)
     """How many calls could not be recorded, and why."""
+    _passed_over: set[int] = field(default_factory=set)
+    """Calls whose request is not recorded, so that their answer is not either."""
 
     def catch_up(self, runs: Path, own: str = "") -> None:
         """Record what proxies have left that are gone, all but `own`."""
@@ -106,38 +113,41 @@ class Recording:
         return True
 
     def _step(self, step: Step, tries: int, folder: Path) -> bool:
-        """Record one step; return False where that fails and the proxy is gone."""
+        """Record one step; return False where the disk is full and the proxy is gone."""
         if isinstance(step.what, Unrecorded):
             self.unrecorded[step.what.reason] += 1
-            return True
-        if tries >= _MOST_TRIES:
-            if step.is_last:
-                self.unrecorded["it has ended the recorder again and again"] += 1
-            return True
-        pause_s, told = _FIRST_PAUSE_S, False
+        elif step.call in self._passed_over:
+            self._passed_over.discard(step.call)
+        elif tries >= _MOST_TRIES:
+            self._pass_over(step, "it has ended the recorder again and again")
+        else:
+            return self._hand(step, step.what, folder)
+        return True
+
+    def _hand(self, step: Step, what: Call | Reply, folder: Path) -> bool:
+        pause_s = _FIRST_PAUSE_S
         while True:
-            try:
-                if isinstance(step.what, Call):
-                    self.into.begin(step.what)
-                else:
-                    self.into.end(step.what)
-                    self.recorded += 1
-            except (HarkenError, OSError) as error:  # the disk or the store, which may get better
-                if not told:
-                    self.tell(f"recording waits, the traffic goes on: {error}")
-                told = True
-                if not _is_written(folder):
-                    return False
-                self.pause(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-            except Exception as error:  # noqa: BLE001 - a bug must not cost the calls after it
-                kind = type(error).__name__
-                self.unrecorded[f"a bug in Harken ({kind}: {error})"] += 1
-                return True
+            if isinstance(what, Call):
+                self.into.begin(what)
             else:
-                if told:
-                    self.tell("recording goes on")
-                return True
+                self.into.end(what)
+            failure = self.into.failure
+            if not isinstance(failure, LogWriteError | OSError):
+                break
+            if not _is_written(folder):
+                return False
+            self.pause(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        if failure is not None:
+            self._pass_over(step, " ".join(str(failure).split()) or type(failure).__name__)
+        elif step.is_last:
+            self.recorded += 1
+        return True
+
+    def _pass_over(self, step: Step, reason: str) -> None:
+        self.unrecorded[reason] += 1
+        if not step.is_last:
+            self._passed_over.add(step.call)
 
 
 def _tries(folder: Path) -> Counter[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from typing import Any
 
 import pytest
 import zstandard
@@ -47,7 +48,7 @@ def test_what_is_no_such_thing_is_said(encoding: str) -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
 def test_a_small_body_that_grows_without_measure_is_cut(encoding: str) -> None:
-    pack = {"gzip": gzip.compress, "zstd": zstandard.compress}[encoding]
+    pack: Any = {"gzip": gzip.compress, "zstd": zstandard.compress}[encoding]
     found = plain(pack(b"\0" * 10_000_000), encoding, 1000)
     assert len(found.data) == 1000
     assert found.problem == "decompressed, it has more than 1000 bytes"
@@ -58,7 +59,7 @@ def test_an_unknown_compression_is_said() -> None:
 
 
 def test_brotli_is_read_where_its_package_is() -> None:
-    brotli = pytest.importorskip("brotli")
+    brotli: Any = pytest.importorskip("brotli")
     assert plain(brotli.compress(TEXT), "br", 10**6) == plain(TEXT, "", 10**6)
     assert plain(brotli.compress(b"\0" * 10**6), "br", 1000).problem.startswith("decompressed,")
     assert plain(TEXT, "br", 1000).problem.startswith("it is not compressed as it says (br: ")
