@@ -113,6 +113,7 @@ class Collected:
     calls: list[Call] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     failure: Exception | None = None
+    held: set[str] = field(default_factory=set)
 
     def begin(self, call: Call) -> None:
         self.failure = self.refusal(call)
@@ -122,6 +123,12 @@ class Collected:
     def end(self, reply: Reply) -> None:
         self.failure = None
         self.replies.append(reply)
+
+    def holds(self, call_id: str) -> bool:
+        return call_id in self.held
+
+    def close(self) -> None:
+        self.held.clear()
 
     def refusal(self, call: Call) -> Exception | None:
         """Return why a call cannot be recorded."""

@@ -22,6 +22,7 @@ START_US = 1_800_000_000_000_000
 
 def recorder(folder: Path, told: list[str] | None = None, **more: Any) -> Recorder:
     """Return a recorder that tells a list what it has to tell; whatever it tells is an error."""
+    more = {"durability": "none", **more}
     return Recorder(folder, tell=(told if told is not None else Loud()).append, **more)
 
 

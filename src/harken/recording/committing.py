@@ -89,9 +89,14 @@ class Commits:
         base = self._made.get(road.marks[at]) if at else None
         if base is None and trigger == "turn_boundary" and not _is_worth_it(state, len(context)):
             return None
-        drafts = _drafts(state, context[voice.before(at)[0] :], base, trigger)
+        stays = 0 if base is None else _staying(state, road.row[at:])
+        new = context[voice.before(at)[0] :]
+        split = voice.before(at + stays)[0] - voice.before(at)[0]
+        drafts = _drafts(state, new, base, trigger, split)
         origin = self._origin(voice)
         made = checkpoint_all(self.store, [replace(draft, origin=origin) for draft in drafts])
+        if stays and len(made) > 1:
+            self._made[road.marks[at + stays]] = made[0]
         voice.session.append(
             ContextCommitted(
                 agent_id=voice.agent_id,
@@ -137,18 +142,33 @@ def _is_worth_it(state: AgentState, count: int) -> bool:
     return 2 * sum(1 for _ in newer) >= count
 
 
+def _staying(state: AgentState, row: Sequence[Heard]) -> int:
+    """Return how many items were there when the agent's last commit was made, and are again.
+
+    They are likely to stay, so they get a commit without what came after them: that may be gone
+    with the next request, and the commit after it has something to go on from.
+    """
+    upto = number_of(state.committed or "", "msg_") or 0
+    stay = takewhile(lambda heard: (number_of(heard.ids[-1], "msg_") or 0) <= upto, row)
+    return sum(1 for _ in stay)
+
+
 def _drafts(
     state: AgentState,
     new: Sequence[ChatMessage],
     base: CommitId | None,
     trigger: Checkpoint,
+    split: int,
 ) -> list[Draft]:
     """Return what has to be committed, each the parent of the next.
 
-    new: what the context has beyond `base`; all of it, where that is None.
+    new: what the context has beyond `base`; all of it, where that is None. split: so many of
+    these messages have a commit of their own.
     """
     if base is not None:
-        return [Draft(messages=new, parent=base, trigger=trigger)]
+        first = Draft(messages=new[: split or len(new)], parent=base, trigger=trigger)
+        rest = new[split:] if split else []
+        return [first, Draft(messages=rest, trigger=trigger)] if rest else [first]
     before = state.ctx or state.born_from
     parent = None if before is None else CommitId(before)
     if state.ctx is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal, TypeAlias
 
 from harken.core.messages import ChatMessage, OtherPart, text_of
@@ -47,7 +48,7 @@ class Match:
     summary: int | None = None
     """The item of the request that sums up."""
     kept: int = 0
-    """How many answers after the shared items are kept."""
+    """How many items after the shared ones it still has; none, where no answer is among them."""
 
     @property
     def rank(self) -> tuple[int, int, int]:
@@ -101,19 +102,42 @@ def _with(items: Sequence[Item], voice: Voice) -> Match | None:
     if is_all and common == voice.asked and voice.open is None:
         return Match(voice, "again", common)
     kept = _kept(items[common:], row[common:])
+    if kept and not _has_its_prompt(items, common, voice):
+        return Match(voice, "fork", common, kept=kept)
     if kept and voice.open is None:
         return Match(voice, "rewritten", common, kept=kept)
     is_road = common >= opening(row) or (is_all and any(h.role == "user" for h in row[:common]))
     return Match(voice, "fork", common) if is_road and common else None
 
 
+def _has_its_prompt(items: Sequence[Item], common: int, voice: Voice) -> bool:
+    """Whether a request has the system prompt of an agent, or a new version of it.
+
+    Programs ask agents with prompts of their own about one conversation: each is somebody.
+    """
+    count = sum(1 for _ in takewhile(lambda heard: heard.role == "system", voice.row))
+    if common >= count:
+        return True
+    told = takewhile(lambda item: item.messages[0].role == "system", items)
+    one = "\n".join(text_of(message.content) for item in told for message in item.messages)
+    messages = voice.session.context(voice.agent_id)[: voice.before(count)[0]]
+    other = "\n".join(text_of(message.content) for message in messages)
+    same = _common(one, other) + _common(one[::-1], other[::-1])
+    return not one or 2 * same >= max(len(one), len(other))
+
+
+def _common(one: str, other: str) -> int:
+    """Return how many characters two texts share from the beginning."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
 def _kept(items: Sequence[Item], row: Sequence[Heard]) -> int:
-    """Return how many answers of a row a request still has."""
-    said = {heard.key for heard in row if heard.role == "assistant" and heard.key}
-    if not said:
-        return 0
-    alike = {heard.likeness for heard in row if heard.likeness}
-    return sum(item.key in said or (bool(alike) and item.likeness in alike) for item in items)
+    """Return how many items of a row a request still has; none, where no answer is among them."""
+    roles = {heard.key: heard.role for heard in row if heard.key}
+    alike = {heard.likeness: heard.role for heard in row if heard.likeness}
+    found = [roles.get(item.key) or (alike.get(item.likeness) if alike else None) for item in items]
+    return sum(role is not None for role in found) if "assistant" in found else 0
 
 
 _RANK: Mapping[How, int] = {

@@ -29,7 +29,7 @@ from harken.recording.run import Request, Run
 from harken.recording.shelf import Shelf
 from harken.recording.voice import Voice
 from harken.recording.wired import wired
-from harken.session.session import Session
+from harken.session.session import Durability, Session
 from harken.store.base import Store
 
 _FRESH_US = 3600 * 1_000_000
@@ -76,18 +76,21 @@ class Recorder:
         clock: Clock = system_clock,
         tell: Callable[[str], None] = lambda _: None,
         machine: str = "",
+        durability: Durability = "turn",
         most_open: int = 32,
         idle_s: float = 900.0,
     ) -> None:
         """Write sessions into `folder`, and what agents understood into `store`, if there is one.
 
         tell: is told, on one line, what a person should know. machine: stands in commits.
+        durability: when what was recorded survives a power cut; `turn`: as `end` returns.
         """
         self._shelf = Shelf(
             folder=folder,
             store=store,
             clock=clock,
             machine=machine,
+            durability=durability,
             most_open=most_open,
             idle_s=idle_s,
         )
@@ -131,6 +134,10 @@ class Recorder:
                 self._end(run, reply)
             for idle in self._shelf.idle():
                 self._finish(idle)
+
+    def holds(self, call_id: str) -> bool:
+        """Whether a call is in no log yet: it goes on from an answer that is not here."""
+        return call_id in self._held
 
     def close(self) -> None:
         """Commit what is pending, and let go of all sessions. A second call does nothing."""
@@ -178,12 +185,11 @@ class Recorder:
         found = run.placed(request)
         if found is None or found.how in ("on", "waits", "compaction"):
             return found
-        answers = sum(item.messages[0].role == "assistant" for item in request.items)
-        if found.how == "rewritten":
+        if found.kept:
             return found if found.kept > 1 or found.common else None
-        is_more = answers > 0
-        run_us, request_us = run.moment.now_us, run.time_of(request)
-        return found if is_more or request_us - run_us < _FRESH_US else None
+        is_more = any(item.messages[0].role == "assistant" for item in request.items)
+        is_fresh = run.time_of(request) - run.moment.now_us < _FRESH_US
+        return found if is_more or is_fresh else None
 
     def _begin(self, run: Run, request: Request, found: Match | None) -> None:
         run.moment.set(request.call.time, self._clock())
@@ -202,12 +208,12 @@ class Recorder:
         for held in [one for one in self._held.values() if one.voice is voice]:
             self._release(held)
 
-    def _release(self, held: _Held) -> None:
-        """Record a call that waited, and its reply if that is here."""
+    def _release(self, held: _Held, *, is_last: bool = False) -> None:
+        """Record a call that waited, and its reply if that is here; at last also without more."""
         if self._held.pop(held.request.call.id, None) is None:
             return  # the one before it let it go
         found = held.run.placed(held.request)
-        if found is not None and found.how == "waits":
+        if found is not None and found.how == "waits" and not is_last:
             self._held[held.request.call.id] = held
             return
         self._begin(held.run, held.request, found)
@@ -229,11 +235,7 @@ class Recorder:
         """Close a run: what waits in it is logged as it is, what is pending committed."""
         with self._borne("the end"), self._kept(run):
             for held in [one for one in self._held.values() if one.run is run]:
-                del self._held[held.request.call.id]
-                found = run.placed(held.request)
-                self._begin(run, held.request, found)
-                if held.reply is not None:
-                    self._end(run, held.reply)
+                self._release(held, is_last=True)
             for voice in run.voices.values():
                 if voice.asked and voice.open is None:
                     self._commit(run, voice, "session_end")

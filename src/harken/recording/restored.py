@@ -18,7 +18,7 @@ from harken.recording.run import Moment, Run, Waiting
 from harken.recording.voice import Voice
 from harken.recording.wired import known_by
 from harken.session.reader import events
-from harken.session.session import Session, SessionOptions
+from harken.session.session import Durability, Session, SessionOptions
 from harken.store.base import Store
 
 _FIRST_EVENTS = 3
@@ -54,6 +54,7 @@ def opened(
     path: Path,
     moment: Moment,
     *,
+    durability: Durability = "turn",
     client: str = "",
     client_session: str = "",
     store: Store | None = None,
@@ -64,7 +65,7 @@ def opened(
     if path.exists() and path.stat().st_size:
         for event in events(path):
             told.take(event)
-    session = Session(path, options=SessionOptions(clock=moment))
+    session = Session(path, options=SessionOptions(clock=moment, durability=durability))
     run = Run(session, moment, client, client_session)
     if store is not None:
         id_ = session.state.session_id or path.stem

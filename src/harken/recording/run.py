@@ -205,6 +205,7 @@ class Run:
         made = self.made.take(request.items) if self._is_first(request) else None
         if found is not None and made is None:
             name = f"{self.session.agents[found.voice.agent_id].name} (fork)"
+            name = request.call.hints.name or (ASIDE if found.kept else name)
             agent = self._born(request, name, None, found.voice.agent_id)
             voice = self.voices[agent] = Voice.beside(found.voice, agent)
             return voice, "rewound", None

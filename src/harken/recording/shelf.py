@@ -25,6 +25,7 @@ from harken.recording.run import Moment, Request, Run
 from harken.recording.voice import items_of
 from harken.recording.wired import known_by
 from harken.session.reader import events
+from harken.session.session import Durability
 from harken.store.base import Store
 
 _SHORT, _MOST_NAMES = (8, 13, 18, 36), 8
@@ -40,6 +41,7 @@ class Shelf:
     store: Store | None
     clock: Clock
     machine: str = ""
+    durability: Durability = "turn"
     most_open: int = 32
     idle_s: float = 900.0
     _open: dict[Path, Run] = field(default_factory=dict)
@@ -115,6 +117,7 @@ class Shelf:
         run = opened(
             path,
             Moment(self.clock()),
+            durability=self.durability,
             client=client,
             client_session=session,
             store=self.store,

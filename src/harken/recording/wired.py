@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harken.core.messages import ChatMessage
+from harken.core.messages import ChatMessage, Message
 from harken.errors import FormatError
 from harken.formats.wire.base import Form, Piece, Protocol
 from harken.recording.item import Item
@@ -13,14 +13,23 @@ from harken.recording.item import Item
 class Wired(Item):
     """A piece as it stood on the wire; its bytes say how it is dressed."""
 
-    __slots__ = ("_likeness", "piece", "protocol")
+    __slots__ = ("_likeness", "_read", "piece", "protocol")
 
     def __init__(self, protocol: Protocol, piece: Piece) -> None:
         """Make an item of a piece of this protocol."""
-        super().__init__(piece.key, lambda: protocol.read(piece)[0], dress=hash(piece.data))
+        self.key = piece.key
+        self.dress = hash(piece.data)
         self.protocol = protocol
         self.piece = piece
+        self._read: Sequence[Message] = ()
         self._likeness = ""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """What it says, at least one message."""
+        if not self._read:
+            self._read = self.protocol.read(self.piece)[0]
+        return self._read
 
     def form(self, entries: Sequence[ChatMessage]) -> Form:
         """Return what these messages do not say of the piece."""

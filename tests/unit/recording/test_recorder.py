@@ -97,6 +97,27 @@ def test_what_was_changed_in_the_past_is_rewritten(client: Client, tmp_path: Pat
     assert [edit.reason for edit in of_kind(tmp_path, ev.TranscriptEdited)] == ["rewritten"] * 2
 
 
+def test_a_prompt_that_changes_a_little_is_the_same_agent(client: Client, tmp_path: Path) -> None:
+    client.ask(body("Hi", system="You are Jack. It is 12:00:01."), "Hello.")
+    client.ask(body("Hi", "Hello.", "Bye", system="You are Jack. It is 12:00:09."), "Bye.")
+    check(tmp_path, [client])
+    assert names(tmp_path) == ["main"]
+
+
+def test_who_has_another_prompt_is_another_agent(client: Client, tmp_path: Path) -> None:
+    two = ("Hi", "Hello.", "What do you say, Jill?")
+    client.ask(body("Hi"), "Hello.")
+    client.ask(body(*two, system="Jill would never say that. You are her."), "Hm.")
+    client.ask(body(*two, "Hm.", "Jack?"), "Well.")
+    client.ask(
+        body(*two, "Hm.", "Jack?", "Well.", "?", system="Jill would never say that. You are her.")
+    )
+    check(tmp_path, [client])
+    assert names(tmp_path) == ["main", "aside"]
+    requests = of_kind(tmp_path, ev.LlmRequest)
+    assert [one.agent_id for one in requests] == ["agent_001", "agent_002"] * 2
+
+
 def test_a_summary_in_place_of_the_past_is_a_compaction(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
@@ -253,7 +274,7 @@ def test_answers_that_failed_say_why(client: Client, tmp_path: Path) -> None:
 
 def test_the_log_is_an_ordinary_one(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), [CALL])
-    kinds = [ev.event_type(event) for event in logged(tmp_path)]  # type: ignore[arg-type]
+    kinds = [ev.event_type(event) for event in logged(tmp_path)]
     assert kinds == [
         "session_started",
         "agent_created",

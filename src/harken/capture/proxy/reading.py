@@ -39,6 +39,8 @@ class Step:
 
     call: int
     what: Call | Reply | Unrecorded
+    file: int = 0
+    """Where in the spool it is."""
 
     @property
     def is_last(self) -> bool:
@@ -74,6 +76,8 @@ class SpoolReader:
     _at: int = 0
     _frames: FrameReader = field(default_factory=FrameReader)
     _open: dict[int, _Open] = field(default_factory=dict)
+    _unmarked: dict[int, int] = field(default_factory=dict)
+    """Calls that ended and are not recorded yet -> the file where they began."""
     _done: dict[int, set[int]] = field(default_factory=dict)
     """Of each file: the calls that ended in it and are recorded."""
 
@@ -101,10 +105,12 @@ class SpoolReader:
 
     def mark(self, step: Step) -> None:
         """Note that the last step of a call is recorded; remove what is needed no more."""
-        with suppress(OSError), self._path(self._file, DONE).open("a") as file:
+        with suppress(OSError), self._path(step.file, DONE).open("a") as file:
             file.write(f"{step.call}\n")
-        self._done.setdefault(self._file, set()).add(step.call)
-        floor = min([self._file, *(one.file for one in self._open.values())])
+        self._done.setdefault(step.file, set()).add(step.call)
+        self._unmarked.pop(step.call, None)
+        begun = (one.file for one in self._open.values())
+        floor = min([self._file, *begun, *self._unmarked.values()])
         for number in [number for number in self._done if number < floor]:
             del self._done[number]
             for ending in (ENDING, DONE):  # in this order: a mark without its file harms nobody
@@ -172,9 +178,10 @@ class SpoolReader:
 
     def _end(self, number: int, end: CallEnd) -> Iterator[Step]:
         one = self._open.pop(number)
+        self._unmarked[number] = one.file
         if one.head is None or not one.is_asked:
             reason = one.problem or end.broken or "its request is not whole"
-            yield Step(number, Unrecorded(reason))
+            yield Step(number, Unrecorded(reason), self._file)
             return
         answer = one.answer or AnswerHead(status=0)
         body = plain(bytes(one.data), answer.content_encoding, _MOST_BYTES)
@@ -189,7 +196,7 @@ class SpoolReader:
             first_byte_s=end.first_byte_s,
             broken=broken,
         )
-        yield Step(number, reply)
+        yield Step(number, reply, self._file)
 
     def _files(self) -> list[int]:
         names = (path.name.removesuffix(ENDING) for path in self.folder.glob(f"*{ENDING}"))

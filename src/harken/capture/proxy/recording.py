@@ -47,6 +47,14 @@ class Recorder(Protocol):
         """Record how a call ended, that was begun before. Never raises."""
         ...
 
+    def holds(self, call_id: str, /) -> bool:
+        """Whether a call is in memory only: it goes on from an answer that is not here yet."""
+        ...
+
+    def close(self) -> None:
+        """Record what is held. It may go on being used."""
+        ...
+
 
 @dataclass(slots=True)
 class Recording:
@@ -61,6 +69,8 @@ class Recording:
     recorded: int = 0
     unrecorded: Counter[str] = field(default_factory=Counter)
     """How many calls could not be recorded, and why."""
+    _held: list[Step] = field(default_factory=list)
+    """Ends that were handed over, and are not in a log yet."""
     _passed_over: set[int] = field(default_factory=set)
     """Calls whose request is not recorded, so that their answer is not either."""
 
@@ -85,15 +95,22 @@ class Recording:
 
     def _read(self, folder: Path, news: Iterator[bool]) -> bool:
         """Record all until there are no more news; return whether nothing is left to do."""
+        self._held.clear()
         reader = SpoolReader(folder, self.hints_of)
         tries = _tries(folder)
         is_written = True
         while self._do(reader, reader.read(), tries, folder):
             if not is_written:
-                return self._do(reader, reader.finish(ENDED), tries, folder)
+                return self._finish(reader, tries, folder)
             is_written = next(news, False)
         (folder / TRIES).unlink(missing_ok=True)  # they did no harm
         return False
+
+    def _finish(self, reader: SpoolReader, tries: Counter[int], folder: Path) -> bool:
+        if not self._do(reader, reader.finish(ENDED), tries, folder):
+            return False
+        self.into.close()
+        return not isinstance(self.into.failure, LogWriteError | OSError)
 
     def _do(
         self, reader: SpoolReader, steps: Iterator[Step], tries: Counter[int], folder: Path
@@ -105,12 +122,18 @@ class Recording:
             if not self._step(step, tries[step.call], folder):
                 return False
             if step.is_last:
-                reader.mark(step)
+                self._held.append(step)
+            for one in [one for one in self._held if not self._is_held(one)]:
+                self._held.remove(one)
+                reader.mark(one)
         for text in reader.damage:
             self.tell(text)
         reader.damage.clear()
         self.progress()
         return True
+
+    def _is_held(self, step: Step) -> bool:
+        return isinstance(step.what, Reply) and self.into.holds(step.what.id)
 
     def _step(self, step: Step, tries: int, folder: Path) -> bool:
         """Record one step; return False where the disk is full and the proxy is gone."""

@@ -30,8 +30,8 @@ from harken.errors import FormatError
 from harken.formats.anthropic import messages_of
 from harken.formats.anthropic_stream import usage_of
 from harken.formats.calls import MAX_COUNT, in_order
-from harken.formats.wire.base import Answered, Asked, Body, Protocol
-from harken.formats.wire.cut import Cutting, fitting, members, pieces_of, put, shape_of, value_of
+from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
+from harken.formats.wire.cut import Cutting, cutting_of, fitting, put, shape_of, value_of
 from harken.formats.wire.listening import listener_of
 from harken.formats.wire.saying import Saying, argument
 
@@ -46,18 +46,18 @@ def _asks(path: str) -> bool:
     return path.rstrip("/").endswith("/messages")
 
 
-def _take_apart(path: str, body: bytes) -> Asked:
+def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
     del path
-    cutting = Cutting(NAME, members(body, NAME))
+    cutting = cutting_of(NAME, body, SAYING.identify, known)
     model = cutting.model()
     listed = cutting.array("messages")
     if listed is None:
         raise FormatError(NAME, "it has no list of messages")
-    cut = _system(cutting)
-    if not cut and _is_system(listed[:1]):
+    told = _system(cutting)
+    if not told and _is_system(listed[:1]):
         cutting.shape[_SYSTEM] = 0
-    cut += cutting.unmarked(listed, "messages")
-    return cutting.asked(model, pieces_of(cut, SAYING.identify), cutting.tools(_tool))
+    pieces = [*map(cutting.piece, told), *cutting.pieces(listed, "messages")]
+    return cutting.asked(model, pieces, cutting.tools(_tool))
 
 
 def _system(cutting: Cutting) -> list[bytes]:
@@ -71,7 +71,8 @@ def _system(cutting: Cutting) -> list[bytes]:
         return [b'{"system":%b}' % lone]
     cut: list[bytes] = []
     aside: list[Any] = []
-    for at, block in enumerate(cutting.unmarked(blocks, _SYSTEM)):
+    for at, marked in enumerate(blocks):
+        block = cutting.unmarked(marked, _SYSTEM, at)
         if (beside := _beside(block)) is not None:
             aside.append([at, beside])
         else:

@@ -110,6 +110,30 @@ class Listener(Shape):
         ...
 
 
+class Seen(Shape):
+    """Pieces of a protocol that were seen before, such as `harken.formats.wire.known.Known`."""
+
+    def find(self, data: bytes) -> Piece | None:
+        """Return the piece with these bytes; None: it was not seen."""
+        ...
+
+    def of(self, piece: Piece) -> Piece:
+        """Return the piece with the same bytes that was seen first; else this one, seen now."""
+        ...
+
+
+class TakeApart(Shape):
+    """Takes requests of a protocol apart."""
+
+    def __call__(self, path: str, body: bytes, known: Seen | None = None) -> Asked:
+        """Return the request. Raises FormatError for a body that is none of the protocol.
+
+        known: what was seen before, where most pieces are found at the cost of a look-up; of this
+        protocol alone.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
     """A protocol: its name, and what can be done with it.
@@ -122,8 +146,7 @@ class Protocol:
     """Such as `anthropic-messages`; it stands in logs."""
     asks: Callable[[str], bool]
     """Whether a request to this path (without its query) is for an answer of a model."""
-    take_apart: Callable[[str, bytes], Asked]
-    """Path and body. Raises FormatError for a body that is none of the protocol."""
+    take_apart: TakeApart
     put_together: Callable[[Asked, Sequence[Any]], Body]
     """The inverse of `take_apart`, equal as JSON: all but the pieces, and the pieces' values.
     Raises FormatError where they do not fit."""

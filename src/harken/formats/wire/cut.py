@@ -18,7 +18,7 @@ import msgspec
 
 from harken.core import codec
 from harken.errors import FormatError
-from harken.formats.wire.base import Asked, Body, Mark, Piece
+from harken.formats.wire.base import Asked, Body, Mark, Piece, Seen
 from harken.formats.wire.form import changed, form_of, with_set
 
 Maker: TypeAlias = Callable[[Asked, Sequence[Any]], Body]
@@ -29,6 +29,26 @@ _HINT = b'"cache_'
 but also before its beginning: what is said of marks is no mark."""
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class _Nothing:
+    """What was seen before, where nothing was."""
+
+    def find(self, data: bytes) -> None:
+        del data
+
+    def of(self, piece: Piece) -> Piece:
+        return piece
+
+
+_NOTHING = _Nothing()
+
+
+def cutting_of(
+    protocol: str, body: bytes, identify: Callable[[Any], str], known: Seen | None
+) -> Cutting:
+    """Return a body that is to be taken apart. Raises FormatError where it is no object."""
+    return Cutting(members(body, protocol), identify, known or _NOTHING)
 
 
 def members(body: bytes, protocol: str) -> dict[str, bytes]:
@@ -67,8 +87,9 @@ def value_of(data: bytes) -> Any:
 class Cutting:
     """A body while it is taken apart: what is taken is no more among its parameters."""
 
-    protocol: str
     members: dict[str, bytes]
+    identify: Callable[[Any], str]
+    known: Seen
     marks: list[Mark] = field(default_factory=list)
     shape: Body = field(default_factory=dict)
 
@@ -92,14 +113,22 @@ class Cutting:
             del self.members[name]
         return found
 
-    def unmarked(self, cut: Sequence[bytes], *path: str | int) -> list[bytes]:
-        """Return messages or blocks without marks, which are kept. path: to their list."""
+    def pieces(self, cut: Iterable[bytes], *path: str | int) -> list[Piece]:
+        """Return the elements of a list as pieces, without their marks. path: to the list."""
+        known = self.known
         return [
-            self._unmarked(data, [*path, at]) if _HINT in data else data
+            known.find(data) or self.piece(self.unmarked(data, *path, at))
             for at, data in enumerate(cut)
         ]
 
-    def _unmarked(self, data: bytes, path: Sequence[str | int]) -> bytes:
+    def piece(self, data: bytes) -> Piece:
+        """Return a JSON text as a piece: the one that was seen before, if it was."""
+        return self.known.of(Piece(data, self.identify))
+
+    def unmarked(self, data: bytes, *path: str | int) -> bytes:
+        """Return a message or a block without its marks, which are kept. path: to it."""
+        if _HINT not in data:
+            return data
         value, found = _unmarked(value_of(data), path)
         self.marks += found
         return codec.encode(value) if found else data
@@ -139,6 +168,11 @@ def put(asked: Asked, taken: Body, write: Callable[[Mapping[str, Any]], Any]) ->
     body |= taken
     if asked.tools:
         body["tools"] = [changed(write(tool), tool.get("wire")) for tool in asked.tools]
+    return with_marks(asked, body)
+
+
+def with_marks(asked: Asked, body: Body) -> Body:
+    """Return a body with the marks of a request; see `fitting` for what it raises."""
     for path, value in asked.marks:
         body = with_set(body, path, value)
     return body
@@ -183,8 +217,11 @@ def _tools(data: bytes, write: Callable[[Mapping[str, Any]], Any]) -> _Tools | N
     return _Tools(tuple(tools), marks)
 
 
-def tool_of(raw: Body, write: Callable[[Mapping[str, Any]], Any]) -> Body:
-    """Return a tool as the log has it, with the form of what that does not say."""
+def tool_of(raw: Body, write: Callable[[Mapping[str, Any]], Any], manner: str = "") -> Body:
+    """Return a tool as the log has it, with the form of what that does not say.
+
+    manner: the one that the form is to name, where `write` heeds it.
+    """
     inside = raw.get("function")
     said = inside if isinstance(inside, dict) else raw
     name, told = said.get("name"), said.get("description")
@@ -194,7 +231,7 @@ def tool_of(raw: Body, write: Callable[[Mapping[str, Any]], Any]) -> Body:
         "description": told if isinstance(told, str) else "",
         "parameters": next((one for one in schemas if isinstance(one, dict)), {}),
     }
-    form = form_of(write(tool), raw)
+    form = form_of(write({**tool, "wire": {"as": manner}}), raw, manner)
     return tool if form is None else {**tool, "wire": form}
 
 
@@ -219,8 +256,3 @@ def _unmarked(value: Any, path: Sequence[str | int]) -> tuple[Any, list[Mark]]:
         return kept
 
     return bare(value, path, 2), marks
-
-
-def pieces_of(cut: Iterable[bytes], identify: Callable[[Any], str]) -> list[Piece]:
-    """Return a piece of each JSON text."""
-    return [Piece(data, identify) for data in cut]

@@ -24,6 +24,13 @@ class Known:
     _size: int = 0
     """How many bytes the recent ones have."""
 
+    def find(self, data: bytes) -> Piece | None:
+        """Return the piece with these bytes; None: it was not seen, or is forgotten."""
+        found = self._recent.get(data)
+        if found is None and data in self._older:
+            found = self.of(self._older[data])
+        return found
+
     def of(self, piece: Piece) -> Piece:
         """Return the piece with these bytes that was seen first, so with its key; else this one."""
         found = self._recent.get(piece.data)

@@ -19,10 +19,10 @@ from harken.core.events import Usage
 from harken.core.messages import ChatMessage, Message, message_from
 from harken.errors import FormatError
 from harken.formats.records import count, inner, text
-from harken.formats.wire.base import Answered, Asked, Body, Protocol
-from harken.formats.wire.cut import Cutting, fitting, members, pieces_of, put, shape_of, value_of
+from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
+from harken.formats.wire.cut import cutting_of, fitting, put, shape_of, value_of
 from harken.formats.wire.listening import listener_of
-from harken.formats.wire.saying import Saying
+from harken.formats.wire.saying import Saying, alone
 
 NAME = "messages-v1"
 _GIVEN = "parameters"
@@ -34,9 +34,9 @@ def _asks(path: str) -> bool:
     return path.rstrip("/").endswith("/" + NAME)
 
 
-def _take_apart(path: str, body: bytes) -> Asked:
+def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
     del path
-    cutting = Cutting(NAME, members(body, NAME))
+    cutting = cutting_of(NAME, body, SAYING.identify, known)
     model = cutting.model()
     listed = cutting.array("messages")
     if listed is None:
@@ -46,7 +46,7 @@ def _take_apart(path: str, body: bytes) -> Asked:
         del cutting.members[_GIVEN]
     else:
         given = {}
-    pieces = pieces_of(listed, SAYING.identify)
+    pieces = cutting.pieces(listed, "messages")
     asked = cutting.asked(model, pieces, cutting.tools(_tool))
     beside = {_BESIDE: asked.parameters} if asked.parameters else {}
     return replace(asked, parameters=given, shape={**cutting.shape, **beside} or None)
@@ -74,8 +74,7 @@ def _messages(value: Any) -> list[Message]:
 def _plain(messages: Sequence[ChatMessage], manner: str) -> Any:
     del manner
     (message,) = messages
-    same = {name: getattr(message, name) for name in Message.__struct_fields__}
-    return msgspec.to_builtins(Message(**same), enc_hook=str)
+    return msgspec.to_builtins(alone(message), enc_hook=str)
 
 
 def _normal(value: Any) -> Any:

@@ -30,6 +30,8 @@ from harken.formats.wire.form import changed, form_of, manner_of
 _PIECE = b"harken.piece.v1\n"
 _OTHER = "other"
 """The manner of a piece that says nothing of what a message is: it is kept as its JSON text."""
+_STUMBLES = (RecursionError, ValueError, TypeError, LookupError, AttributeError)
+"""What reading may end in where a value is odd beyond all expectation, or nested too deeply."""
 _OCCURRING = frozenset({"id", "status"})
 Manner: TypeAlias = str
 
@@ -66,8 +68,8 @@ class Saying:
             if messages:
                 form = form_of(self.plain(messages, self.manner(value)), value, self.manner(value))
                 return messages, form
-        except (RecursionError, FormatError):
-            pass  # what is nested too deeply for all who read it is kept as a text, as below
+        except _STUMBLES:
+            pass  # it is kept as a text, as below
         text = codec.encode(value).decode("utf-8", "surrogatepass")
         return [Message("user", [OtherPart("", text)])], {"as": _OTHER}
 
@@ -77,7 +79,7 @@ class Saying:
         try:
             manner = self.manner(value)
             return form_of(self.plain(messages, manner), value, manner)
-        except (RecursionError, FormatError):
+        except _STUMBLES:
             return {"whole": value}
 
     def write(self, messages: Sequence[ChatMessage], form: Form) -> Any:
@@ -116,6 +118,13 @@ class Saying:
     def _call(self, call: ToolCall) -> list[Any]:
         id_ = call.id if self.has_ids else ""
         return ["call", id_, call.function.name, argument(call.function.arguments)]
+
+
+def alone(message: ChatMessage) -> Message:
+    """Return a message, which may stand in a log, as one that stands alone."""
+    if isinstance(message, Message):
+        return message
+    return Message(**{name: getattr(message, name) for name in Message.__struct_fields__})
 
 
 def argument(text: str) -> Any:

@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-from harken.formats.wire import anthropic, plain
+from harken.formats.wire import anthropic, gemini, openai_chat, openai_responses, plain
 from harken.formats.wire.base import Protocol
 
 WIRES: Mapping[str, Protocol] = {
-    protocol.name: protocol for protocol in (anthropic.PROTOCOL, plain.PROTOCOL)
+    protocol.name: protocol
+    for protocol in (
+        anthropic.PROTOCOL,
+        openai_chat.PROTOCOL,
+        openai_responses.PROTOCOL,
+        gemini.PROTOCOL,
+        plain.PROTOCOL,
+    )
 }
 """By name."""
 

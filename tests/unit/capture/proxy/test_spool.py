@@ -337,6 +337,23 @@ def test_what_is_too_much_for_the_memory_is_not_recorded(make: Make) -> None:
     assert reply.broken == "not all of it could be kept for the record"
 
 
+def test_what_the_recorder_holds_in_memory_is_given_again_when_it_is_killed(make: Make) -> None:
+    spool = make()
+    answer(ask(spool, "c1"), b"1")
+    answer(ask(spool, "c2"), b"2")
+    wait_for(lambda: any(f.stat().st_size for f in spool.folder.glob("*.spool")))
+    into = Collected(held={"c1"})
+    with pytest.raises(KeyboardInterrupt):
+        recording(into).follow(spool.folder, killed())
+    assert [one.id for one in into.replies] == ["c1", "c2"]
+    assert [one.id for one in recorded(spool).replies] == ["c1"]
+
+
+def killed() -> Iterator[bool]:
+    yield True
+    raise KeyboardInterrupt
+
+
 def test_two_spools_are_read_by_one_recorder_each(make: Make) -> None:
     spool = make()
     answer(ask(spool, "c1"), b"1")
