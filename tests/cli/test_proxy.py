@@ -9,7 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -243,8 +243,12 @@ def test_the_recorded_request_is_the_one_on_the_wire(url: str, tmp_path: Path) -
     for log in running.logs():
         rebuilder = Rebuilder(events(log))
         rebuilt += [rebuilder.body(request) for request in rebuilder.requests]
-    assert sorted(map(str, rebuilt)) == sorted(map(str, BODIES.values()))
+    assert as_json(rebuilt) == as_json(BODIES.values())
     assert [one.error for one in running.responses()] == [None] * len(BODIES)
+
+
+def as_json(bodies: Iterable[Any]) -> list[str]:
+    return sorted(json.dumps(one, sort_keys=True) for one in bodies)
 
 
 def test_a_command_is_run_with_the_addresses_and_ends_the_proxy(url: str, tmp_path: Path) -> None:
