@@ -20,6 +20,7 @@ from harken.core.clock import rfc3339
 from harken.recording.exchange import Call, Hints, Reply
 from harken.recording.rebuilt import Rebuilder
 from harken.recording.recorder import Recorder
+from harken.recording.shelf import RecorderOptions
 from harken.session.reader import events
 from harken.store.sqlite import SqliteStore
 
@@ -75,7 +76,9 @@ def recorded(folder: Path, turns: int) -> Path:
     at_us = START_US
     with (
         closing(SqliteStore(folder / f"store-{turns}.db")) as store,
-        Recorder(folder / str(turns), store, durability="none") as recorder,
+        Recorder(
+            folder / str(turns), store, options=RecorderOptions(durability="none")
+        ) as recorder,
     ):
         for number, one in enumerate(conversation(turns)):
             at_us += 2_000_000

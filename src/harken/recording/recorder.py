@@ -18,6 +18,7 @@ from typing import Self
 
 from harken.core.clock import Clock, system_clock
 from harken.core.commits import Checkpoint
+from harken.core.ids import AgentId
 from harken.errors import HarkenError, LogError, StoreError
 from harken.formats.wire import wires
 from harken.formats.wire.base import Protocol
@@ -28,6 +29,7 @@ from harken.recording.run import Request, Run
 from harken.recording.shelf import RecorderOptions, Shelf
 from harken.recording.voice import Voice
 from harken.recording.wired import wired
+from harken.session.session import Session
 from harken.store.base import Store
 
 _FRESH_US = 3600 * 1_000_000
@@ -81,6 +83,10 @@ class Recorder:
         """
         self._shelf = Shelf(folder, store, clock, options or RecorderOptions())
         self._clock = clock
+        self.failure: Exception | None = None
+        """What kept the last call or reply from being recorded; None: nothing did."""
+        self.answered: Callable[[Session, AgentId], None] = lambda *_: None
+        """Is told of each answer that is in the log."""
         self._troubles = _Troubles(tell)
         self._known: dict[str, Known] = {}
         self._held: dict[str, _Held] = {}
@@ -124,6 +130,10 @@ class Recorder:
                 self._end(run, reply)
             for idle in self._shelf.idle():
                 self._finish(idle)
+
+    def holds(self, call_id: str) -> bool:
+        """Whether a call is in no log yet: it goes on from an answer that is not here."""
+        return call_id in self._held
 
     def close(self) -> None:
         """Commit what is pending, and let go of all sessions. A second call does nothing."""
@@ -190,6 +200,7 @@ class Recorder:
             return
         run.session.settle()
         self._commit(run, voice, "turn_boundary")
+        self.answered(run.session, voice.agent_id)
         for held in [one for one in self._held.values() if one.voice is voice]:
             self._release(held)
 
@@ -239,15 +250,20 @@ class Recorder:
     @contextmanager
     def _borne(self, call_id: str) -> Iterator[None]:
         """The border: whatever goes wrong with a call is told, and does not go further."""
+        self.failure = None
         try:
             yield
         except LogError as error:
+            self.failure = error
             self._troubles.told("log", f"calls are not being recorded: {error}")
         except OSError as error:
+            self.failure = error
             line = f"{error.filename}: {error.strerror}"
             self._troubles.told("log", f"calls are not being recorded: {line}")
         except HarkenError as error:
+            self.failure = error
             self._troubles.told("call", f"a call was not recorded: {error}")
         except Exception as error:  # noqa: BLE001 - whoever made the call must not notice
+            self.failure = error
             kind = type(error).__name__
             self._troubles.told("bug", f"call {call_id} was not recorded: {kind}: {error}"[:500])
