@@ -43,7 +43,7 @@ COMMANDS = {
     "bundle": ("harken.cli.bundle", "Put sessions and commits into one file, or take them out."),
     "serve": ("harken.cli.serve", "Serve the store over HTTP, for other programs of this machine."),
     "context": ("harken.cli.context", "Say which commit the agent is at that runs a program."),
-    "session": ("harken.cli.session", "Check or repair a session log."),
+    "session": ("harken.cli.session", "Check, repair or pack session logs."),
     "init": ("harken.cli.init", "Write a first config.toml from what is found here."),
     "models": ("harken.cli.models", "List the models that can be used, and what others need."),
     "trust": ("harken.cli.trust", "Let the .harken/ of a project count."),
