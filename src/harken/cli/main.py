@@ -46,7 +46,7 @@ COMMANDS = {
     "serve": ("harken.cli.serve", "Serve the store over HTTP, for other programs of this machine."),
     "otlp": ("harken.cli.otlp", "Record the model calls that programs emit as spans."),
     "context": ("harken.cli.context", "Say which commit the agent is at that runs a program."),
-    "session": ("harken.cli.session", "Check or repair a session log."),
+    "session": ("harken.cli.session", "Check, repair or pack session logs."),
     "init": ("harken.cli.init", "Write a first config.toml from what is found here."),
     "models": ("harken.cli.models", "List the models that can be used, and what others need."),
     "trust": ("harken.cli.trust", "Let the .harken/ of a project count."),
