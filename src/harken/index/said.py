@@ -37,18 +37,26 @@ def stored_said(store: Store, names: Sequence[Hash]) -> dict[Hash, Said]:
     return {name: said_in(shape, parts) for name, shape in shapes.items()}
 
 
-def _logged(database: sqlite3.Connection, row: dict[str, Any]) -> Said:
-    """Return what a line of a log says, if it is still the line that was read."""
-    place = database.execute(_PLACE, (row["session_id"], row["position"])).fetchone()
+def logged_entry(
+    database: sqlite3.Connection, session_id: int, position: int
+) -> TranscriptEntry | None:
+    """Return what the log of a session has at a position; None: there is no such line any more."""
+    place = database.execute(_PLACE, (session_id, position)).fetchone()
     if place is None:
-        return Said()
+        return None
     try:
         with open_log(Path(os.fsdecode(place[0]))) as file:
             file.seek(place[1])
             event = decode_event(file.readline())
     except (LogError, OSError, ValueError, RecursionError):
-        return Said()
-    if not isinstance(event, TranscriptEntry):
+        return None
+    return event if isinstance(event, TranscriptEntry) else None
+
+
+def _logged(database: sqlite3.Connection, row: dict[str, Any]) -> Said:
+    """Return what a line of a log says, if it is still the line that was read."""
+    event = logged_entry(database, row["session_id"], row["position"])
+    if event is None:
         return Said()
     entry, objects = entry_of(event)
     is_same = entry.message == row["hash"].hex()

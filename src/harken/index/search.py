@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harken.core.commits import CommitId
+from harken.core.commits import CommitId, Hash
 from harken.index.database import rows_in
 from harken.index.excerpt import Excerpt, excerpt
 from harken.index.facts import Facts
@@ -45,6 +45,16 @@ class Asked:
     """How many hits are told; None: all there are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a message can be read whole."""
+
+    message: Hash
+    session_id: int
+    """A row of the facts."""
+    position: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """A message in which it stands."""
@@ -62,6 +72,7 @@ class Hit:
     ctx: CommitId | None
     """The commit that holds it, from which one can go on; None: only its log has it so far."""
     excerpt: Excerpt
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +166,7 @@ def _hit(row: dict[str, Any], found: Excerpt) -> Hit:
         tool=row["tool"],
         ctx=None if row["ctx"] is None else CommitId(f"ctx-{row['ctx'].hex()}"),
         excerpt=found,
+        place=Place(Hash(row["hash"].hex()), row["session_id"], row["position"]),
     )
 
 

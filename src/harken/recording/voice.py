@@ -194,6 +194,16 @@ class Voice:
         self.open = None
         return entry
 
+    def bring(
+        self, items: Sequence[Item], *, reason: str = "rewritten", summary: int | None = None
+    ) -> None:
+        """Make these items the agent's context, without a request. As `ask`."""
+        self._arrange(items, reason, summary)
+
+    def hear(self, item: Item) -> Heard:
+        """Add an item to the end of the context, without a request. As `ask`."""
+        return self._append(item)
+
     def _arrange(self, items: Sequence[Item], reason: str, summary: int | None) -> None:
         """Make these items the agent's context."""
         common = shared(items, self.row)
