@@ -312,11 +312,16 @@ def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
         return live
     state = session.agent(agent_id)
     kind = state.spec.get("kind", "smart")
+    agent: Agent = find_kind(kind, runtime).attached(session, state, runtime)
+    return agent
+
+
+def find_kind(kind: str, runtime: Runtime) -> Any:
+    """Return the class of agents that logs call so. Raises UnknownName."""
     kinds = _kinds | dict(runtime.kinds)
     if kind not in kinds:
         raise UnknownName("registered kind of agent", kind, kinds)
-    agent: Agent = kinds[kind].attached(session, state, runtime)
-    return agent
+    return kinds[kind]
 
 
 def evict(session: Session, agent_id: str) -> None:
