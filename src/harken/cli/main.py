@@ -24,6 +24,7 @@ COMMANDS = {
     "chat": ("harken.cli.chat", "Talk with an agent; everything is kept."),
     "sessions": ("harken.cli.sessions", "List the sessions that are kept."),
     "view": ("harken.cli.view", "Look at a session: tree, dialog, context, and more."),
+    "replay": ("harken.cli.replay", "Step through a session, request by request, or check it."),
     "ctx": ("harken.cli.ctx", "Look at commits: what agents understood, and when."),
     "resume": ("harken.cli.resume", "Go on with a conversation in any client."),
     "verify": ("harken.cli.verify", "See that a client sends what was materialized for it."),

@@ -244,6 +244,11 @@ class Stepping:
             memory=[ev.event_dict(one) for one in after if isinstance(one, ev.MemoryOperation)],
         )
 
+    def events(self, number: int) -> list[ev.Event]:
+        """Return the request and what its agent logged until its next one."""
+        request = self.requests[number - 1]
+        return [request, *self._after.get(request.message_id, [])]
+
     def text(self, number: int) -> str:
         """Return what a person may search for in a step: what is new, and the answer."""
         try:
