@@ -77,12 +77,11 @@ async def rerun(
     what is returned.
     """
     change = change or Change()
-    messages = edited(point, change)
-    check_hooks(point, change, runtime)
+    messages, model = check(point, change, runtime)
     if log.exists() and log.stat().st_size:
         raise ConfigError(f"{log}: there is a session already; a rerun begins a new one")
     world = _world(point, live)
-    runtime = replace(runtime, world=world, model=model_for(point, change, runtime))
+    runtime = replace(runtime, world=world, model=model)
     options = SessionOptions(resolver=None if store is None else resolver(store))
     with Session(log, options=options) as session:
         agent: Agent = Forking(point, _fitting(point, change), session, runtime, store).begin(
@@ -94,6 +93,13 @@ async def rerun(
             runtime.checkpoints.finish(session, runtime.tell)
         session.end(REASON if error is None else FAILED)
     return Rerun(session.path, answer, error, tuple(world.differing))
+
+
+def check(point: ForkPoint, change: Change, runtime: Runtime) -> tuple[list[Message], Model]:
+    """Return the context and the model of a rerun that can begin. Raises as `rerun`."""
+    messages = edited(point, change)
+    check_hooks(point, change, runtime)
+    return messages, model_for(point, change, runtime)
 
 
 def edited(point: ForkPoint, change: Change) -> list[Message]:
