@@ -7,7 +7,7 @@ comes from, from the call on at which it left it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 import msgspec
@@ -113,7 +113,7 @@ class Groups(Row, frozen=True, kw_only=True):
     places: list[Place]
     """Where pairs of one run of each side part, the most frequent first."""
     same: int
-    """How many pairs do not part."""
+    """How many pairs do not part, though one may end sooner."""
     pairs: int
 
 
@@ -140,7 +140,7 @@ def compare_groups(before: Sequence[Run], after: Sequence[Run]) -> Groups:
     """Compare several runs with several, each with each. Raises as `compare`."""
     left = [one.beside(after) for one in before]
     right = [one.beside(before) for one in after]
-    first = [_first_parting(one, two) for one in left for two in right]
+    first = [first_parting(one, two) for one in left for two in right]
     places = Counter(place for place in first if place is not None)
     sides = [Counter(run.outcome.answer for run in side) for side in (left, right)]
     return Groups(
@@ -169,27 +169,28 @@ def figures(outcome: Outcome) -> dict[str, float | int | None]:
     return {name: plain[name] for name in METRICS}
 
 
-def _partings(before: Run, after: Run) -> Mapping[str, int | None]:
-    """Return for each agent of both how much is the same; None: all is."""
-    both = [name for name in before.keys if name in after.keys]
-    return {name: _same(before.keys[name], after.keys[name]) for name in both}
+def first_parting(before: Run, after: Run) -> tuple[str, int] | None:
+    """Return the first agent whose stories part, and after how many messages; None: none does.
+
+    A run that ends sooner, and was the same up to there, does not part here: nobody asked it to go
+    on. Both are taken as they are; see `Run.beside`. Raises as `compare`.
+    """
+    for name, at in _partings(before, after).items():
+        if at is not None and at < min(len(before.keys[name]), len(after.keys[name])):
+            return name, at
+    return None
+
+
+def _partings(before: Run, after: Run) -> dict[str, int | None]:
+    """Return for each agent of both how many messages are the same; None: all are."""
+    one, two = before.keys, after.keys
+    return {name: _same(keys, two[name]) for name, keys in one.items() if name in two}
 
 
 def _same(one: Sequence[str], two: Sequence[str]) -> int | None:
     shorter = min(len(one), len(two))
     differs = (at for at in range(shorter) if one[at] != two[at])
     return next(differs, None if len(one) == len(two) else shorter)
-
-
-def _first_parting(before: Run, after: Run) -> tuple[str, int] | None:
-    """Return where two runs part first: of the agent that comes first."""
-    found = [(name, at) for name, at in _partings(before, after).items() if at is not None]
-    apart = [name for name in (*before.stories, *after.stories) if name not in _both(before, after)]
-    return found[0] if found else (apart[0], 0) if apart else None
-
-
-def _both(before: Run, after: Run) -> set[str]:
-    return set(before.stories) & set(after.stories)
 
 
 def _parting(
