@@ -33,6 +33,7 @@ from harken.core.messages import text_of
 from harken.errors import ConfigError, HarkenError, ScriptError, UnknownName
 from harken.llm.base import Model, ModelResolver
 from harken.llm.replay import ReplayModel
+from harken.session.packed import is_packed
 from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
@@ -123,7 +124,7 @@ def open_chat(
     old = wish.old
     settings = load_settings(home, model=wish.model, permission=wish.permission)
     name = wish.model if old is not None else settings.model or found_model(settings)
-    if old is not None and not (old.is_file() and old.stat().st_size):
+    if old is not None and not is_packed(old) and not (old.is_file() and old.stat().st_size):
         Session.load(old).close()  # says what is wrong with it
     find = model_finder(home, settings)
     model = chosen_model(find, name)

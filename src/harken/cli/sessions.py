@@ -32,6 +32,7 @@ from harken.core.events import (
 from harken.core.messages import text_of
 from harken.errors import LogError, UnknownName
 from harken.session.file import is_being_written
+from harken.session.packed import stat_log
 from harken.session.reader import events
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ PEEK = 40
 """How many events are read of each log: a list must not cost what the logs hold."""
 TAIL_BYTES = 1 << 16
 State: TypeAlias = Literal["being written", "ended", "cut off?"]
+"""Of a packed one, it takes too long to tell."""
 
 
 @click.command()
@@ -101,7 +103,10 @@ def _found(home: Home, runtime: str | None, project: str | None) -> Iterable[_Fo
     ]
     if runtime in (None, HARKEN) and project is None:  # a log does not say where it worked
         logs = home.logs()
-        found += [_Found(path.stem, path.stat().st_mtime, partial(describe, path)) for path in logs]
+        found += [
+            _Found(path.stem, stat_log(path).written_ns / 1e9, partial(describe, path))
+            for path in logs
+        ]
     return sorted(found, key=lambda one: one.written, reverse=True)
 
 
@@ -138,17 +143,18 @@ def describe_imported(one: ImportedSession) -> dict[str, Any]:
 
 def describe(path: Path) -> dict[str, Any]:
     """Return what a list says of one log: its id, when it was last written, how far, its begin."""
-    stat = path.stat()
+    stat = stat_log(path)
     row = {
         "session": path.stem,
         "runtime": HARKEN,
-        "written": datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="seconds"),
-        "size_bytes": stat.st_size,
+        "written": datetime.fromtimestamp(stat.written_ns / 1e9, UTC).isoformat(timespec="seconds"),
+        "size_bytes": stat.kept_bytes,
         "state": None,
         "began": None,
     }
     try:
-        return {**row, "began": first_words(path), "state": state_of(path)}
+        state = "packed" if stat.is_packed else state_of(path)
+        return {**row, "began": first_words(path), "state": state}
     except LogError as error:
         return {**row, "error": str(error)}
 

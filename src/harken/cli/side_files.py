@@ -16,6 +16,7 @@ from harken.cli.home import Home
 from harken.core.replace import Secret, in_bytes
 from harken.errors import StoreWriteError
 from harken.index.database import ENDS, forget
+from harken.session.packed import log_of
 
 _CHUNK_BYTES = 1 << 20
 _LARGEST_BYTES = 256 << 20
@@ -33,7 +34,7 @@ def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
         for name in sorted(names):
             path = Path(folder) / name
             is_store = path.parent == home.folder and name in known
-            if is_store or path in logs or path.is_symlink() or not path.is_file():
+            if is_store or log_of(path) in logs or path.is_symlink() or not path.is_file():
                 continue
             with suppress(OSError):  # what cannot be read is not ours
                 if _holds(path, secrets):

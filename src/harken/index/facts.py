@@ -31,6 +31,7 @@ from harken.index.unread import batches, read, unread
 from harken.index.usage import Costs
 from harken.index.words import utf8, words_of
 from harken.llm.prices import Prices
+from harken.session.packed import is_packed
 from harken.session.reader import events as events_of
 from harken.store.base import Store
 
@@ -243,7 +244,8 @@ class Facts:
         own = first.session_id if isinstance(first, SessionStarted) else ""
         session = utf8(own or path.stem)
         others = self.database.execute("SELECT path FROM logs WHERE session = ?", (session,))
-        is_copy = any(Path(os.fsdecode(other)).exists() for (other,) in others.fetchall())
+        logs = [Path(os.fsdecode(other)) for (other,) in others.fetchall()]
+        is_copy = any(log.exists() or is_packed(log) for log in logs)
         is_told = ledger.one(_TOLD, session) is not None  # its commits were read without it
         return Mark("" if is_copy or is_told else session)
 

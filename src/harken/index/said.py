@@ -10,7 +10,9 @@ from typing import Any
 
 from harken.core.commits import Hash, entry_of
 from harken.core.events import TranscriptEntry, decode_event
+from harken.errors import LogError
 from harken.index.words import Said, said_in, shape_of
+from harken.session.reader import open_log
 from harken.store.base import Store
 
 
@@ -40,10 +42,10 @@ def _logged(database: sqlite3.Connection, row: dict[str, Any]) -> Said:
     if place is None:
         return Said()
     try:
-        with Path(os.fsdecode(place[0])).open("rb") as file:
+        with open_log(Path(os.fsdecode(place[0]))) as file:
             file.seek(place[1])
             event = decode_event(file.readline())
-    except (OSError, ValueError, RecursionError):
+    except (LogError, OSError, ValueError, RecursionError):
         return Said()
     if not isinstance(event, TranscriptEntry):
         return Said()
