@@ -138,6 +138,10 @@ class ReplayModel:
         """Read a log that nobody needs to have closed. Raises as `Recording.read`."""
         return cls(Recording.read(Path(session_file)), name or f"replay:{session_file}")
 
+    def has(self, request: Request) -> bool:
+        """Whether such a request was answered."""
+        return request.hash in self._answers
+
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         """Answer word by word, at once. Raises ReplayMiss where no such request was answered."""
         await asyncio.sleep(0)
