@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.agents.actor import Toolbox
-from harken.agents.base import find_kind, revive
+from harken.agents.base import kind_named, revive
 from harken.agents.runtime import Runtime
 from harken.agents.schemas import ACTIONS
 from harken.agents.smart import SmartAgent
@@ -186,7 +186,7 @@ def check_hooks(point: ForkPoint, change: Change, runtime: Runtime) -> None:
     for hook in hooks:
         if hook.name not in change.without_hooks:
             try:
-                find_kind(str(hook.spec.get("kind")), runtime)
+                kind_named(str(hook.spec.get("kind")), runtime)
             except UnknownName as error:
                 raise ConfigError(
                     f"{error}; rerun it in the program that registers it, or without that hook"

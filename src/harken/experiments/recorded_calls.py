@@ -8,7 +8,7 @@ was cut off) is no call here: the record does not know what the world would have
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -43,6 +43,8 @@ class RecordedCalls:
     by_key: dict[Key, list[RecordedCall]]
     names: Mapping[AgentId, str]
     """What the recorded agents are called."""
+    said: Mapping[ev.Reference, Sequence[ev.Event]] = field(default_factory=dict)
+    """What was logged while a call ran, also one that was cut off."""
     _given: dict[Key, int] = field(default_factory=dict)
 
     @classmethod
@@ -69,7 +71,7 @@ class RecordedCalls:
             agent = links.names.of(result.agent_id) or ""
             recorded = RecordedCall(reference, result, tuple(said.get(reference, ())))
             found.setdefault(key_of(agent, call), []).append(recorded)
-        return cls(found, links.names.called)
+        return cls(found, links.names.called, said)
 
     def take(self, agent: str, call: FunctionCall) -> RecordedCall | None:
         """Return what this call gave, the next time in turn; None: it was not made so often."""

@@ -122,12 +122,7 @@ class RecordedWorld(World):
 
     def answer(self, recorded: RecordedCall, caller: Caller) -> Result:
         """Log what was logged while the call ran; return its result."""
-        ids = {recorded.reference: caller.call}
-        for event in recorded.said:
-            again = _again(event, ids, self.calls.names, caller.agent.session)
-            if again is not None:
-                with suppress(EventRefused):  # who heard it there cannot hear it here
-                    ids[event.message_id] = caller.agent.session.append(again)
+        ids = self.say_again(recorded.reference, recorded.said, caller)
         result = recorded.result
         return Result(
             result.content,
@@ -135,6 +130,18 @@ class RecordedWorld(World):
             cause=_new_cause(result.cause, ids),
             is_error=result.is_error,
         )
+
+    def say_again(
+        self, call: ev.Reference, said: Iterable[ev.Event], caller: Caller
+    ) -> Mapping[str, str]:
+        """Log what was logged while a recorded call ran; return what its messages are now."""
+        ids = {call: caller.call}
+        for event in said:
+            again = _again(event, ids, self.calls.names, caller.agent.session)
+            if again is not None:
+                with suppress(EventRefused):  # who heard it there cannot hear it here
+                    ids[event.message_id] = caller.agent.session.append(again)
+        return ids
 
 
 def _again(
