@@ -7,7 +7,7 @@ other programs are not at hand, and neither are their hooks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,16 @@ class ForkedAgent(SmartAgent):
         super().__init__(session, runtime=runtime)
         self._given |= {"parameters": None} | dict(spec)
         self._offered = Toolbox(("recorded",), {tool.name: tool for tool in tools})
+
+    def take(self, names: Iterable[str]) -> None:
+        """Take calls of these tools, too, which it is not shown: the record answers them.
+
+        What a program offers is not always on record, what it ran is.
+        """
+        hidden = recorded_tools([{"name": name} for name in names], actions=())
+        self._offered.by_name.update(
+            {tool.name: tool for tool in hidden if tool.name not in self._offered.by_name}
+        )
 
     def toolbox(self) -> Toolbox:
         """Return the recorded tools, whatever there is today."""
@@ -86,13 +96,15 @@ class Forking:
     _ids: dict[AgentId, AgentId] = field(default_factory=dict)
     """What agents of the recorded session are called here."""
 
-    def begin(self, messages: Sequence[ChatMessage]) -> ForkedAgent:
-        """Return the agent, which has read these messages."""
+    def begin(
+        self, messages: Sequence[ChatMessage], schemas: Sequence[Mapping[str, Any]]
+    ) -> ForkedAgent:
+        """Return the agent, which has read these messages and is offered these tools."""
         point, was = self.point, self.point.agent
         spec = {name: was.spec[name] for name in _KEPT if name in was.spec and point.is_own}
         spec["parameters"] = self.change.asked_with(point.parameters)
         spec["rerun"] = self.provenance()
-        tools = offered(point.tools, is_own=point.is_own)
+        tools = offered(schemas, is_own=point.is_own)
         agent = ForkedAgent(self.session, runtime=self.runtime, spec=spec, tools=tools)
         agent.log_birth(name=point.name)
         self._ids[was.id] = agent.agent_id

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from harken.agents.base import Agent
 from harken.agents.runtime import Runtime
@@ -84,9 +85,10 @@ async def rerun(
     runtime = replace(runtime, world=world, model=model)
     options = SessionOptions(resolver=None if store is None else resolver(store))
     with Session(log, options=options) as session:
-        agent: Agent = Forking(point, _fitting(point, change), session, runtime, store).begin(
-            messages
-        )
+        forking = Forking(point, _fitting(point, change), session, runtime, store)
+        agent = forking.begin(messages, offered_tools(point, model))
+        if not point.is_own:
+            agent.take(tool for who, tool, _ in world.calls.by_key if who == point.name)
         inputs = point.inputs_after() if follow else []
         answer, error = await _live(agent, inputs)
         if runtime.checkpoints is not None:
@@ -122,6 +124,21 @@ def model_for(point: ForkPoint, change: Change, runtime: Runtime) -> Model:
             raise ConfigError(f"who answers for the model {name!r}? Say so with --model")
         name = f"{provider}/{name}"
     return runtime.model_named(name)
+
+
+def offered_tools(point: ForkPoint, model: Model) -> list[dict[str, Any]]:
+    """Return the schemas that the agent is offered: the recorded ones.
+
+    What a program offered is not in the files that it keeps. A provider refuses calls of tools that
+    are not offered: then those are, of which there is a call, by their names alone.
+    """
+    if point.is_own or point.request.tools is not None or model.name.startswith("replay:"):
+        return point.tools
+    made = [call.function.name for row in point.messages for call in row.tool_calls or ()]
+    anything = {"type": "object", "additionalProperties": True}
+    return [
+        {"name": name, "description": "", "parameters": anything} for name in dict.fromkeys(made)
+    ]
 
 
 def _fitting(point: ForkPoint, change: Change) -> Change:
