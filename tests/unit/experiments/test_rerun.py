@@ -23,7 +23,20 @@ from harken.llm.base import Model, tools_hash
 from harken.session.session import entry_of
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
-from tests.agent_kit import Line, Stage, call, calls, check_log, play, quick, rows, run, stage
+from tests.agent_kit import (
+    Line,
+    Stage,
+    call,
+    calls,
+    check_log,
+    play,
+    quick,
+    raw_call,
+    rows,
+    run,
+    stage,
+)
+from tests.recording_kit import Client, body, logs, recorder
 from tests.unit.agents.hooking import watch
 
 LINES: list[Line] = [
@@ -338,3 +351,39 @@ def test_whose_a_recorded_model_is_must_be_plain(tmp_path: Path) -> None:
     fork.request.model = "some-model"
     with pytest.raises(ConfigError, match="--model"):
         again(fork, tmp_path, play())
+
+
+TOOL = {"name": "Look", "description": "Look.", "input_schema": {"type": "object"}}
+USE = {"type": "tool_use", "id": "toolu_1", "name": "Look", "input": {"at": "door"}}
+FOUND = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Jill."}
+
+
+@pytest.mark.parametrize("store", [MemoryStore(), None])
+def test_a_session_that_was_recorded_on_the_wire_is_rerun_the_same_and_otherwise(
+    tmp_path: Path, store: Store | None
+) -> None:
+    client = Client(recorder(tmp_path / "logs", store=store))
+    asked: list[Any] = [{"role": "user", "content": "Who is there?"}]
+    cached = [{"type": "text", "text": "You are Jack.", "cache_control": {"type": "ephemeral"}}]
+    more: dict[str, Any] = {"system": cached, "tools": [TOOL], "stream": True, "metadata": {"user_id": "x"}}
+    client.ask(body(*asked, **more), [{"type": "text", "text": "I look."}, USE])
+    asked += [
+        {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]},
+        {"role": "user", "content": [FOUND]},
+    ]
+    client.ask(body(*asked, **more), "Jill is there.")
+    client.recorder.close()
+    (log,) = logs(tmp_path / "logs")
+    events = SessionViewer(log).events
+    fork = ForkPoint.find(log.stem, events, "1")
+    replay = Change(model=f"replay:{log}")
+    done = again(fork, tmp_path, ReplayModel.load(log), replay, store=store)
+    assert done == Rerun(done.log, "Jill is there.")
+    other = tmp_path / "other"
+    other.mkdir()
+    model = play(main=[calls(raw_call("Look", '{"at": "door"}')), "It is Jill."])
+    done = again(fork, other, model, Change(edit=[("-1", "Who?")], model="play"), store=store)
+    assert done == Rerun(done.log, "It is Jill.")
+    assert model.asked[0].parameters == {"max_tokens": 10}
+    with pytest.raises(ContextRefused, match="user-first"):
+        again(ForkPoint.find(log.stem, events, "2"), other, model, Change(drop=["#1"]))
