@@ -25,6 +25,8 @@ COMMANDS = {
     "sessions": ("harken.cli.sessions", "List the sessions that are kept."),
     "view": ("harken.cli.view", "Look at a session: tree, dialog, context, and more."),
     "replay": ("harken.cli.replay", "Step through a session, request by request, or check it."),
+    "rerun": ("harken.cli.rerun", "Go on from any model call, with something changed."),
+    "compare": ("harken.cli.compare", "See where sessions part, and what came of it."),
     "ctx": ("harken.cli.ctx", "Look at commits: what agents understood, and when."),
     "resume": ("harken.cli.resume", "Go on with a conversation in any client."),
     "verify": ("harken.cli.verify", "See that a client sends what was materialized for it."),
