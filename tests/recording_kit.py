@@ -14,16 +14,21 @@ from harken.core.clock import rfc3339
 from harken.recording.exchange import Call, Hints, Reply
 from harken.recording.rebuilt import Rebuilder
 from harken.recording.recorder import Recorder
+from harken.recording.shelf import RecorderOptions
 from harken.session.reader import events
+from harken.store.base import Store
 
 Body = dict[str, Any]
 START_US = 1_800_000_000_000_000
 
 
-def recorder(folder: Path, told: list[str] | None = None, **more: Any) -> Recorder:
+def recorder(
+    folder: Path, told: list[str] | None = None, *, store: Store | None = None, **more: Any
+) -> Recorder:
     """Return a recorder that tells a list what it has to tell; whatever it tells is an error."""
-    more = {"durability": "none", **more}
-    return Recorder(folder, tell=(told if told is not None else Loud()).append, **more)
+    options = RecorderOptions(durability="none", **more)
+    tell = (told if told is not None else Loud()).append
+    return Recorder(folder, store, tell=tell, options=options)
 
 
 class Loud(list[str]):

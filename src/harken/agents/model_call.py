@@ -35,6 +35,8 @@ CUT_OFF = "[interrupted]: your answer was cut off here"
 """What an agent hears after an answer of its own that was cancelled."""
 TOO_LONG = frozenset({"max_tokens", "length", "model_length", "model_context_window_exceeded"})
 """How an answer ends that was longer than it may be: its last call may be half a call."""
+LOST_USAGE = "a crash lost its usage"
+"""What stands with an answer of which a crash cut off how it ended."""
 HALF_A_CALL = (
     "Error: your answer reached its greatest length in the middle of this call, so it was not run. "
     "Say less at once: do it in several smaller calls."
@@ -245,7 +247,7 @@ def log_interrupted(session: Session, request: LlmRequest) -> None:
     if answer is None:
         response.stop_reason = "interrupted"
     else:
-        response.entry, response.error = answer.message_id, "a crash lost its usage"
+        response.entry, response.error = answer.message_id, LOST_USAGE
         response.stop_reason = "tool_use" if answer.tool_calls else "end_turn"
         if answer.cause is not None:
             response.stop_reason = "cancelled"

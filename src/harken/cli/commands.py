@@ -255,18 +255,14 @@ def _view(talk: Talk, rest: str) -> None:
 
 @slash("replay", "a session request by request, as in `harken replay`", "[SESSION] [--at N]")
 def _replay(talk: Talk, rest: str) -> None:
-    from harken.cli.main import COMMANDS as VERBS
-
     try:
         session, *options = shlex.split(rest) or [str(talk.session.path)]
     except ValueError as error:
         talk.say(f"/replay: {error}")
         return
     home = ["--home", str(talk.session.path.parent.parent)]
-    verb = "replay" if "replay" in VERBS else "view"
-    command = importlib.import_module(VERBS[verb][0]).command
-    how = options if verb == "replay" else options or ["timeline"]
-    _run(talk, "/replay", command, [*home, session, *how])
+    replay = importlib.import_module("harken.cli.replay")  # which asks for what is in this file
+    _run(talk, "/replay", replay.command, [*home, session, *options])
 
 
 def _run(talk: Talk, name: str, command: click.Command, line: list[str]) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 from harken.core.commits import Hash, entry_of
 from harken.core.events import TranscriptEntry, decode_event
+from harken.errors import LogError
 from harken.index.words import Said, said_in, shape_of
+from harken.session.reader import open_log
 from harken.store.base import Store
 
 
@@ -22,13 +24,14 @@ def said_of(
     rows: with `hash`, `session_id` and `position` of each. Raises StoreError.
     """
     names = [Hash(row["hash"].hex()) for row in rows]
-    found = {} if store is None else _stored(store, names)
+    found = {} if store is None else stored_said(store, names)
     return [
         found.get(name) or _logged(database, row) for name, row in zip(names, rows, strict=True)
     ]
 
 
-def _stored(store: Store, names: Sequence[Hash]) -> dict[Hash, Said]:
+def stored_said(store: Store, names: Sequence[Hash]) -> dict[Hash, Said]:
+    """Return what those of these messages say that a store has. Raises StoreError."""
     shapes = {name: shape_of(body) for name, body in store.objects(dict.fromkeys(names)).items()}
     parts = store.objects(dict.fromkeys(part for one in shapes.values() for part in one.parts))
     return {name: said_in(shape, parts) for name, shape in shapes.items()}
@@ -42,10 +45,10 @@ def logged_entry(
     if place is None:
         return None
     try:
-        with Path(os.fsdecode(place[0])).open("rb") as file:
+        with open_log(Path(os.fsdecode(place[0]))) as file:
             file.seek(place[1])
             event = decode_event(file.readline())
-    except (OSError, ValueError, RecursionError):
+    except (LogError, OSError, ValueError, RecursionError):
         return None
     return event if isinstance(event, TranscriptEntry) else None
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harken.core.commits import CommitId, Hash
+from harken.index.database import rows_in
 from harken.index.excerpt import Excerpt, excerpt
 from harken.index.facts import Facts
 from harken.index.query import Query, query_of
@@ -117,11 +118,7 @@ def _gone(database: sqlite3.Connection, store: Store | None, rows: Sequence[int]
     """Return the commits of messages that are no longer in the store."""
     if store is None:
         return []
-    names = {
-        CommitId(f"ctx-{name.hex()}")
-        for some in _slices(rows)
-        for (name,) in database.execute(_COMMITS.format(_marks(some)), some)
-    }
+    names = {CommitId(f"ctx-{name.hex()}") for (name,) in rows_in(database, _COMMITS, rows)}
     there = store.commits(names) if names else {}
     return [name for name in names if name not in there]
 
@@ -196,7 +193,7 @@ _COUNT = (
 )
 _COUNT_OF_INDEX = "SELECT count(*) FROM words WHERE words MATCH ?"
 _COMMITS = (
-    "SELECT DISTINCT c.name FROM messages m JOIN commits c ON c.id = m.commit_id WHERE m.id IN ({})"
+    "SELECT DISTINCT c.name FROM messages m JOIN commits c ON c.id = m.commit_id WHERE m.id IN"
 )
 _AGENT = "m.agent_id IN (SELECT id FROM agents WHERE name = ?)"
 _TOOL = (

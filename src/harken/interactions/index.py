@@ -34,6 +34,7 @@ from harken.index.logs import LogChanged, Mark, chunks, grown
 from harken.index.words import utf8
 from harken.interactions.records import LoggedMessage, ThreadSummary
 from harken.interactions.unit import Unit, units_of
+from harken.session.reader import open_log
 
 _TABLES = """
 CREATE TABLE logs (
@@ -234,11 +235,11 @@ class ThreadIndex:
 def _unit_at(path: Path, start: int, part: int) -> Unit | None:
     """Return what stands at a place of a log; None: nothing does."""
     try:
-        with path.open("rb") as file:
+        with open_log(path) as file:
             file.seek(start)
             event = decode_event(file.readline())
         return units_of(event)[part] if isinstance(event, TranscriptEntry) else None
-    except (OSError, ValueError, LookupError, RecursionError):
+    except (LogError, OSError, ValueError, LookupError, RecursionError):
         return None
 
 

@@ -55,6 +55,7 @@ from harken.interactions.spoken import Spoken, messages_in
 from harken.interactions.thread import ThreadRow, stand_ins, thread_rows
 from harken.interactions.unit import message_of
 from harken.interactions.writer import Asking
+from harken.session.packed import is_packed, log_of
 from harken.session.reader import events
 from harken.session.session import Durability
 from harken.store.base import Store
@@ -189,8 +190,8 @@ class InteractionLogger:
             return
         session_id, agent_id = parsed(thread_id)
         path = self.sessions_folder / f"{session_id}.jsonl"
-        if not path.is_file():
-            raise UnknownName("thread", thread_id, self._threads.names())
+        if not (path.is_file() or is_packed(path)):
+            raise UnknownName("thread", thread_id, [one.stem for one in self.logs()])
         if not agent_id:
             born = (one.agent_id for one in events(path) if one.agent_id is not None)
             agent_id = str(next(born, ""))
@@ -295,8 +296,9 @@ class InteractionLogger:
         return self.folder / SESSIONS
 
     def logs(self) -> list[Path]:
-        """Return the logs of the folder, by name."""
-        return sorted(one for one in self.sessions_folder.glob("*.jsonl") if one.is_file())
+        """Return the logs of the folder, plain or packed, by name."""
+        there = (one for one in self.sessions_folder.glob("*.jsonl*") if one.is_file())
+        return sorted({path for one in there if (path := log_of(one)).suffix == ".jsonl"})
 
     def open_store(self) -> Store:
         """Return the store; its file is made where there is none. Raises StoreError."""

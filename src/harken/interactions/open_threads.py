@@ -19,6 +19,7 @@ from harken.core.messages import ChatMessage
 from harken.errors import ConfigError, LogWriteError, UnknownName
 from harken.interactions.writer import Moment, ThreadWriter
 from harken.recording.committing import Commits
+from harken.session.packed import is_packed, log_of
 from harken.session.session import Durability, Session, SessionOptions
 from harken.store.base import Store
 
@@ -89,8 +90,10 @@ class OpenThreads:
         """Return who writes a thread. Raises UnknownName, ConfigError, LogError."""
         session_id, agent_id = parsed(thread_id)
         path = self.folder / f"{session_id}.jsonl"
-        if session_id not in self._sessions and not path.is_file():
-            raise UnknownName("thread", thread_id, self.names())
+        is_there = path.is_file() or is_packed(path)
+        if session_id not in self._sessions and not is_there:
+            there = sorted(log_of(one).stem for one in self.folder.glob("*.jsonl*"))
+            raise UnknownName("thread", thread_id, there)
         found = self._opened(path)
         agent_id = agent_id or str(found.session.state.root)
         if agent_id not in found.writers:
@@ -129,10 +132,6 @@ class OpenThreads:
         else:
             session.append(AgentMoved(agent_id=writer.agent_id, place="gone"))
             session.settle()
-
-    def names(self) -> list[str]:
-        """Return the ids of the sessions that there are."""
-        return sorted(path.stem for path in self.folder.glob("*.jsonl"))
 
     def close(self) -> None:
         """Make all durable, and let go of it."""
@@ -203,7 +202,9 @@ class OpenThreads:
                 continue
             except OSError as error:
                 raise LogWriteError(path, reason=error.strerror or str(error)) from None
-            return path
+            if not is_packed(path):
+                return path
+            path.unlink()
 
 
 def check_name(session_id: str) -> None:

@@ -103,24 +103,13 @@ def _restore(run: Run, agent_id: AgentId, told: _Told) -> None:
         run.waiting[told.open[voice.open]] = Waiting(voice, voice.open, protocol)
 
 
-def client_session_of(path: Path) -> str | None:
-    """Return what its client calls a recorded session; None: it is no recorded one.
+def client_of(path: Path) -> tuple[str, str]:
+    """Return the client of a recorded session, and what it calls it. Raises LogError.
 
-    Nothing but the first lines is read.
+    Nothing but the first lines is read. LogError also where it is no recorded session.
     """
-    root = _root_of(path)
-    spec = None if root is None else root.spec
-    if spec is None or "recorded" not in spec:
-        return None
-    named = spec.get("recorded_session")
-    return named if isinstance(named, str) else ""
-
-
-def _root_of(path: Path) -> ev.AgentCreated | None:
-    try:
-        for _, event in zip(range(_FIRST_EVENTS), events(path), strict=False):
-            if isinstance(event, ev.AgentCreated):
-                return event
-    except LogError:
-        pass
-    return None
+    for _, event in zip(range(_FIRST_EVENTS), events(path), strict=False):
+        if isinstance(event, ev.AgentCreated) and "recorded" in (event.spec or {}):
+            spec = event.spec or {}
+            return str(spec["recorded"]), str(spec.get("recorded_session", ""))
+    raise LogError(path, "is no recorded session")
