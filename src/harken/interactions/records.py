@@ -9,6 +9,7 @@ Source: spec [S3] "Data Structures"; docs/formats/interactions.md.
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -151,6 +152,7 @@ def _set_time(record: LoggedMessage | ThreadEntry, time: str) -> None:
         msgspec.structs.force_setattr(record, "timestamp", _normal(time))
 
 
+@lru_cache(maxsize=1024)  # the rows of a request have the same time
 def _normal(time: str) -> str:
     try:
         return normal(time)

@@ -48,8 +48,6 @@ class Retelling:
     """By the first of their ids, oldest first."""
     _last: list[_Told] = field(default_factory=list)
     """What the last whole context had."""
-    _since: list[_Told] = field(default_factory=list)
-    """What was heard since."""
     _row: list[_Told] = field(default_factory=list)
     """What is in the context now."""
     _compaction: ThreadEntry | None = None
@@ -80,13 +78,16 @@ class Retelling:
         if row.event_type is Kind.MESSAGE_ADDED and is_plain:
             self._cut(row.position_in_context)
             stop = self._group(at, len(self.rows))
-            self._since.append(self._hear(self.rows[at:stop]))
+            self._hear(self.rows[at:stop])
             return stop
-        is_ready = self._is_assembled or not voice.row
-        if row.event_type is Kind.LLM_REQUEST and is_ready and voice.open is None:
-            self._ask([Item(heard.key, []) for heard in voice.row], row)
-            self._show(self._since)
-            return at + 1
+        if row.event_type is Kind.LLM_REQUEST and voice.open is None:
+            if _of_nothing(row):
+                self._row = []
+            if self._is_assembled or not self._row:
+                self._ask([one.item for one in self._row], row)
+                self._last = []
+                self._show(self._row)
+                return at + 1
         if row.memory_operation is not None and row.message_id is None:
             self.writer.moment.set(row.timestamp)
             self.writer.memory(row.memory_operation)
@@ -168,7 +169,7 @@ class Retelling:
             at += len(found.ids)
             told.append(found)
         self._sum_up(told, at)
-        self._last, self._since = [], []
+        self._last = []
         self._show(told)
         return told
 
@@ -283,3 +284,9 @@ class Retelling:
         told = _Told(ids, Item.of(self.writer.joined(logged)), rows[0].timestamp)
         self._heard.setdefault(ids[0], []).append(told)
         return told
+
+
+def _of_nothing(row: ThreadEntry) -> bool:
+    """Whether a request saw an empty context."""
+    snapshot = row.context_snapshot
+    return row.message_id is None and snapshot is not None and not snapshot.total_messages

@@ -24,9 +24,10 @@ def message_in(said: Spoken, role: Role = "user") -> Message:
         known = said.get("role", role)
         same = _SAME.get(known, known) if isinstance(known, str) else known
         return message_from({**said, "role": same})
+    content = said.content
     return Message(
         role=said.role,
-        content=said.content,
+        content=list(content) if isinstance(content, list) else content,  # it is kept
         tool_calls=said.tool_calls or None,
         tool_call_id=said.tool_call_id,
         name=said.name,

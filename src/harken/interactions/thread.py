@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -435,6 +436,7 @@ def _read(value: Any, kind: type[Record]) -> Record | None:
         return None
 
 
+@lru_cache(maxsize=1024)
 def _time(text: str) -> str:
     """Return a time as rows have it; nothing for what is none, as an older log may have it."""
     try:

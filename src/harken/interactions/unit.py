@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from harken.core import codec
@@ -38,7 +39,7 @@ _BYTES_PER_TOKEN = 4
 Parts = list[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unit:
     """A message, or what of an assistant's message stands for itself."""
 
@@ -49,7 +50,7 @@ class Unit:
     tool_name: str | None = None
     thinking: str | None = None
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         """How many tokens it takes, estimated."""
         texts = (self.content, self.tool_name or "", self.thinking or "")

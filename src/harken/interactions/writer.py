@@ -73,10 +73,12 @@ class ThreadWriter:
         self.contexts = contexts
         self.voice = Voice.resumed(session, agent_id)
         self._reader: ThreadReader | None = None
+        self._last: list[tuple[Message, Item]] = []
+        """What the last context was made of."""
 
     def ask(self, messages: Sequence[Message], asking: Asking) -> MessageId | None:
         """Log a request; return its event. None: requests do not say what they saw here."""
-        items = [Item.of(message) for message in messages]
+        items = self._items(messages)
         self._confirm()
         if self.contexts:
             return self.voice.ask(
@@ -103,10 +105,10 @@ class ThreadWriter:
 
     def context(self, messages: Sequence[Message], kind: ThreadEventType, asking: Asking) -> None:
         """Log a context as it was assembled, asked, answered or compacted."""
-        items = [Item.of(message) for message in messages]
         if kind is Kind.LLM_REQUEST:
             self.ask(messages, asking)
             return
+        items = self._items(messages)
         self._confirm()
         common = shared(items, self.voice.row)
         if kind is Kind.LLM_RESPONSE:
@@ -126,6 +128,15 @@ class ThreadWriter:
         self.session.append(
             ev.ThreadNoted(agent_id=self.agent_id, entry_type=kind.value, whole=True)
         )
+
+    def _items(self, messages: Sequence[Message]) -> list[Item]:
+        """Return messages as items; one that stood there the last time is not hashed again."""
+        items: list[Item] = []
+        for message, (before, known) in zip(messages, self._last, strict=False):
+            items.append(known if before == message else Item.of(message))
+        items += [Item.of(message) for message in messages[len(items) :]]
+        self._last = list(zip(messages, items, strict=True))
+        return items
 
     def add(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
         """Log a row as it is given. logged: the message that it names."""
