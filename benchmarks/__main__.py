@@ -17,6 +17,7 @@ from benchmarks import (
     loop,
     peers,
     proxy,
+    recorded,
     search,
     service,
     startup,
@@ -39,6 +40,7 @@ PARTS = {
     "store": store.rows,
     "import": importing.rows,
     "index": index.rows,
+    "recorded": recorded.rows,
 }
 RESULTS = Path(__file__).with_name("results.md")
 

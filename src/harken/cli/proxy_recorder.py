@@ -18,6 +18,7 @@ from harken.cli.opened_store import made_store
 from harken.core.ids import AgentId
 from harken.recording.hints import hints_of
 from harken.recording.recorder import Recorder
+from harken.recording.shelf import RecorderOptions
 from harken.session.session import Session
 
 _BESIDE = 10
@@ -35,7 +36,7 @@ def record(home: Home, run: str) -> int:
         Recorder(
             home.sessions_folder,
             store,
-            machine=platform.node(),
+            options=RecorderOptions(machine=platform.node()),
             tell=lambda text: _say({"told": text}),
         ) as recorder,
     ):
