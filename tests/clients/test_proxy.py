@@ -32,8 +32,6 @@ ARGUMENTS = {
     "opencode": ["run"],
     "pi": ["-p", "--provider", "fake", "--model", "fake-model", "--no-context-files"],
 }
-SOME = {"claude": ["-c"], "codex": ["resume", "--last"]}
-"""How the last conversation is continued."""
 Bodies = list[dict[str, Any]]
 
 
@@ -82,7 +80,11 @@ class Lab:
 
     def go_on(self, prompt: str, *options: str) -> None:
         """Let it go on with its conversation."""
-        self.ask(prompt, *SOME[self.client], *options)
+        if self.client == "claude":
+            self.ask(prompt, "-c", *options)
+            return
+        first = min(self.home.glob(".codex/sessions/*/*/*/rollout-*.jsonl"))  # not a subagent's
+        self.ask(prompt, "resume", first.stem[-36:], *options)
 
     def sent(self) -> Bodies:
         """Return the bodies that the provider was sent, for an answer of the model."""
