@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import Cli
+from harken.cli.home import Home
+from harken.session.session import Session
+from tests.cli.kit import Cli, one_line
 
 DIALECTS = Path(__file__).parents[1] / "fixtures" / "dialects"
 
@@ -108,3 +111,86 @@ def test_repair_needs_a_place_for_the_new_log(demo: Cli) -> None:
     assert "its folder does not exist" in demo.refused(
         "session", "repair", "demo", "--out", "no/such/folder.jsonl"
     )
+
+
+def packed(cli: Cli) -> list[Path]:
+    return sorted((cli.home / "sessions").glob("*.jsonl.zst"))
+
+
+@pytest.mark.req("S3-31")
+def test_a_packed_session_is_listed_viewed_searched_bundled_replayed_and_resumed(demo: Cli) -> None:
+    name = demo.sessions()[0].stem
+    facts = demo.ok("search", "Jill").out
+    views = {what: demo.ok("view", name, what).out for what in ("tree", "raw", "timeline")}
+    before = demo.sessions()[0].stat().st_size
+    said = demo.ok("session", "pack", name).out
+    assert said.startswith(f"{name}: {before / 1024:.1f} KB, now ")
+    assert (demo.sessions(), len(packed(demo))) == ([], 1)
+    [row] = demo.ok("sessions", "--json").json
+    assert (row["session"], row["state"]) == (name, "packed")
+    assert row["size_bytes"] == packed(demo)[0].stat().st_size
+    assert demo.ok("search", "Jill").out == facts
+    (demo.home / "facts.db").unlink()
+    assert demo.ok("search", "Jill").out == facts
+    for what, shown in views.items():
+        assert demo.ok("view", name, what).out == shown
+        assert demo.ok("view", "latest", what).out == shown
+        assert demo.ok("view", packed(demo)[0], what).out == shown
+    assert demo.ok("session", "verify", name).out.endswith(": whole\n")
+    assert demo.ok("fsck").out.endswith(": whole\n")
+    demo.ok("bundle", "create", "-o", "b.harken", name)
+    demo.ok("bundle", "open", "b.harken")
+    assert demo.sessions() == [], "it is there already, packed"
+    assert demo("chat", "--model", f"replay:{name}", "-p", "hello").code == 1
+    demo.ok("chat", "--resume", name, "-p", "go on")
+    assert (len(demo.sessions()), packed(demo)) == (2, [])
+
+
+@pytest.mark.req("S3-31")
+def test_old_logs_are_packed_together_and_unpacked_again(demo: Cli) -> None:
+    demo.ok("demo")
+    old, new = demo.sessions()
+    os.utime(old, (1_700_000_000, 1_700_000_000))
+    assert demo.ok("session", "pack", "--older-than", "30d", "--dry-run").out.startswith(old.stem)
+    assert demo.sessions() == [old, new]
+    [row] = demo.ok("session", "pack", "--older-than", "30d", "--json").json
+    assert (row["session"], row["path"]) == (old.stem, f"{old}.zst")
+    assert row["after_bytes"] < row["before_bytes"]
+    assert demo.sessions() == [new]
+    nothing = demo.ok("session", "pack", "--older-than", "30d")
+    assert (nothing.out, nothing.err) == ("", "No log is so old and not packed.\n")
+    assert [row["session"] for row in demo.ok("sessions", "--json").json] == [new.stem, old.stem]
+    demo.ok("session", "unpack", old.stem)
+    assert demo.sessions() == [old, new]
+
+
+def test_one_that_cannot_be_packed_is_said_and_the_others_are_packed(demo: Cli) -> None:
+    demo.ok("demo")
+    one, other = demo.sessions()
+    with Session.load(one):
+        ran = demo("session", "pack", one.stem, other.stem)
+    assert (ran.code, len(packed(demo))) == (1, 1)
+    assert "is being written" in one_line(ran.err)
+    assert "name sessions, or say --older-than" in demo.refused("session", "pack")
+    assert "30 days" in demo.refused("session", "pack", "--older-than", "30 days")
+
+
+@pytest.mark.req("S3-31")
+def test_a_damaged_pack_is_one_line_wherever_it_is_met(demo: Cli) -> None:
+    name = demo.sessions()[0].stem
+    demo.ok("session", "pack", name)
+    [pack] = packed(demo)
+    pack.write_bytes(pack.read_bytes()[:-200])
+    assert "is damaged" in demo.refused("view", name, "tree")
+    assert "is damaged" in demo.refused("chat", "--resume", name, "-p", "x")
+    assert "is damaged" in demo.ok("sessions", "--json").json[0].get("error", "is damaged")
+    ran = demo("fsck")
+    assert (ran.code, "is damaged" in ran.out) == (1, True)
+    assert packed(demo) == [pack]
+
+
+def test_a_new_session_never_takes_the_name_of_a_packed_one(demo: Cli) -> None:
+    log = demo.sessions()[0]
+    demo.ok("session", "pack", log.stem)
+    made = Home(str(demo.home)).new_session(log.stem)
+    assert made.name == f"{log.stem}-2.jsonl"

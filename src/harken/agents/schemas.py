@@ -51,6 +51,15 @@ ACTIONS: dict[str, Tool] = {action.name: action for action in (task, discuss, te
 """The structural actions by name, as a model is shown them."""
 
 
+def is_action(tool: Tool | None) -> bool:
+    """Whether a tool is a structural action, however it is described to a model.
+
+    Another program may have a tool of its own that has the name of one.
+    """
+    action = None if tool is None else ACTIONS.get(tool.name)
+    return tool is not None and action is not None and tool.function is action.function
+
+
 def with_templates(listing: str) -> dict[str, Tool]:
     """Return the structural actions, `task` with these templates in its description.
 

@@ -17,6 +17,7 @@ from harken.core.commits import CommitId
 from harken.core.events import ContextCommitted, ContextLoaded
 from harken.errors import LogError
 from harken.session.file import is_being_written
+from harken.session.packed import stat_log
 from harken.session.reader import events
 from harken.session.repair import verify
 from harken.store.base import Store
@@ -58,7 +59,7 @@ def _of_logs(home: Home, store: Store | None, tell: Tell) -> Iterator[Finding]:
     logs = home.logs()
     for at, path in enumerate(logs):
         tell(at, len(logs))
-        if path.stat().st_size == 0:
+        if stat_log(path).size_bytes == 0:
             continue  # nothing was ever written to it
         try:
             for found in verify(path):

@@ -17,6 +17,7 @@ import click
 
 from harken.cli.terminal import program
 from harken.errors import ConfigError, LogWriteError, UnknownName
+from harken.session.packed import is_packed, log_of, stat_log
 
 LATEST = "latest"
 """What the session is called that was written last."""
@@ -64,6 +65,11 @@ class Home:
         """Where the sockets of running chats are."""
         return self.folder / "run"
 
+    @property
+    def proxy_folder(self) -> Path:
+        """Where is kept what passed through a proxy and is not recorded yet."""
+        return self.folder / "proxy"
+
     def make(self) -> None:
         """Make the folders where they are missing. Raises ConfigError where that fails."""
         try:
@@ -91,12 +97,15 @@ class Home:
                 continue
             except OSError as error:
                 raise LogWriteError(path, reason=error.strerror or str(error)) from None
-            return path
+            if not is_packed(path):
+                return path
+            path.unlink()
 
     def logs(self) -> list[Path]:
-        """Return the logs of all sessions, the last written first."""
-        found = [path for path in self.sessions_folder.glob("*.jsonl") if path.is_file()]
-        return sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        """Return the logs of all sessions, plain or packed, the last written first."""
+        names = {log_of(path) for path in self.sessions_folder.glob("*.jsonl*") if path.is_file()}
+        found = [(stat_log(path).written_ns, path) for path in names if path.suffix == ".jsonl"]
+        return [path for _, path in sorted(found, reverse=True)]
 
     def latest(self) -> Path:
         """Return the log that was written last. Raises ConfigError where there is none."""
@@ -115,9 +124,10 @@ class Home:
             return by_id[name]
         if name == LATEST:
             return self.latest()
-        if name.endswith(".jsonl") or "/" in name or (name and Path(name).exists()):
-            path = Path(name)
-            return path if path.exists() else by_id.get(name.removesuffix(".jsonl"), path)
+        if log_of(Path(name)).suffix == ".jsonl" or "/" in name or (name and Path(name).exists()):
+            path = Path(name) if log_of(Path(name)).exists() else log_of(Path(name))
+            is_there = path.exists() or is_packed(path)
+            return path if is_there else by_id.get(str(path).removesuffix(".jsonl"), path)
         fitting = [id_ for id_ in by_id if name and id_.startswith(name)]
         if len(fitting) > 1:
             raise ConfigError(f"session {name!r} is ambiguous: {', '.join(sorted(fitting))}")

@@ -19,6 +19,7 @@ from harken.cli.terminal import say, say_json
 from harken.context.purge import Place, Purge, find_secret, purge_text
 from harken.core.replace import Secret
 from harken.errors import ConfigError
+from harken.session.packed import stat_log
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from harken.store.replacement import copies_of
@@ -109,7 +110,7 @@ def _store_of(home: Home) -> Iterator[Store]:
 
 
 def _find(home: Home, store: Store, secrets: Sequence[Secret]) -> _Found:
-    logs = [path for path in home.logs() if path.stat().st_size]
+    logs = [path for path in home.logs() if stat_log(path).size_bytes]
     copies = copies_of(home.store_file)
     files = [path for path in holding(home, secrets) if path not in copies]
     ours = [path for path in files if is_ours(home, path)]

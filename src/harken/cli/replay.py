@@ -11,16 +11,14 @@ import click
 
 from harken.cli.home import LATEST, Home, home_option, json_option
 from harken.cli.imported import find_log, imported
+from harken.cli.opened_store import resolver_of
 from harken.cli.terminal import say, say_json
 from harken.cli.view import open_viewer
 from harken.context.names import PREFIX
-from harken.errors import AmbiguousName, ConfigError, HarkenError, UnknownName
+from harken.errors import AmbiguousName, ConfigError, UnknownName
 
 if TYPE_CHECKING:
-    from harken.core.events import ContextLoaded
     from harken.core.ids import AgentId
-    from harken.core.messages import ChatMessage
-    from harken.session.fold import Resolver
     from harken.views.stepping import Stepping
     from harken.views.viewer import SessionViewer
 
@@ -112,7 +110,7 @@ def stepping_of(home: Home, viewer: SessionViewer) -> Stepping:
     """Return the steps of a session; the store is opened where an agent began from a commit."""
     from harken.views.stepping import Stepping
 
-    return Stepping(viewer.events, resolver=_resolver(home))
+    return Stepping(viewer.events, resolver=resolver_of(home))
 
 
 def _is_session(home: Home, given: str) -> bool:
@@ -127,24 +125,6 @@ def _is_session(home: Home, given: str) -> bool:
         return True  # whoever opens it says between which
     except (ConfigError, UnknownName):
         return False
-
-
-def _resolver(home: Home) -> Resolver:
-    """Return what reads a commit from the store; a message for each says so where it cannot."""
-
-    def resolve(event: ContextLoaded) -> Sequence[ChatMessage]:
-        from harken.cli.opened_store import store_of
-        from harken.context.materialize import resolver
-        from harken.views.calls import placeholders
-
-        try:
-            with store_of(home) as store:
-                return resolver(store)(event)
-        except HarkenError as error:
-            click.echo(f"harken: {error}", err=True)
-            return placeholders(event)
-
-    return resolve
 
 
 def _show(steps: Stepping, viewer: SessionViewer, span: _Span) -> int:

@@ -1,22 +1,29 @@
-"""`harken session verify|repair`: is a log whole, and what can be saved of one that is not."""
+"""`harken session verify|repair|pack|unpack`: is a log whole, what can be saved, and its size."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
+from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.terminal import program, safe, say, say_json
+from harken.errors import LogError
+from harken.session.file import is_being_written
+from harken.session.packed import stat_log
 from harken.session.repair import Finding, repair, verify
+from harken.views.written import size_text
 
 
 @click.group(name="session")
 def command() -> None:
-    """Check or repair a session log."""
+    """Check, repair or pack session logs."""
 
 
 @command.command(name="verify")
@@ -70,3 +77,85 @@ def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
         say(f"  line {finding.line} (byte {finding.byte}): {finding.message}")
     if done.lost_file is not None:
         say(f"What is lost stands, as it was, in {done.lost_file}")
+
+
+@command.command(name="pack")
+@click.argument("sessions", nargs=-1, metavar="[SESSION]...")
+@click.option("--older-than", type=Duration(), metavar="AGE", help="All older ones: 30d, 12h.")
+@click.option("--dry-run", is_flag=True, help="Say which; change nothing.")
+@json_option
+@home_option
+def pack_command(
+    sessions: Sequence[str],
+    older_than: float | None,
+    dry_run: bool,
+    as_json: bool,
+    home: Home,
+) -> int:
+    """Compress logs; they are read, searched and resumed as before. Exit code 1 where one failed.
+
+    A log that is being written is left as it is.
+    """
+    from harken.session.packing import pack
+
+    if bool(sessions) == (older_than is not None):
+        raise click.UsageError("name sessions, or say --older-than 30d")
+    paths = [home.find(name) for name in sessions]
+    if older_than is not None:
+        paths = list(_older(home, older_than))
+    rows: list[dict[str, object]] = []
+    for path in paths:
+        row: dict[str, object] = {"session": path.stem}
+        try:
+            if dry_run:
+                row["before_bytes"] = stat_log(path).kept_bytes
+            else:
+                done = pack(path)
+                row |= {**asdict(done), "path": str(done.path)}
+        except LogError as error:
+            row["error"] = str(error)
+        rows.append(row)
+    _tell_packed(rows, as_json=as_json, dry_run=dry_run)
+    return int(any("error" in row for row in rows))
+
+
+def _older(home: Home, age_s: float) -> Iterator[Path]:
+    """Yield the plain logs that nobody wrote to for so long, and nobody has open."""
+    before_ns = time.time_ns() - int(age_s * 1e9)
+    for path in home.logs():
+        found = stat_log(path)
+        is_old = found.written_ns < before_ns and found.size_bytes and not found.is_packed
+        if is_old and not is_being_written(path):
+            yield path
+
+
+def _tell_packed(rows: Sequence[Mapping[str, Any]], *, as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        say_json(rows)
+    for row in () if as_json else rows:
+        if "error" not in row:
+            before = size_text(row["before_bytes"])
+            say(f"{row['session']}: {before}" + ("" if dry_run else f", now {_now(row)}"))
+    for row in rows:
+        if "error" in row:
+            click.echo(safe(f"harken: {row['error']}"), err=True)
+    if not rows:
+        click.echo("No log is so old and not packed.", err=True)
+
+
+def _now(row: Mapping[str, Any]) -> str:
+    return size_text(row["after_bytes"])
+
+
+@command.command(name="unpack")
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...")
+@home_option
+def unpack_command(sessions: Sequence[str], home: Home) -> None:
+    """Give packed logs their plain files back, for other programs such as grep and jq.
+
+    Harken itself does not need it: it unpacks a log when somebody goes on with it.
+    """
+    from harken.session.packing import unpacked
+
+    for path in [home.find(name) for name in sessions]:
+        say(f"{unpacked(path).path}: {size_text(stat_log(path).size_bytes)}")

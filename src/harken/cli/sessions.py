@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
+from harken.analytics.moment import minute, moment
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.imported import imported
+from harken.cli.local_zone import LocalZone
 from harken.cli.terminal import one_line, say, say_json
 from harken.core.clock import microseconds
 from harken.core.commits import SHOWN
@@ -32,6 +34,7 @@ from harken.core.events import (
 from harken.core.messages import text_of
 from harken.errors import LogError, UnknownName
 from harken.session.file import is_being_written
+from harken.session.packed import stat_log
 from harken.session.reader import events
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ PEEK = 40
 """How many events are read of each log: a list must not cost what the logs hold."""
 TAIL_BYTES = 1 << 16
 State: TypeAlias = Literal["being written", "ended", "cut off?"]
+"""Of a packed one, it takes too long to tell."""
 
 
 @click.command()
@@ -101,7 +105,10 @@ def _found(home: Home, runtime: str | None, project: str | None) -> Iterable[_Fo
     ]
     if runtime in (None, HARKEN) and project is None:  # a log does not say where it worked
         logs = home.logs()
-        found += [_Found(path.stem, path.stat().st_mtime, partial(describe, path)) for path in logs]
+        found += [
+            _Found(path.stem, stat_log(path).written_ns / 1e9, partial(describe, path))
+            for path in logs
+        ]
     return sorted(found, key=lambda one: one.written, reverse=True)
 
 
@@ -138,17 +145,18 @@ def describe_imported(one: ImportedSession) -> dict[str, Any]:
 
 def describe(path: Path) -> dict[str, Any]:
     """Return what a list says of one log: its id, when it was last written, how far, its begin."""
-    stat = path.stat()
+    stat = stat_log(path)
     row = {
         "session": path.stem,
         "runtime": HARKEN,
-        "written": datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="seconds"),
-        "size_bytes": stat.st_size,
+        "written": datetime.fromtimestamp(stat.written_ns / 1e9, UTC).isoformat(timespec="seconds"),
+        "size_bytes": stat.kept_bytes,
         "state": None,
         "began": None,
     }
     try:
-        return {**row, "began": first_words(path), "state": state_of(path)}
+        state = "packed" if stat.is_packed else state_of(path)
+        return {**row, "began": first_words(path), "state": state}
     except LogError as error:
         return {**row, "error": str(error)}
 
@@ -194,9 +202,9 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
         note = one_line(row.get("title") or row["began"] or "(nothing was said)", 60)
         if "error" in row:
             note = f"(cannot be read: `harken session verify {row['session']}` says why)"
-        written = datetime.fromisoformat(row["written"]).astimezone()
+        written = moment(microseconds(row["written"]))
         size_kb = row["size_bytes"] / 1024
-        when, state = f"{written:%Y-%m-%d %H:%M}", row["state"] or ""
+        when, state = minute(written, LocalZone()), row["state"] or ""
         if row.get("tips"):
             state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]
         say(f"{name:<{width}}  {when}  {size_kb:7.1f} KB  {state:<13}  {note}")

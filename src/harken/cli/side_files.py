@@ -16,6 +16,7 @@ from harken.cli.home import Home
 from harken.core.replace import Secret, in_bytes
 from harken.errors import StoreWriteError
 from harken.index.database import ENDS, forget
+from harken.session.packed import log_of
 
 _CHUNK_BYTES = 1 << 20
 _LARGEST_BYTES = 256 << 20
@@ -33,11 +34,19 @@ def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
         for name in sorted(names):
             path = Path(folder) / name
             is_store = path.parent == home.folder and name in known
-            if is_store or path in logs or path.is_symlink() or not path.is_file():
+            if is_store or log_of(path) in logs or path.is_symlink() or not path.is_file():
                 continue
             with suppress(OSError):  # what cannot be read is not ours
                 if _holds(path, secrets):
                     yield path
+
+
+def forget_facts(home: Home) -> None:
+    """Delete the facts, which are found out again. Raises StoreWriteError."""
+    try:
+        forget(home.facts_file)
+    except OSError as error:
+        raise StoreWriteError(error.filename, reason=error.strerror or str(error)) from error
 
 
 def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
@@ -47,8 +56,8 @@ def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
     of a source that is gone by now nobody can find out again. Raises StoreWriteError.
     """
     new = home.index_file.with_name(f".{home.index_file.name}.purging")
+    forget_facts(home)
     try:
-        forget(home.facts_file)
         if home.index_file.exists():
             forget(new)
             is_readable = _write_anew(home.index_file, new, secrets)

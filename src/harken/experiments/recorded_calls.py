@@ -8,7 +8,7 @@ was cut off) is no call here: the record does not know what the world would have
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -48,15 +48,25 @@ class RecordedCalls:
     _given: dict[Key, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, events: Iterable[ev.Event], after: MessageId | None = None) -> RecordedCalls:
-        """Take the calls of a session; `after`: only those made after this event."""
+    def of(
+        cls,
+        events: Iterable[ev.Event],
+        after: MessageId | None = None,
+        actions: Collection[str] = frozenset(ACTIONS),
+    ) -> RecordedCalls:
+        """Take the calls of a session; `after`: only those made after this event.
+
+        `actions`: the names of calls that are structural actions. Other programs have none.
+        """
         links = Links.of(events)
         first = -1 if after is None else links.at[after]
         found: dict[Key, list[RecordedCall]] = {}
         said = _said(links)
         for reference, result in _results(links):
             call = _as_run(links, reference)
-            if links.at[links.target(reference)] <= first or call is None or _is_none(call, result):
+            if links.at[links.target(reference)] <= first or call is None:
+                continue
+            if call.name in actions or _is_none(call, result):
                 continue
             agent = links.names.of(result.agent_id) or ""
             recorded = RecordedCall(reference, result, tuple(said.get(reference, ())))
@@ -115,7 +125,7 @@ def _is_none(call: FunctionCall, result: ev.TranscriptEntry) -> bool:
     """Whether the world has not answered this call."""
     text = text_of(result.content)
     never = (BLOCKED.partition("{")[0], INTERRUPTED.format(call.name))
-    return call.name in ACTIONS or (result.is_error and text.startswith(never))
+    return result.is_error and text.startswith(never)
 
 
 def _said(links: Links) -> dict[ev.Reference, list[ev.Event]]:

@@ -8,7 +8,7 @@ asked of another world where there is one, else it is refused with a text that s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,7 +52,10 @@ class RecordedTool(Tool):
 
 
 def recorded_tools(
-    schemas: Iterable[Mapping[str, Any]], like: Iterable[Tool] = ()
+    schemas: Iterable[Mapping[str, Any]],
+    like: Iterable[Tool] = (),
+    *,
+    actions: Collection[str] = frozenset(ACTIONS),
 ) -> list[RecordedTool]:
     """Return tools with exactly these schemas, without the structural actions of agents.
 
@@ -65,7 +68,7 @@ def recorded_tools(
         inner = schema.get("function")
         named = inner if isinstance(inner, Mapping) else schema
         name = str(named.get("name", ""))
-        if name not in ACTIONS and name not in tools:
+        if name not in actions and name not in tools:
             tools[name] = _recorded_tool(name, schema, known.get(name))
     return list(tools.values())
 

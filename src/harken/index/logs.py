@@ -34,7 +34,9 @@ from harken.index.times import time_us
 from harken.index.usage import Spent, of_log
 from harken.index.words import Said, said_in, shape_of, utf8
 from harken.session.line import seems_sealed
+from harken.session.packed import stat_log
 from harken.session.reader import events as events_of
+from harken.session.reader import open_log
 
 CHUNK_BYTES = 4 * 1024 * 1024
 """So much of a log is entered at once."""
@@ -67,7 +69,7 @@ class Line:
 
 def grown(path: Path, mark: Mark) -> bool:
     """Whether there is more of a log than was read. Raises LogChanged, OSError."""
-    size = path.stat().st_size
+    size = stat_log(path).size_bytes
     if size < mark.size:
         raise LogChanged
     return size > mark.size
@@ -79,7 +81,7 @@ def chunks(path: Path, mark: Mark) -> Iterator[list[Line]]:
     A line that cannot be read is passed over, one without its end is read the next time. A log of
     an older dialect is read at once. Raises LogChanged, LogError, OSError.
     """
-    with path.open("rb") as file:
+    with open_log(path) as file:
         if mark.size:
             file.seek(mark.size - len(mark.tail))
             if file.read(len(mark.tail)) != mark.tail:
@@ -95,7 +97,7 @@ def chunks(path: Path, mark: Mark) -> Iterator[list[Line]]:
 
 def _older(path: Path, mark: Mark) -> list[Line]:
     found = [Line(event, 0, 0) for event in events_of(path)]
-    mark.size, mark.tail = path.stat().st_size, b""
+    mark.size, mark.tail = stat_log(path).size_bytes, b""
     return found
 
 

@@ -1,79 +1,28 @@
 """The file under a log: one writer, one write a line, and a sync that reaches the disk.
 
-Everything that differs between systems is here. On Linux a sync is `fdatasync`, on macOS
-`F_FULLFSYNC` (there a plain fsync stops in the drive's cache). The lock is `flock` on the log
-itself, which a crash releases; the holder's pid stands in a file beside it, for the message only.
-On Windows neither exists: the lock is `msvcrt.locking` on the last possible byte and the sync is
-`fsync`; that path is not tested.
+The lock is `flock` on the log itself, which a crash releases; the holder's pid stands in a file
+beside it, for the message only. On Windows it is `msvcrt.locking` on the last possible byte; that
+path is not tested. A log that is packed is unpacked first: whoever writes, writes to a plain one.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 import sys
 from pathlib import Path
-from typing import Protocol
 
 from harken.errors import LogLocked, LogNotFound, LogWriteError, NotALog
+from harken.session.disk import Disk, RealDisk
+from harken.session.packed import drop_packs, is_packed, unpack
 
 if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
 
-
-class Disk(Protocol):
-    """What a log needs of an operating system. Each call may raise OSError.
-
-    Tests pass one that fails; nothing is patched.
-    """
-
-    def write(self, fd: int, data: bytes) -> int:
-        """Write at the end of the file in one call; return how many bytes were taken."""
-        ...
-
-    def sync(self, fd: int) -> None:
-        """Return when everything written to `fd` would survive a power cut."""
-        ...
-
-    def sync_folder(self, folder: Path) -> None:
-        """Return when the names in `folder` would survive a power cut."""
-        ...
-
-
-class RealDisk:
-    """The disk of this machine."""
-
-    def write(self, fd: int, data: bytes) -> int:
-        """Write at the end of the file in one call; return how many bytes were taken."""
-        return os.write(fd, data)
-
-    def sync(self, fd: int) -> None:
-        """Reach the disk: `fdatasync`, on macOS `F_FULLFSYNC`."""
-        if sys.platform == "darwin":
-            try:
-                fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-            except OSError as error:
-                if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
-                    raise
-                os.fsync(fd)  # a network or FAT volume has no more to give
-        elif hasattr(os, "fdatasync"):
-            os.fdatasync(fd)
-        else:
-            os.fsync(fd)
-
-    def sync_folder(self, folder: Path) -> None:
-        """Make the names in a folder durable."""
-        if sys.platform == "win32":
-            return  # a folder cannot be opened there; NTFS journals its names
-        fd = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+__all__ = ["Disk", "LogFile", "RealDisk", "free_name", "is_being_written"]
 
 
 class LogFile:
@@ -87,34 +36,42 @@ class LogFile:
         self.path = path
         self.disk = disk or RealDisk()
         self._broken: str | None = None
-        # a FIFO must not block here; Windows must not turn a newline into two bytes
-        flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        flags |= os.O_CREAT if create else 0
-        try:
-            self.fd = os.open(path, flags, 0o600)
-        except FileNotFoundError:
-            if create:
-                raise LogWriteError(path, reason="its folder does not exist") from None
-            raise LogNotFound(path) from None
-        except IsADirectoryError:
-            raise NotALog(path, "is a folder; name a session log (a .jsonl file)") from None
-        except OSError as error:
-            raise LogWriteError(path, reason=error.strerror or str(error)) from None
-        if not stat.S_ISREG(os.fstat(self.fd).st_mode):
-            os.close(self.fd)
-            raise NotALog(path, "is no regular file; name a session log (a .jsonl file)")
-        try:
-            locked = _lock(self.fd)
-        except OSError as error:
-            os.close(self.fd)
-            reason = f"it cannot be locked here: {error.strerror or error}"
-            raise LogWriteError(path, reason=reason) from None
-        if not locked:
-            os.close(self.fd)
-            raise LogLocked(path, pid=_read_pid(path))
+        self.fd = -1
+        while self.fd < 0:
+            self.fd = self._opened(create=create)
         self._pid = os.getpid()
         with contextlib.suppress(OSError):  # the pid is for a message only
             _write_pid(path)
+
+    def _opened(self, *, create: bool) -> int:
+        """Return the file, locked; -1 where it was packed or replaced just before: open it again.
+
+        A pack of it that is left over from a crash goes now, since it would soon be an old state.
+        """
+        path = self.path
+        unpack(path, self.disk)
+        fd = _open(path, create=create)
+        try:
+            locked = _lock(fd)
+        except OSError as error:
+            os.close(fd)
+            reason = f"it cannot be locked here: {error.strerror or error}"
+            raise LogWriteError(path, reason=reason) from None
+        if not locked:
+            os.close(fd)
+            raise LogLocked(path, pid=_read_pid(path))
+        try:
+            is_new = os.fstat(fd).st_size == 0 and is_packed(path)
+            if is_new:
+                path.unlink()
+            if not is_new and _is_at(path, fd):
+                drop_packs(path, self.disk)
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        return -1
 
     def append(self, data: bytes) -> None:
         """Write one or more whole lines in one call.
@@ -191,6 +148,34 @@ class LogFile:
     def _break(self, reason: str) -> LogWriteError:
         self._broken = reason
         return LogWriteError(self.path, reason=reason)
+
+
+def _open(path: Path, *, create: bool) -> int:
+    # a FIFO must not block here; Windows must not turn a newline into two bytes
+    flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    flags |= os.O_CREAT if create else 0
+    try:
+        fd = os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        if create:
+            raise LogWriteError(path, reason="its folder does not exist") from None
+        raise LogNotFound(path) from None
+    except IsADirectoryError:
+        raise NotALog(path, "is a folder; name a session log (a .jsonl file)") from None
+    except OSError as error:
+        raise LogWriteError(path, reason=error.strerror or str(error)) from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise NotALog(path, "is no regular file; name a session log (a .jsonl file)")
+    return fd
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False
 
 
 def is_being_written(path: Path) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -32,6 +32,7 @@ from harken.session.line import (
     seems_sealed,
     verifies,
 )
+from harken.session.packed import log_of, open_packed
 
 Record: TypeAlias = tuple[Event, bytes]
 """One event and its line (with its newline), with all that this version does not know."""
@@ -67,15 +68,29 @@ def paused_gc() -> Iterator[None]:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a log for reading. Raises LogNotFound or NotALog with what to do."""
+    """Open a log for reading, plain or packed. Raises LogNotFound or NotALog with what to do."""
     try:
         if path.is_dir():
             raise NotALog(path, "is a folder; name a session log (a .jsonl file)")
-        return path.open("rb")
+        file = open_packed(path) if log_of(path) != path else _plain_or_packed(path)
     except FileNotFoundError:
         raise LogNotFound(path) from None
     except OSError as error:
         raise NotALog(path, f"cannot be read: {error.strerror or error}") from None
+    if file is None:
+        raise LogNotFound(path)
+    return file
+
+
+def _plain_or_packed(path: Path) -> BinaryIO | None:
+    """Open a log; twice, since it may be unpacked just between two looks."""
+    for _ in range(2):
+        with suppress(FileNotFoundError):
+            return path.open("rb")
+        with suppress(FileNotFoundError):
+            if (packed := open_packed(path)) is not None:
+                return packed
+    return None
 
 
 def records(path: Path, reading: Reading) -> Iterator[Record]:

@@ -311,7 +311,7 @@ class Session:
             self.agent(event.agent_id)
         if isinstance(event, ev.TranscriptEdited):
             missing = {id_ for segment in event.segments for id_ in segment.entries or ()}
-            for state in self.agents.values():
+            for state in self.agents.values() if missing else ():
                 missing -= {entry.message_id for entry in held(state)}
             for agent_id in self.agents if missing else ():
                 self.agent(agent_id)

@@ -204,7 +204,7 @@ def _member(path: Path, name: str) -> Member:
 def sum_of(path: Path) -> str:
     """Return the BLAKE3 of a file, 64 hex digits, a piece at a time."""
     hasher = blake3()
-    with path.open("rb") as file:
+    with open_log(path) as file:
         while piece := file.read(_CHUNK_BYTES):
             hasher.update(piece)
     return hasher.hexdigest()

@@ -21,15 +21,16 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from harken.context.bundle.create import Told, put, sum_of
+from harken.context.bundle.create import Told, put
 from harken.context.bundle.manifest import SESSIONS, STORE, Manifest, Member, manifest_in
 from harken.core.clock import microseconds
 from harken.errors import BundleError, LogError, StoreError
-from harken.session.reader import Reading, events
+from harken.session.packed import is_packed, log_of, stat_log
+from harken.session.reader import Reading, events, open_log
 from harken.store.base import Store
 from harken.store.checks import fsck
 from harken.store.copy import copy_commits
-from harken.store.schema import VERSION, WHOLE
+from harken.store.schema import VERSION, WHOLE, version_of
 from harken.store.sqlite import SqliteStore
 
 _CHUNK_BYTES = 1 << 20
@@ -148,7 +149,7 @@ def _check_tables(path: Path, database: Path) -> None:
         uri = f"{database.absolute().as_uri()}?mode=ro&immutable=1"
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             connection.execute("PRAGMA trusted_schema=OFF")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            version = version_of(connection)
             query = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
             found = set(connection.execute(query))
     except (sqlite3.Error, ValueError) as error:  # sqlite3 cannot decode some of its own
@@ -227,11 +228,12 @@ def _keep(log: BundledLog, sessions: Path) -> KeptLog:
     """Put a log among others, unless it is there; under another name where its own is taken."""
     stem = log.name.removesuffix(".jsonl")
     names = count(2 if stem.casefold() == _RESERVED else 1)
-    others = [path.stat().st_mtime for path in sessions.glob("*.jsonl") if path.is_file()]
+    logs = [path for path in sessions.glob("*.jsonl*") if log_of(path).suffix == ".jsonl"]
+    others = [path.stat().st_mtime for path in logs if path.is_file()]
     while True:
         number = next(names)
         path = sessions / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
-        if path.exists() or path.is_symlink():
+        if path.exists() or path.is_symlink() or is_packed(path):
             if _is_same(path, log):
                 return KeptLog(log.name, path, is_new=False)
             continue
@@ -246,9 +248,18 @@ def _keep(log: BundledLog, sessions: Path) -> KeptLog:
 
 
 def _is_same(path: Path, log: BundledLog) -> bool:
-    if not path.is_file() or path.stat().st_size != log.path.stat().st_size:
+    if not (path.is_file() or is_packed(path)):
         return False
-    return sum_of(path) == log.blake3
+    if stat_log(path).size_bytes != log.path.stat().st_size:
+        return False
+    hasher = blake3()
+    try:
+        with open_log(path) as file:
+            while piece := file.read(_CHUNK_BYTES):
+                hasher.update(piece)
+    except LogError:  # a damaged pack
+        return False
+    return hasher.hexdigest() == log.blake3
 
 
 def _write(source: Path, path: Path) -> None:

@@ -1,0 +1,264 @@
+"""The server: OTLP over HTTP, on this machine.
+
+It is the standard library's, with a thread for each connection: exporters send few requests, each
+with many spans, and wait for no stream. So what aiohttp is good at is not needed.
+
+Requests are taken when they are decoded; one thread then makes calls of them. Who asks needs the
+token, where there is one, and is no page of a browser.
+
+Source: OTLP specification 1.x, "OTLP/HTTP": paths, types, compression, answers.
+"""
+
+from __future__ import annotations
+
+import hmac
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SHUT_WR
+from threading import BoundedSemaphore, Event, Lock, Thread
+from time import monotonic
+from typing import Any
+
+from harken.capture.otlp.decoding import JSON, PROTOBUF, Read, logs_of, response, traces_of
+from harken.capture.otlp.receiver import Receiver
+from harken.capture.otlp.spool import Kept, Spool
+from harken.core import codec
+from harken.errors import FormatError
+from harken.recording.heard import body_of
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of one request, compressed and not."""
+PATIENCE_S = 20.0
+"""So long a connection may be silent."""
+MOST_AT_ONCE = 32
+"""Requests; more are asked to come again."""
+_STEP_S, _LINGER_S = 0.25, 2.0
+_KINDS = {"/v1/traces": "trace", "/v1/logs": "logs", "/v1/metrics": "metrics"}
+"""Path -> what is sent there. Metrics are taken, and mean nothing here."""
+
+
+class Server(ThreadingHTTPServer):
+    """Listens, and has a receiver take what comes; as a context manager it is closed in the end."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: str | None = None,
+        spool: Spool | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        """Listen; 0 is any port that is free. Raises OSError.
+
+        token: None asks for none. spool: None: what is taken and not recorded yet is in memory.
+        """
+        super().__init__((host, port), _Handler)
+        self.url = f"http://{host}:{self.server_address[1]}"
+        self.token, self.most_bytes = token, most_bytes
+        self.last_asked = monotonic()
+        self.room = BoundedSemaphore(MOST_AT_ONCE)
+        self._receiver, self._spool, self._lock = receiver, spool, Lock()
+        self._stopping = Event()
+        self._ticking = Thread(target=self._tick, name="harken-otlp", daemon=True)
+
+    def serve(self, *, idle_s: float | None = None) -> None:
+        """Serve until `shutdown`, or until nobody has asked for so long."""
+        for kept in self._spool.left() if self._spool is not None else ():
+            self._take(kept)
+        self._ticking.start()
+        if idle_s is not None:
+            Thread(target=self._end_when_idle, args=(idle_s,), daemon=True).start()
+        try:
+            self.serve_forever(_STEP_S / 5)
+        finally:
+            self._stopping.set()
+            self._ticking.join()
+            with self._lock:
+                self._tell(all_of_them=True)
+
+    def take(self, kept: Kept) -> int:
+        """Take a request, and have it on disk; return how many spans of it were refused.
+
+        Raises FormatError, and OSError where it cannot be kept.
+        """
+        read = _read(kept)
+        with self._lock:
+            if not read.spans and not read.logged:
+                return read.refused
+            if self._spool is not None:
+                self._spool.keep(kept)
+            self._have(read)
+        return read.refused
+
+    def _take(self, kept: Kept) -> None:
+        """Take again what a receiver left behind."""
+        with self._lock, suppress(FormatError):
+            self._have(_read(kept))
+
+    def _have(self, read: Read) -> None:
+        if self._spool is not None:
+            ids = [*(span.id for span in read.spans), *(id_ for id_, _ in read.logged)]
+            self._spool.holds(ids)
+        self._receiver.take(read.spans, read.logged)
+        self._tell()
+
+    def _tell(self, *, all_of_them: bool = False) -> None:
+        self._receiver.tell(all_of_them=all_of_them)
+        if self._spool is not None:
+            self._spool.forget(self._receiver.is_waiting)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: who asked is gone."""
+
+    def _tick(self) -> None:
+        while not self._stopping.wait(_STEP_S):
+            with self._lock:
+                self._tell()
+
+    def _end_when_idle(self, idle_s: float) -> None:
+        while monotonic() - self.last_asked < idle_s:
+            if self._stopping.wait(min(_STEP_S, idle_s)):
+                return
+        self.shutdown()
+
+
+def _read(kept: Kept) -> Read:
+    read = traces_of if kept.kind == "trace" else logs_of
+    return read(kept.data, JSON if kept.is_json else PROTOBUF)
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "harken", ""
+    timeout = PATIENCE_S
+
+    def do_POST(self) -> None:
+        self.server.last_asked = monotonic()
+        try:
+            if not self.server.room.acquire(blocking=False):
+                raise _Refused(503, "busy")
+            try:
+                body, kind = self._taken()
+            finally:
+                self.server.room.release()
+            self._answer(200, body, kind)
+        except _Refused as refused:
+            self.close_connection = True  # what it sent may not have been read
+            self._answer(refused.status, codec.encode({"message": str(refused)}), JSON)
+            self._linger()
+
+    def _taken(self) -> tuple[bytes, str]:
+        """Take a request; return the answer and its type. Raises _Refused."""
+        self._check()
+        kind = _KINDS.get(self.path.partition("?")[0].rstrip("/"))
+        if kind is None:
+            raise _Refused(404, f"there is {', '.join(_KINDS)}")
+        type_ = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if type_ not in (PROTOBUF, JSON):
+            raise _Refused(415, f"send {PROTOBUF} or {JSON}")
+        data, refused = self._body(), 0
+        if kind != "metrics":
+            try:
+                encoding = self.headers.get("content-encoding", "")
+                data = body_of(data, encoding, most_bytes=self.server.most_bytes)
+                refused = self.server.take(Kept(kind, type_ == JSON, data))
+            except FormatError as error:
+                raise _Refused(400, str(error)) from None
+            except OSError as error:
+                raise _Refused(503, f"it cannot be kept ({error.strerror})") from None
+        return response(kind, type_, refused), type_
+
+    def _check(self) -> None:
+        if "origin" in self.headers:
+            raise _Refused(403, "pages of browsers are not answered")
+        token = self.server.token
+        if token is None:
+            return
+        kind, _, given = self.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not hmac.compare_digest(
+            given.strip().encode(), token.encode()
+        ):
+            raise _Refused(401, "send the token: authorization=Bearer TOKEN")
+
+    def _body(self) -> bytes:
+        """Return the body, however it is framed. Raises _Refused."""
+        if self.headers.get("transfer-encoding", "").strip().lower() == "chunked":
+            return self._chunks()
+        text = self.headers.get("content-length", "")
+        if not (text.isascii() and text.isdecimal()) or len(text) > 20:
+            raise _Refused(411, "say how long the body is")
+        length = int(text)
+        if length > self.server.most_bytes:
+            raise _Refused(413, f"send at most {self.server.most_bytes} bytes")
+        data = self.rfile.read(length)
+        if len(data) < length:
+            raise _Refused(400, "the body was cut off")
+        return data
+
+    def _chunks(self) -> bytes:
+        data = bytearray()
+        while True:
+            size = self._line().partition(b";")[0].strip()
+            try:
+                length = int(size, 16) if len(size) <= 8 else -1
+            except ValueError:
+                length = -1
+            if length < 0:
+                raise _Refused(400, "the body is not framed as it says")
+            if len(data) + length > self.server.most_bytes:
+                raise _Refused(413, f"send at most {self.server.most_bytes} bytes")
+            if length == 0:
+                while self._line().strip():
+                    pass
+                return bytes(data)
+            data += self.rfile.read(length)
+            if self._line().strip():
+                raise _Refused(400, "the body is not framed as it says")
+
+    def _line(self) -> bytes:
+        line = self.rfile.readline(1024)
+        if not line.endswith(b"\n"):
+            raise _Refused(400, "the body was cut off")
+        return line
+
+    def _answer(self, status: int, body: bytes, kind: str) -> None:
+        with suppress(OSError):
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            if status == 503:
+                self.send_header("retry-after", "1")
+            if self.close_connection:
+                self.send_header("connection", "close")
+            self.end_headers()
+            self.wfile.write(body)
+
+    def _linger(self) -> None:
+        """Read on for a moment: who is still sending would else never see why it is refused."""
+        with suppress(OSError):
+            self.connection.shutdown(SHUT_WR)
+            self.connection.settimeout(_LINGER_S)
+            until = monotonic() + _LINGER_S
+            while monotonic() < until and self.connection.recv(1 << 16):
+                pass
+
+    def handle(self) -> None:
+        with suppress(OSError):  # it is gone, or was silent for too long
+            super().handle()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing at the terminal."""

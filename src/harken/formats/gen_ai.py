@@ -1,0 +1,202 @@
+"""The names that OpenTelemetry's conventions for generative AI give to what Harken knows.
+
+One idea: one table, one version. Who writes spans takes the names from here, and who reads them
+also takes the names that others use, or used, for the same thing. A newer version of the
+conventions is a change of this file alone; how a message is written is in `gen_ai_messages`.
+
+Source: open-telemetry/semantic-conventions-genai, `model/gen-ai/registry.yaml` and `spans.yaml`,
+schema `gen-ai-dev/1.42.0-dev` (Development; there is no release yet). OpenInference and OpenLLMetry
+as of 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+SEMCONV: Final = "1.42.0-dev"
+SCHEMA_URL: Final = f"https://opentelemetry.io/schemas/gen-ai-dev/{SEMCONV}"
+
+OPERATION: Final = "gen_ai.operation.name"
+PROVIDER: Final = "gen_ai.provider.name"
+CONVERSATION: Final = "gen_ai.conversation.id"
+AGENT_ID: Final = "gen_ai.agent.id"
+AGENT_NAME: Final = "gen_ai.agent.name"
+AGENT_DESCRIPTION: Final = "gen_ai.agent.description"
+
+INPUT_MESSAGES: Final = "gen_ai.input.messages"
+OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
+SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
+TOOL_DEFINITIONS: Final = "gen_ai.tool.definitions"
+
+REQUEST_MODEL: Final = "gen_ai.request.model"
+REQUEST_STREAM: Final = "gen_ai.request.stream"
+RESPONSE_MODEL: Final = "gen_ai.response.model"
+RESPONSE_ID: Final = "gen_ai.response.id"
+FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+"""A list of texts: one for each answer."""
+FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
+"""Seconds."""
+
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+"""All of the input, cached parts included."""
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITE_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
+
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+TOOL_CALL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+TOOL_CALL_RESULT: Final = "gen_ai.tool.call.result"
+
+ERROR_TYPE: Final = "error.type"
+SERVER_ADDRESS: Final = "server.address"
+SERVER_PORT: Final = "server.port"
+
+CHAT: Final = "chat"
+GENERATE: Final = "generate_content"
+COMPLETION: Final = "text_completion"
+INVOKE_AGENT: Final = "invoke_agent"
+EXECUTE_TOOL: Final = "execute_tool"
+MODEL_CALLS: Final = frozenset({CHAT, GENERATE, COMPLETION})
+"""The operations that ask a model for an answer."""
+
+DETAILS_EVENT: Final = "gen_ai.client.inference.operation.details"
+"""The event that may carry the messages in place of the span."""
+
+PARAMETERS: Final[Mapping[str, str]] = {
+    "max_tokens": "gen_ai.request.max_tokens",
+    "n": "gen_ai.request.choice.count",
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "top_k": "gen_ai.request.top_k",
+    "stop": "gen_ai.request.stop_sequences",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+    "seed": "gen_ai.request.seed",
+}
+"""A parameter of a request, as clients call it -> its attribute."""
+
+USAGE: Final[Mapping[str, str]] = {
+    "input_tokens": INPUT_TOKENS,
+    "output_tokens": OUTPUT_TOKENS,
+    "cache_read_tokens": CACHE_READ_TOKENS,
+    "cache_write_tokens": CACHE_WRITE_TOKENS,
+}
+"""A field of `Usage` -> its attribute."""
+
+FINISH: Final[Mapping[str, str]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "STOP": "stop",
+    "tool_use": "tool_call",
+    "tool_calls": "tool_call",
+    "function_call": "tool_call",
+    "max_tokens": "length",
+    "MAX_TOKENS": "length",
+    "max_output_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+    "SAFETY": "content_filter",
+}
+"""What providers call the end of an answer -> the word of the conventions; others stay."""
+
+_PROVIDERS: Final[Mapping[str, str]] = {
+    "gemini": "gcp.gemini",
+    "google": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+    "moonshot": "moonshot_ai",
+}
+
+OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    PROVIDER: ("gen_ai.system", "llm.provider", "llm.system"),
+    REQUEST_MODEL: ("llm.model_name", "llm.request.model"),
+    CONVERSATION: ("session.id", "gen_ai.thread.id", "gen_ai.session.id"),
+    AGENT_NAME: ("agent.name", "agent_name", "graph.node.id"),
+    INPUT_MESSAGES: ("gen_ai.prompt",),
+    OUTPUT_MESSAGES: ("gen_ai.completion",),
+    TOOL_DEFINITIONS: ("gen_ai.request.tools", "model_request_parameters.function_tools"),
+    INPUT_TOKENS: ("gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
+    OUTPUT_TOKENS: ("gen_ai.usage.completion_tokens", "llm.token_count.completion"),
+    CACHE_READ_TOKENS: (
+        "gen_ai.usage.cache_read_input_tokens",
+        "gen_ai.usage.details.cache_read_tokens",
+        "llm.token_count.prompt_details.cache_read",
+    ),
+    CACHE_WRITE_TOKENS: (
+        "gen_ai.usage.cache_write.input_tokens",
+        "gen_ai.usage.cache_creation_input_tokens",
+        "gen_ai.usage.details.cache_write_tokens",
+        "llm.token_count.prompt_details.cache_write",
+    ),
+    FINISH_REASONS: ("gen_ai.response.stop_reason", "llm.response.finish_reason"),
+    TOOL_NAME: ("tool.name", "traceloop.entity.name"),
+    TOOL_CALL_ID: ("tool_call.id",),
+    TOOL_CALL_ARGUMENTS: ("input.value", "traceloop.entity.input"),
+    TOOL_CALL_RESULT: ("output.value", "traceloop.entity.output"),
+}
+"""A name -> what older versions, OpenInference, OpenLLMetry and frameworks call the same."""
+
+OPENINFERENCE_KIND: Final = "openinference.span.kind"
+OPENINFERENCE_PARAMETERS: Final = "llm.invocation_parameters"
+"""All parameters of a request, as a JSON object."""
+TRACELOOP_KIND: Final = "traceloop.span.kind"
+TRACELOOP_REQUEST: Final = "llm.request.type"
+OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
+    OPENINFERENCE_KIND: {"LLM": CHAT, "AGENT": INVOKE_AGENT, "TOOL": EXECUTE_TOOL},
+    TRACELOOP_KIND: {"agent": INVOKE_AGENT, "tool": EXECUTE_TOOL},
+    TRACELOOP_REQUEST: {"chat": CHAT, "completion": COMPLETION},
+}
+"""Where a span does not name its operation: an attribute and its values -> the operation."""
+
+
+def told(attributes: Mapping[str, Any], name: str) -> Any:
+    """Return the value of an attribute under any of its names; None: it is not there.
+
+    >>> told({"gen_ai.system": "openai"}, PROVIDER)
+    'openai'
+    """
+    for known in (name, *OTHER_NAMES.get(name, ())):
+        if attributes.get(known) is not None:
+            return attributes[known]
+    return None
+
+
+def operation_of(attributes: Mapping[str, Any]) -> str:
+    """Return what a span says that it did; empty: nothing that is known here.
+
+    >>> operation_of({"openinference.span.kind": "LLM"})
+    'chat'
+    """
+    named = attributes.get(OPERATION)
+    if isinstance(named, str) and named:
+        return named
+    for attribute, operations in OTHER_KINDS.items():
+        kind = attributes.get(attribute)
+        if isinstance(kind, str) and kind in operations:
+            return operations[kind]
+    return ""
+
+
+def provider_of(name: str) -> str:
+    """Return what the conventions call a provider; a name that they do not know stays.
+
+    >>> provider_of("gemini"), provider_of("anthropic")
+    ('gcp.gemini', 'anthropic')
+    """
+    return _PROVIDERS.get(name, name)
+
+
+def finish_of(stop_reason: str) -> str:
+    """Return what the conventions call the end of an answer; what they do not know stays.
+
+    >>> finish_of("tool_use"), finish_of("pause_turn")
+    ('tool_call', 'pause_turn')
+    """
+    return FINISH.get(stop_reason, stop_reason)

@@ -1,0 +1,67 @@
+"""The disk under a log: writes, and syncs that reach it.
+
+On Linux a sync is `fdatasync`, on macOS `F_FULLFSYNC` (there a plain fsync stops in the drive's
+cache), on Windows `fsync`; that path is not tested.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+from typing import Protocol
+
+if sys.platform != "win32":
+    import fcntl
+
+
+class Disk(Protocol):
+    """What a log needs of an operating system. Each call may raise OSError.
+
+    Tests pass one that fails; nothing is patched.
+    """
+
+    def write(self, fd: int, data: bytes) -> int:
+        """Write at the end of the file in one call; return how many bytes were taken."""
+        ...
+
+    def sync(self, fd: int) -> None:
+        """Return when everything written to `fd` would survive a power cut."""
+        ...
+
+    def sync_folder(self, folder: Path) -> None:
+        """Return when the names in `folder` would survive a power cut."""
+        ...
+
+
+class RealDisk:
+    """The disk of this machine."""
+
+    def write(self, fd: int, data: bytes) -> int:
+        """Write at the end of the file in one call; return how many bytes were taken."""
+        return os.write(fd, data)
+
+    def sync(self, fd: int) -> None:
+        """Reach the disk: `fdatasync`, on macOS `F_FULLFSYNC`."""
+        if sys.platform == "darwin":
+            try:
+                fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            except OSError as error:
+                if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+                    raise
+                os.fsync(fd)  # a network or FAT volume has no more to give
+        elif hasattr(os, "fdatasync"):
+            os.fdatasync(fd)
+        else:
+            os.fsync(fd)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make the names in a folder durable."""
+        if sys.platform == "win32":
+            return  # a folder cannot be opened there; NTFS journals its names
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -1,0 +1,87 @@
+"""Spans as a program emits them, written by hand, and an ear that collects what is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harken.capture.otlp.span import Logged, Span
+from harken.recording.exchange import Call, Reply
+
+SECOND_NS = 10**9
+BEGINNING_NS = 1_769_860_800 * SECOND_NS  # 2026-01-31T12:00:00Z
+
+
+@dataclass
+class Collecting:
+    """An ear: what it was told, in order."""
+
+    told: list[Call | Reply] = field(default_factory=list)
+
+    def begin(self, call: Call) -> None:
+        self.told.append(call)
+
+    def end(self, reply: Reply) -> None:
+        self.told.append(reply)
+
+    @property
+    def calls(self) -> list[Call]:
+        return [one for one in self.told if isinstance(one, Call)]
+
+    @property
+    def replies(self) -> list[Reply]:
+        return [one for one in self.told if isinstance(one, Reply)]
+
+    @property
+    def asked(self) -> list[Any]:
+        return [json.loads(call.body) for call in self.calls]
+
+    @property
+    def answered(self) -> list[Any]:
+        return [json.loads(reply.body) for reply in self.replies]
+
+
+def text(role: str, content: str) -> dict[str, Any]:
+    """Return a message of the conventions."""
+    return {"role": role, "parts": [{"type": "text", "content": content}]}
+
+
+def chat(
+    asked: Sequence[Any] = (text("user", "hi"),),
+    answers: Sequence[Any] = (text("assistant", "Hello."),),
+) -> dict[str, Any]:
+    """Return the attributes of a model call."""
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.input.messages": json.dumps(asked),
+        "gen_ai.output.messages": json.dumps(answers),
+    }
+
+
+def span(
+    number: int,
+    attributes: Mapping[str, Any],
+    *,
+    parent: int | None = None,
+    trace: int = 1,
+    at_s: float | None = None,
+    events: Sequence[Logged] = (),
+    failed: str | None = None,
+) -> Span:
+    """Return a span of one second, which begins as many seconds after noon as its number says."""
+    start_ns = BEGINNING_NS + int((number if at_s is None else at_s) * SECOND_NS)
+    of = f"{trace:032x}"
+    return Span(
+        id=(of, f"{number:016x}"),
+        parent=None if parent is None else (of, f"{parent:016x}"),
+        name=f"{attributes.get('gen_ai.operation.name', 'work')} x",
+        start_ns=start_ns,
+        end_ns=start_ns + SECOND_NS,
+        attributes=attributes,
+        events=tuple(events),
+        failed=failed,
+        program="shop",
+    )

@@ -1,0 +1,359 @@
+"""Whatever programs ask, their requests are in the log as they were sent."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harken.context.materialize import materialize
+from harken.core import events as ev
+from harken.core.commits import CommitId
+from harken.core.messages import extend_context_hash, message_hash
+from harken.recording.exchange import Hints
+from harken.recording.rebuilt import Rebuilder
+from harken.session.fold import context_now, fold
+from harken.session.reader import events
+from harken.session.state import SessionState
+from harken.store.memory import MemoryStore
+from tests.recording_kit import Body, Client, answer, check, logs, recorder
+
+WORDS = st.sampled_from(["Hi", "Go on.", "Who are you?", "The answer is 42, as it always was."])
+ODD = st.sampled_from(
+    [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}},
+        {"type": "text", "text": "Hi", "citations": None},
+        {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral", "ttl": "1h"}},
+        {"type": "search_result", "rank": 1.0, "of": 1, "is": True},
+        {"type": "tool_result", "tool_use_id": "t1", "content": "a door"},
+        {"type": "tool_result", "tool_use_id": "", "content": [], "is_error": False},
+        {"type": "tool_result"},
+        {"text": "without a type", "é": "\ud83d"},
+    ]
+)
+CONTENT = WORDS | st.lists(WORDS.map(lambda text: {"type": "text", "text": text}) | ODD, max_size=3)
+SAID = WORDS | st.lists(
+    st.sampled_from(
+        [
+            {"type": "text", "text": "Hello."},
+            {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+            {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "the door, please"}},
+            {"type": "tool_use", "id": "t2", "name": "task", "input": {"prompt": "Who are you?"}},
+            {"type": "server_tool_use", "id": "s1", "name": "web", "input": {}},
+        ]
+    ),
+    min_size=1,
+    max_size=3,
+)
+SYSTEM = st.none() | WORDS | st.lists(WORDS.map(lambda t: {"type": "text", "text": t}), max_size=2)
+TOOLS = st.sampled_from([None, [], [{"name": "look", "input_schema": {"minimum": 0}}]])
+
+
+Blocks = list[Body]
+
+
+@dataclass(frozen=True)
+class Style:
+    """How programs talk in one protocol. Blocks are Anthropic's."""
+
+    protocol: str
+    path: str
+    said: str
+    """The member that holds what was said."""
+    user: Callable[[Any], list[Any]]
+    """What a user says, as it stands there."""
+    answer: Callable[[Blocks], tuple[Body, list[Any]]]
+    """An answer, and what its client makes of it."""
+    system: Callable[[Any], Body]
+    text: Callable[[Any], str]
+    """Any text of a value that stands there."""
+
+
+def _anthropic(blocks: Blocks) -> tuple[Body, list[Any]]:
+    return answer(blocks), [{"role": "assistant", "content": copy.deepcopy(blocks)}]
+
+
+def _texts(blocks: Any) -> str:
+    return blocks if isinstance(blocks, str) else " ".join(b.get("text", "") for b in blocks)
+
+
+def _chat(blocks: Blocks) -> tuple[Body, list[Any]]:
+    calls = [
+        {
+            "id": block["id"],
+            "type": "function",
+            "function": {"name": block["name"], "arguments": json.dumps(block["input"])},
+        }
+        for block in blocks
+        if block["type"] == "tool_use"
+    ]
+    message: Body = {"role": "assistant", "content": _texts(blocks) or None}
+    message |= {"tool_calls": calls} if calls else {}
+    sent = {name: value for name, value in message.items() if value is not None}
+    choice = {"index": 0, "message": {**message, "refusal": None}, "finish_reason": "stop"}
+    return {"id": "chatcmpl-1", "model": "gpt", "choices": [choice]}, [sent]
+
+
+def _responses(blocks: Blocks) -> tuple[Body, list[Any]]:
+    items: list[Body] = []
+    for at, block in enumerate(blocks):
+        if block["type"] == "tool_use":
+            call = {"call_id": block["id"], "name": block["name"]}
+            arguments = json.dumps(block["input"])
+            items.append({"type": "function_call", "id": f"fc{at}", "arguments": arguments, **call})
+        else:
+            text = [{"type": "output_text", "text": _texts([block]), "annotations": []}]
+            items.append({"type": "message", "id": f"m{at}", "role": "assistant", "content": text})
+    whole = {"id": "resp_1", "model": "gpt", "status": "completed", "output": items}
+    return whole, [{name: v for name, v in item.items() if name != "id"} for item in items]
+
+
+def _gemini(blocks: Blocks) -> tuple[Body, list[Any]]:
+    parts = [
+        {"functionCall": {"name": block["name"], "args": block["input"]}}
+        if block["type"] == "tool_use"
+        else {"text": _texts([block]) or "..."}
+        for block in blocks
+    ]
+    content = {"role": "model", "parts": parts}
+    candidate = {"content": content, "finishReason": "STOP", "index": 0}
+    return {"candidates": [candidate], "modelVersion": "gemini"}, [copy.deepcopy(content)]
+
+
+def _system(system: Any) -> Body:
+    return {"system": system}
+
+
+STYLES = (
+    *[
+        Style(
+            "anthropic-messages",
+            "/v1/messages",
+            "messages",
+            lambda content: [{"role": "user", "content": content}],
+            _anthropic,
+            _system,
+            lambda value: _texts(value["content"]),
+        )
+    ]
+    * 3,
+    Style(
+        "openai-chat",
+        "/v1/chat/completions",
+        "messages",
+        lambda content: [{"role": "user", "content": content}],
+        _chat,
+        lambda system: {"system_is_elsewhere": system},
+        lambda value: _texts(value.get("content") or ""),
+    ),
+    Style(
+        "openai-responses",
+        "/v1/responses",
+        "input",
+        lambda content: [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+            for text in [_texts(content)]
+        ],
+        _responses,
+        lambda system: {"instructions": _texts(system or "")},
+        lambda value: _texts(value.get("content") or ""),
+    ),
+    Style(
+        "gemini",
+        "/v1beta/models/gemini-pro:generateContent",
+        "contents",
+        lambda content: [{"role": "user", "parts": [{"text": _texts(content)}]}],
+        _gemini,
+        lambda system: {"systemInstruction": {"parts": [{"text": _texts(system or "")}]}},
+        lambda value: _texts(value["parts"]),
+    ),
+)
+
+
+@dataclass
+class Talk:
+    """A conversation as its client has it."""
+
+    body: Body
+    client: Client
+    style: Style
+    waiting: list[str] = field(default_factory=list)
+
+    def said(self) -> list[Any]:
+        said: list[Any] = self.body[self.style.said]
+        return said
+
+    def begin(self) -> str:
+        self.client.protocol, self.client.path = self.style.protocol, self.style.path
+        return self.client.begin(self.body)
+
+
+@dataclass
+class World:
+    """Conversations at once, and who records them."""
+
+    folder: Path
+    data: st.DataObject
+    store: MemoryStore = field(default_factory=MemoryStore)
+    talks: list[Talk] = field(default_factory=list)
+    clients: list[Client] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.recorder = recorder(self.folder, store=self.store)
+        for hints in (Hints(), Hints(client="claude-code", session="abc"), Hints(session="d")):
+            self.clients.append(Client(self.recorder, hints))
+
+    def begin(self) -> None:
+        style = self.data.draw(st.sampled_from(STYLES))
+        body: Body = {"model": "claude", style.said: self.user(style)}
+        system, tools = self.data.draw(SYSTEM), self.data.draw(TOOLS)
+        body |= {} if system is None else style.system(system)
+        body |= {} if tools is None else {"tools": tools}
+        self.talks.append(Talk(body, self.data.draw(st.sampled_from(self.clients)), style))
+
+    def user(self, style: Style) -> list[Any]:
+        return style.user(self.data.draw(CONTENT))
+
+    def talk(self) -> Talk:
+        if not self.talks:
+            self.begin()
+        return self.talks[self.data.draw(st.integers(0, len(self.talks) - 1))]
+
+    def ask(self) -> None:
+        """Ask and hear; the answer goes into the conversation, as it came or changed."""
+        talk = self.talk()
+        self.hear(talk, talk.begin())
+
+    def hear(self, talk: Talk, id_: str) -> None:
+        drawn: Any = self.data.draw(SAID)
+        blocks = [{"type": "text", "text": drawn}] if isinstance(drawn, str) else drawn
+        whole, said = talk.style.answer(blocks)
+        talk.client.end(id_, whole=whole)
+        how = self.data.draw(st.sampled_from(["as it came", "as it came", "changed", "ignored"]))
+        if how == "changed":
+            said = [{**one, "extra": None} for one in said]
+        if how != "ignored":
+            talk.said().extend(said)
+        talk.said().extend(self.user(talk.style))
+
+    def half(self) -> None:
+        talk = self.talk()
+        talk.waiting.append(talk.begin())
+
+    def whole(self) -> None:
+        talk = self.talk()
+        if talk.waiting:
+            self.hear(talk, talk.waiting.pop())
+
+    def fail(self) -> None:
+        talk = self.talk()
+        talk.client.end(talk.begin(), None)
+
+    def fork(self) -> None:
+        talk = self.talk()
+        cut = self.data.draw(st.integers(0, len(talk.said())))
+        body = copy.deepcopy(talk.body)
+        body[talk.style.said] = [*talk.said()[:cut], *self.user(talk.style)]
+        self.talks.append(Talk(body, talk.client, talk.style))
+
+    def truncate(self) -> None:
+        said = self.talk().said()
+        del said[: self.data.draw(st.integers(0, len(said) - 1))]
+
+    def compact(self) -> None:
+        talk = self.talk()
+        told = " ".join(talk.style.text(one) for one in talk.said()[-2:])
+        keep = self.data.draw(st.integers(0, 2))
+        kept = talk.said()[len(talk.said()) - keep :]
+        talk.body[talk.style.said] = [*talk.style.user(f"What was before: {told}"), *kept]
+
+    def rewrite(self) -> None:
+        talk = self.talk()
+        at = self.data.draw(st.integers(0, len(talk.said()) - 1))
+        talk.said()[at : at + 1] = self.user(talk.style)
+
+    def dress(self) -> None:
+        for message in self.talk().said():
+            content = message.get("content")
+            if isinstance(content, str):
+                message["content"] = [{"type": "text", "text": content}]
+            elif isinstance(content, list) and content:
+                content[-1]["cache_control"] = {"type": "ephemeral"}
+
+    def resystem(self) -> None:
+        talk = self.talk()
+        talk.body |= talk.style.system(self.data.draw(WORDS))
+
+    def restart(self) -> None:
+        if self.data.draw(st.booleans()):
+            self.recorder.close()
+        for run in self.recorder._shelf.runs:
+            run.close()  # as the end of a process does
+        held = [one.request.call for one in self.recorder._held.values()]
+        self.recorder = recorder(self.folder, store=self.store)
+        for client in self.clients:
+            client.recorder = self.recorder
+        for call in held:
+            self.recorder.begin(call)  # the spool has what is in no log
+
+
+STEPS = [
+    *["ask"] * 6,
+    *["begin", "half", "whole", "fail", "fork", "truncate", "compact", "rewrite", "dress"],
+    *["resystem", "restart"],
+]
+
+
+def run(folder: Path, data: st.DataObject, most: int) -> World:
+    world = World(folder, data)
+    for step in data.draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=most)):
+        getattr(world, step)()
+    return world
+
+
+def check_logs(world: World) -> None:
+    """Check that logs and commits say of each agent what it read."""
+    for path in logs(world.folder):
+        log = Rebuilder(events(path))
+        for id_, request in log.requests.items():
+            hash_ = ""
+            for message in log.messages(id_):
+                hash_ = extend_context_hash(hash_, message)
+            assert (hash_, len(log.messages(id_))) == (request.context_hash, request.count)
+        state = SessionState()
+        for event in events(path):
+            fold(state, event)
+            if isinstance(event, ev.ContextCommitted):
+                whole = materialize(world.store, CommitId(event.ctx)).messages
+                context = context_now(state.agents[event.agent_id or ""])  # type: ignore[index]
+                assert [*map(message_hash, whole)] == [*map(message_hash, context)]
+
+
+@pytest.mark.req("S3-17")
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_every_request_comes_back_as_it_was_sent(data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        world = run(Path(folder), data, 30)
+        world.recorder.close()
+        check(world.folder, world.clients)
+        check_logs(world)
+
+
+@pytest.mark.full
+@given(st.data())
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+def test_many_requests_come_back_as_they_were_sent(data: st.DataObject) -> None:
+    with TemporaryDirectory() as folder:
+        world = run(Path(folder), data, 60)
+        world.recorder.close()
+        check(world.folder, world.clients)
+        check_logs(world)

@@ -1,0 +1,144 @@
+"""Whatever a request holds comes back, type by type, and what moves is in no key."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harken.formats.wire.base import Protocol
+from harken.formats.wire.form import changed, form_of, same
+from harken.formats.wire.wires import WIRES
+from tests.property.test_messages import JSON, STRING
+from tests.unit.formats.wire import (
+    test_anthropic,
+    test_gemini,
+    test_openai_chat,
+    test_openai_responses,
+)
+from tests.unit.formats.wire.examples import EXAMPLES
+from tests.unit.formats.wire.hearing import heard, streamed
+
+FEWER = settings(max_examples=settings().max_examples // 4)
+
+NAMES = pytest.mark.parametrize("name", [*EXAMPLES])
+
+
+ODD: list[Any] = [None, 0, 1, 1.0, -0.0, True, "", [], {}, "\ud83d", [[]]]
+LISTS = {"openai-responses": "input", "gemini": "contents"}
+
+
+def near(value: Any) -> st.SearchStrategy[Any]:
+    """Values that are like this one, but for what somebody else might make of it."""
+    odd = st.sampled_from(ODD) | JSON
+    if isinstance(value, dict):
+        members = {name: near(inner) for name, inner in value.items()}
+        whole = st.fixed_dictionaries(members)
+        some = st.fixed_dictionaries({}, optional=members)
+        more = st.builds(
+            lambda one, two: {**two, **one}, whole, st.dictionaries(STRING, odd, max_size=1)
+        )
+        return st.one_of(st.just(value), whole, more, some, odd)
+    if isinstance(value, list) and value:
+        return st.just(value) | st.lists(st.one_of(*map(near, value)), max_size=3) | odd
+    return st.just(value) | st.just(value) | st.just(value) | odd
+
+
+BODIES = {name: near(body) for name, (_, body) in EXAMPLES.items()}
+PIECES = {
+    name: st.one_of(*map(near, body[LISTS.get(name, "messages")]))
+    for name, (_, body) in EXAMPLES.items()
+}
+
+
+def written(protocol: Protocol, data: bytes, path: str) -> Any:
+    asked = protocol.take_apart(path, data)
+    values = [protocol.write(*protocol.read(piece)) for piece in asked.pieces]
+    for piece, value in zip(asked.pieces, values, strict=True):
+        assert same(value, piece.raw)
+        assert piece.key == protocol.piece(value).key
+        assert protocol.likeness(piece)
+    return protocol.put_together(asked, values)
+
+
+@NAMES
+def test_an_ordinary_request_comes_back_with_small_forms(name: str) -> None:
+    path, body = EXAMPLES[name]
+    protocol, data = WIRES[name], json.dumps(body).encode()
+    assert same(written(protocol, data, path), body)
+    forms = [protocol.read(piece)[1] for piece in protocol.take_apart(path, data).pieces]
+    assert sum("whole" in form for form in forms if form is not None) <= 2
+    assert protocol.asks(path)
+
+
+@NAMES
+@FEWER
+@given(st.data())
+def test_a_request_comes_back(name: str, data: st.DataObject) -> None:
+    path, _ = EXAMPLES[name]
+    body = data.draw(BODIES[name])
+    listed = LISTS.get(name, "messages")
+    if not isinstance(body, dict) or not isinstance(body.get(listed), list):
+        body = {listed: [body]}
+    if name == "openai-responses" and isinstance(data.draw(st.sampled_from([0, "a"])), str):
+        body[listed] = "Hi"
+    assert same(written(WIRES[name], json.dumps(body).encode(), path), body)
+
+
+@NAMES
+@FEWER
+@given(st.data())
+def test_a_piece_has_a_form_beside_whatever_messages(name: str, data: st.DataObject) -> None:
+    protocol = WIRES[name]
+    said, piece = (protocol.piece(data.draw(PIECES[name])) for _ in range(2))
+    messages, _ = protocol.read(said)
+    assert same(protocol.write(messages, protocol.form(messages, piece)), piece.raw)
+
+
+HEARD = {
+    "anthropic-messages": test_anthropic.STREAM,
+    "openai-chat": test_openai_chat.STREAM,
+    "openai-responses": test_openai_responses.STREAM,
+    "gemini": streamed(*test_gemini.EVENTS),
+    "messages-v1": streamed({"message": {"role": "user"}, "stop_reason": "x", "usage": {}}),
+}
+EVENTS = {
+    name: [
+        json.loads(line.removeprefix(b"data: "))
+        for line in stream.splitlines()
+        if line.startswith(b"data: {")
+    ]
+    for name, stream in HEARD.items()
+}
+ANSWERS = {
+    name: st.lists(st.one_of(*map(near, events)), max_size=8) for name, events in EVENTS.items()
+}
+
+
+@NAMES
+@FEWER
+@given(st.data())
+def test_whatever_is_heard_is_an_answer(name: str, data: st.DataObject) -> None:
+    protocol, events = WIRES[name], data.draw(ANSWERS[name])
+    whole = json.dumps(data.draw(st.sampled_from([events, *events, {}]))).encode()
+    for answer in (streamed(*EVENTS[name], *events), streamed(*events), whole):
+        answered = heard(protocol, answer, status=data.draw(st.sampled_from([200, 500])))
+        assert "\n" not in answered.error
+        for piece in answered.pieces:
+            assert same(protocol.write(*protocol.read(piece)), piece.raw)
+
+
+@NAMES
+@given(st.binary() | st.binary().map(lambda data: b"data: " + data + b"\n\n"))
+def test_any_bytes_are_an_answer(name: str, data: bytes) -> None:
+    assert heard(WIRES[name], data).finish is None
+
+
+@FEWER
+@given(JSON, JSON)
+def test_a_form_makes_any_value_of_any_other(plain: Any, value: Any) -> None:
+    form = json.loads(json.dumps(form_of(plain, value)))
+    assert same(changed(plain, form), value)

@@ -1,0 +1,148 @@
+"""What tests of recordings share: a client of a provider, whose calls are recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harken.core import codec
+from harken.core import events as ev
+from harken.core.clock import rfc3339
+from harken.recording.exchange import Call, Hints, Reply
+from harken.recording.rebuilt import Rebuilder
+from harken.recording.recorder import Recorder
+from harken.recording.shelf import RecorderOptions
+from harken.session.reader import events
+from harken.store.base import Store
+
+Body = dict[str, Any]
+START_US = 1_800_000_000_000_000
+
+
+def recorder(
+    folder: Path, told: list[str] | None = None, *, store: Store | None = None, **more: Any
+) -> Recorder:
+    """Return a recorder that tells a list what it has to tell; whatever it tells is an error."""
+    options = RecorderOptions(durability="none", **more)
+    tell = (told if told is not None else Loud()).append
+    return Recorder(folder, store, tell=tell, options=options)
+
+
+class Loud(list[str]):
+    """Nothing should be told."""
+
+    def append(self, line: str) -> None:
+        raise AssertionError(line)
+
+
+@dataclass
+class Client:
+    """Sends bodies, and remembers them."""
+
+    recorder: Recorder
+    hints: Hints = field(default_factory=Hints)
+    sent: dict[str, Body] = field(default_factory=dict)
+    """Call -> its body."""
+    protocol: str = "anthropic-messages"
+    path: str = "/v1/messages"
+    at_us: int = START_US
+
+    def begin(self, body: Body, **more: Any) -> str:
+        """Send a request; return the id of its call."""
+        id_ = f"call-{len(self.sent):05d}-{id(self)}"
+        self.sent[id_] = json.loads(json.dumps(body))
+        self.recorder.begin(self.call(id_, **more))
+        return id_
+
+    def call(self, id_: str, hints: Hints | None = None) -> Call:
+        self.at_us += 1_000_000
+        return Call(
+            id=id_,
+            protocol=self.protocol,
+            path=self.path,
+            body=json.dumps(self.sent[id_]).encode(),
+            time=rfc3339(self.at_us),
+            hints=hints or self.hints,
+        )
+
+    def end(self, id_: str, content: Any = None, *, whole: Body | None = None, **more: Any) -> None:
+        """Answer a call: with blocks, or a text, or a whole body; nothing: it was cut at once."""
+        self.at_us += 1_000_000
+        if whole is None and content is not None:
+            whole = answer(content)
+        body = b"" if whole is None else json.dumps(whole).encode()
+        status = 0 if whole is None else 200
+        how = {"id": id_, "status": status, "body": body, "time": rfc3339(self.at_us), **more}
+        self.recorder.end(Reply(content_type="application/json", **how))
+
+    def ask(self, body: Body, content: Any = None, **more: Any) -> str:
+        id_ = self.begin(body, **more)
+        self.end(id_, content)
+        return id_
+
+
+def answer(content: Any) -> Body:
+    """Return an answer of Anthropic's."""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    is_call = any(block["type"] == "tool_use" for block in blocks)
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-5-5",
+        "content": blocks,
+        "stop_reason": "tool_use" if is_call else "end_turn",
+        "usage": {"input_tokens": 10, "output_tokens": 5},
+    }
+
+
+def body(*messages: Any, system: str = "You are Jack.", **more: Any) -> Body:
+    """Return a request of Anthropic's: texts are the user's and the assistant's in turn."""
+    said = [
+        one if isinstance(one, dict) else {"role": ("user", "assistant")[at % 2], "content": one}
+        for at, one in enumerate(messages)
+    ]
+    return {"model": "claude", "max_tokens": 10, "system": system, "messages": said, **more}
+
+
+def logs(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.jsonl"))
+
+
+def logged(folder: Path) -> list[ev.Event]:
+    """Return the events of the one session in a folder."""
+    (path,) = logs(folder)
+    return list(events(path))
+
+
+def of_kind(folder: Path, kind: type[Any]) -> list[Any]:
+    return [event for event in logged(folder) if isinstance(event, kind)]
+
+
+def names(folder: Path) -> list[str | None]:
+    """Return the names of the agents of the one session, in the order of their births."""
+    return [event.name for event in of_kind(folder, ev.AgentCreated)]
+
+
+def rebuilt(folder: Path) -> dict[str, Body]:
+    """Return the bodies of all calls of a folder, from its logs alone."""
+    found: dict[str, Body] = {}
+    for path in logs(folder):
+        log = Rebuilder(events(path))
+        for id_, request in log.requests.items():
+            call = (request.wire or {})["call"]
+            assert call not in found
+            found[call] = log.body(id_)
+    return found
+
+
+def check(folder: Path, clients: Sequence[Client]) -> None:
+    """Check that every request of these clients is in the log, as it was sent."""
+    sent = {id_: one for client in clients for id_, one in client.sent.items()}
+    found = rebuilt(folder)
+    assert sorted(found) == sorted(sent)
+    for id_, one in sent.items():
+        assert codec.canonical(found[id_]) == codec.canonical(one), id_

@@ -1,0 +1,176 @@
+"""The server takes what exporters send, and refuses all else politely."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from harken.capture.otlp.receiver import Receiver
+from harken.capture.otlp.server import Server
+from harken.capture.otlp.spool import Kept, Spool
+from tests.otlp_kit import Collecting
+
+JSON = {"content-type": "application/json"}
+TOKEN = "t" * 40
+
+
+@contextmanager
+def serving(**options: Any) -> Iterator[tuple[Server, Collecting]]:
+    ear = Collecting()
+    with Server(Receiver(ear), **options) as server:
+        thread = Thread(target=server.serve)
+        thread.start()
+        try:
+            yield server, ear
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _asked(
+    server: Server, path: str, body: bytes | Iterator[bytes] = b"{}", **headers: str
+) -> tuple[int, bytes]:
+    connection = HTTPConnection(urlsplit(server.url).netloc, timeout=10)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        connection.request("POST", path, body, {**JSON, **named})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def _chat() -> bytes:
+    message = '[{"role":"user","parts":[{"type":"text","content":"hi"}]}]'
+    pairs = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": message,
+        "gen_ai.output.messages": message.replace("user", "assistant"),
+    }
+    span = {
+        "traceId": "ab" * 16,
+        "spanId": "cd" * 8,
+        "startTimeUnixNano": "1769860800000000000",
+        "attributes": [{"key": k, "value": {"stringValue": v}} for k, v in pairs.items()],
+    }
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode()
+
+
+def test_spans_logs_and_metrics_are_taken() -> None:
+    with serving() as (server, ear):
+        for path in ("/v1/traces", "/v1/logs", "/v1/metrics"):
+            assert _asked(server, path) == (200, b"{}")
+        assert _asked(server, "/v1/traces", _chat()) == (200, b"{}")
+    assert [call.id for call in ear.calls] == [f"{'ab' * 16}-{'cd' * 8}"]
+
+
+def test_a_body_may_be_compressed_and_come_in_chunks() -> None:
+    packed = gzip.compress(_chat())
+    with serving() as (server, ear):
+        assert _asked(server, "/v1/traces", packed, content_encoding="gzip")[0] == 200
+        pieces = iter([packed[:10], packed[10:]])
+        assert _asked(server, "/v1/traces", pieces, content_encoding="gzip")[0] == 200
+    assert len(ear.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers", "status"),
+    [
+        ("/v1/other", b"{}", {}, 404),
+        ("/v1/traces", b"{", {}, 400),
+        ("/v1/traces", b"{}", {"content_type": "text/plain"}, 415),
+        ("/v1/traces", b"no gzip", {"content_encoding": "gzip"}, 400),
+        ("/v1/traces", b"{}", {"content_encoding": "rot13"}, 400),
+        ("/v1/traces", b"{}", {"content_length": "x"}, 411),
+        ("/v1/traces", b"{}", {"content_length": "99999999999"}, 413),
+        ("/v1/traces", b"{}", {"origin": "https://example.org"}, 403),
+    ],
+)
+def test_what_is_no_request_is_refused_and_the_server_goes_on(
+    path: str, body: bytes, headers: dict[str, str], status: int
+) -> None:
+    with serving() as (server, _):
+        told, why = _asked(server, path, body, **headers)
+        assert told == status
+        assert "message" in json.loads(why)
+        assert _asked(server, "/v1/traces")[0] == 200
+
+
+def test_a_body_that_unpacks_to_too_much_is_refused() -> None:
+    with serving(most_bytes=100_000) as (server, _):
+        packed = gzip.compress(b" " * 10_000_000)
+        assert _asked(server, "/v1/traces", packed, content_encoding="gzip")[0] == 400
+        assert _asked(server, "/v1/traces", iter([b" " * 60_000] * 2))[0] == 413
+
+
+def test_who_asks_needs_the_token() -> None:
+    with serving(token=TOKEN) as (server, ear):
+        assert _asked(server, "/v1/traces", _chat())[0] == 401
+        assert _asked(server, "/v1/traces", _chat(), authorization="Bearer no")[0] == 401
+        assert _asked(server, "/v1/traces", _chat(), authorization=f"Bearer {TOKEN}")[0] == 200
+    assert len(ear.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /v1/traces HTTP/1.1\r\ncontent-length: 50\r\ncontent-type: application/json\r\n\r\n{",
+        b"POST /v1/traces HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
+        b"POST /v1/traces HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n-5\r\n",
+        b"POST /v1/traces HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + b"a" * 5000,
+        b"\x00\xff\r\n\r\n",
+        b"GET /v1/traces HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_bytes_that_are_no_http_harm_nothing(sent: bytes) -> None:
+    with serving() as (server, _):
+        with socket.create_connection(("127.0.0.1", server.server_address[1]), 10) as asking:
+            asking.sendall(sent)
+            asking.shutdown(socket.SHUT_WR)
+            assert b"200" not in asking.recv(100)
+        assert _asked(server, "/v1/traces")[0] == 200
+
+
+def test_it_ends_when_nobody_asks() -> None:
+    with Server(Receiver(Collecting())) as server:
+        thread = Thread(target=server.serve, kwargs={"idle_s": 0.1})
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_what_was_acknowledged_outlives_its_receiver(tmp_path: Path) -> None:
+    """The first one is not ended: it is as if it had been killed while the call waited."""
+    waiting = json.loads(_chat())
+    span = waiting["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    span["parentSpanId"] = "ef" * 8
+    ear, spool = Collecting(), Spool(tmp_path)
+    with Server(Receiver(ear), spool=spool) as first:
+        first.take(Kept("trace", is_json=True, data=json.dumps(waiting).encode()))
+        assert ear.calls == []
+    spool.close()
+    again = Spool(tmp_path)
+    with serving(spool=again) as (_, second):
+        pass
+    again.close()
+    assert [call.id for call in second.calls] == [f"{'ab' * 16}-{'cd' * 8}"]
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_cannot_be_kept_is_not_acknowledged(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    with serving(spool=spool) as (server, ear):
+        (tmp_path / "spool").rmdir()
+        assert _asked(server, "/v1/traces", _chat())[0] == 503
+        assert ear.calls == []
+    spool.close()

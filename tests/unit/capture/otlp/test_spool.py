@@ -1,0 +1,58 @@
+"""What was acknowledged is recorded, whatever happens to the receiver."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harken.capture.otlp.spool import Kept, Spool
+from harken.errors import ConfigError
+
+ONE, TWO = ("t", "1"), ("t", "2")
+BODY = Kept("trace", is_json=True, data=json.dumps({}).encode())
+
+
+def test_what_was_left_behind_comes_again_in_its_order(tmp_path: Path) -> None:
+    bodies = [Kept("logs", is_json=False, data=bytes([n])) for n in range(12)]
+    spool = Spool(tmp_path / "otlp")
+    for body in bodies:
+        spool.keep(body)
+    spool.close()
+    again = Spool(tmp_path / "otlp")
+    assert [*again.left()] == bodies
+    again.close()
+
+
+def test_a_request_goes_away_when_all_before_it_may(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    for id_ in (ONE, TWO):
+        spool.keep(BODY)
+        spool.holds([id_])
+    spool.forget(lambda id_: id_ == ONE)
+    assert len([*tmp_path.iterdir()]) == 2
+    spool.forget(lambda id_: id_ == TWO)
+    assert [path.name for path in tmp_path.iterdir()] == ["2.trace.json"]
+    spool.forget(lambda id_: False)
+    assert [*tmp_path.iterdir()] == []
+    spool.close()
+
+
+def test_two_receivers_do_not_share_a_folder(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    with pytest.raises(ConfigError, match="another receiver"):
+        Spool(tmp_path)
+    spool.close()
+    Spool(tmp_path).close()
+
+
+def test_other_files_are_left_alone(tmp_path: Path) -> None:
+    for name in ("notes.txt", "1.trace.part", "x.trace.pb"):
+        (tmp_path / name).write_text("mine")
+    spool = Spool(tmp_path)
+    assert [*spool.left()] == []
+    spool.keep(BODY)
+    spool.forget(lambda id_: False)
+    spool.close()
+    assert (tmp_path / "notes.txt").read_text() == "mine"

@@ -1,0 +1,159 @@
+"""Requests and answers of OpenAI's Responses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from harken.core.chunks import Finish
+from harken.core.events import Usage
+from harken.core.messages import Message
+from harken.errors import FormatError
+from harken.formats.wire.form import same
+from harken.formats.wire.openai_responses import PROTOCOL
+from tests.unit.formats.wire.hearing import STEPS, heard, is_honest, streamed
+
+THOUGHT = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [{"type": "summary_text", "text": "Hm."}],
+    "encrypted_content": "x",
+}
+TEXT = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "I look.", "annotations": []}],
+}
+CALL = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "c1",
+    "name": "look",
+    "arguments": '{"at": 1}',
+}
+USAGE = {"input_tokens": 11, "output_tokens": 7, "input_tokens_details": {"cached_tokens": 5}}
+HEAD = {"id": "resp_1", "model": "m-1", "status": "in_progress", "error": None}
+DONE: dict[str, Any] = {**HEAD, "status": "completed", "usage": USAGE, "output": []}
+STREAM = streamed(
+    {"type": "response.created", "response": HEAD},
+    {"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "Hm"},
+    {"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "."},
+    {"type": "response.output_item.done", "output_index": 0, "item": THOUGHT},
+    {"type": "response.output_text.delta", "output_index": 1, "delta": "I "},
+    {"type": "response.output_text.delta", "output_index": 1, "delta": "look."},
+    {"type": "response.output_item.done", "output_index": 1, "item": TEXT},
+    {"type": "response.output_item.done", "output_index": 2, "item": CALL},
+    {"type": "response.completed", "response": DONE},
+)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_stream_is_the_items_that_its_client_sends_back(step: int) -> None:
+    answered = heard(PROTOCOL, STREAM, step=step)
+    assert [piece.raw for piece in answered.pieces] == [THOUGHT, TEXT, CALL]
+    usage = Usage(input_tokens=11, output_tokens=7, cache_read_tokens=5)
+    assert answered.finish == Finish(stop_reason="completed", usage=usage, model="m-1")
+    assert answered.id == "resp_1"
+
+
+def test_an_answer_at_once_is_the_same() -> None:
+    whole = {**DONE, "output": [THOUGHT, TEXT, CALL]}
+    answered = heard(PROTOCOL, json.dumps(whole).encode())
+    assert [piece.raw for piece in answered.pieces] == [THOUGHT, TEXT, CALL]
+
+
+def test_a_stream_that_is_cut_says_what_came() -> None:
+    assert is_honest(PROTOCOL, STREAM)
+    stop = STREAM.index(b'"delta": "look."')
+    assert heard(PROTOCOL, STREAM[:stop]).partial == ("Hm.", "I ")
+    stop = STREAM.index(b'"call_id"')
+    assert heard(PROTOCOL, STREAM[:stop]).partial == ("Hm.", "I look.")
+
+
+def test_an_answer_says_why_it_ended_early() -> None:
+    details = {"reason": "max_output_tokens"}
+    body = {**DONE, "status": "incomplete", "incomplete_details": details, "output": [TEXT]}
+    finish = heard(PROTOCOL, json.dumps(body).encode()).finish
+    assert finish is not None
+    assert finish.stop_reason == "max_output_tokens"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {
+            "type": "response.failed",
+            "response": {"status": "failed", "error": {"code": "server_error", "message": "Sorry"}},
+        },
+        {"type": "error", "code": "server_error", "message": "Sorry"},
+    ],
+)
+def test_an_error_in_a_stream_is_one_line(event: Any) -> None:
+    answered = heard(PROTOCOL, streamed(event))
+    assert (answered.error, answered.finish) == ("server_error: Sorry", None)
+
+
+def test_an_item_is_known_again_with_another_id_and_without_what_is_empty() -> None:
+    sent = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "I look."}],
+    }
+    assert PROTOCOL.piece(TEXT).key == PROTOCOL.piece(sent).key
+    assert PROTOCOL.piece(THOUGHT).key == PROTOCOL.piece({**THOUGHT, "content": None}).key
+    assert PROTOCOL.piece(CALL).key == PROTOCOL.piece({**CALL, "id": "fc_2"}).key
+    assert PROTOCOL.piece(CALL).key != PROTOCOL.piece({**CALL, "call_id": "c2"}).key
+    user = {"role": "user", "content": [{"type": "input_text", "text": "Hi"}], "type": "message"}
+    assert PROTOCOL.piece(user).key == PROTOCOL.piece({"role": "user", "content": "Hi"}).key
+    references = [PROTOCOL.piece({"type": "item_reference", "id": name}) for name in "ab"]
+    assert references[0].key != references[1].key
+    messages, _ = PROTOCOL.read(PROTOCOL.piece(TEXT))
+    piece = PROTOCOL.piece(sent)
+    assert same(PROTOCOL.write(messages, PROTOCOL.form(messages, piece)), sent)
+
+
+def test_arguments_are_alike_however_they_are_written() -> None:
+    again = PROTOCOL.piece({**CALL, "arguments": '{"at":1}'})
+    assert PROTOCOL.piece(CALL).key != again.key
+    assert PROTOCOL.likeness(PROTOCOL.piece(CALL)) == PROTOCOL.likeness(again)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"model": "m", "input": "Hi"},
+        {"model": "m", "instructions": "You are Jack.", "input": "Hi", "store": False},
+        {"model": "m", "instructions": None, "input": []},
+        {"model": "m", "instructions": "", "input": [{"instructions": "a"}]},
+        {"model": "m", "input": [{"instructions": "a"}, {"role": "user", "content": "Hi"}]},
+        {"model": 5, "instructions": [], "input": [5], "tools": [5]},
+    ],
+)
+def test_a_request_comes_back(body: Any) -> None:
+    asked = PROTOCOL.take_apart("", json.dumps(body).encode())
+    values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces]
+    assert same(PROTOCOL.put_together(asked, values), body)
+
+
+def test_instructions_and_a_prompt_are_messages() -> None:
+    body = {"model": "m", "instructions": "You are Jack.", "input": "Hi"}
+    asked = PROTOCOL.take_apart("", json.dumps(body).encode())
+    read = [PROTOCOL.read(piece)[0] for piece in asked.pieces]
+    assert read == [[Message("system", "You are Jack.")], [Message("user", "Hi")]]
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"input": 5}', b"5"])
+def test_what_is_no_request_is_refused(body: bytes) -> None:
+    with pytest.raises(FormatError):
+        PROTOCOL.take_apart("/v1/responses", body)
+
+
+def test_only_a_request_for_an_answer_is_one() -> None:
+    assert PROTOCOL.asks("/backend-api/codex/responses")
+    assert not PROTOCOL.asks("/v1/responses/compact")
+    assert not PROTOCOL.asks("/v1/responses/resp_1")
+    assert not PROTOCOL.asks("/v1/responses/input_tokens")
