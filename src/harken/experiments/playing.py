@@ -26,7 +26,7 @@ from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, base_of
 from harken.core.messages import text_of
 from harken.core.text import LoggedString
-from harken.errors import EventRefused, HarkenError
+from harken.errors import ConfigError, EventRefused, HarkenError
 from harken.experiments.lanes import COMPACTOR, Lanes, kind_of
 from harken.experiments.played_world import PlayedWorld, templates_of
 from harken.experiments.recorded_agents import Script, kinds_for
@@ -91,7 +91,10 @@ class Playing:
         self.session.listen(self._hear)
 
     async def play(self) -> None:
-        """Do everything again, as far as it goes on as it did."""
+        """Do everything again, as far as it goes on as it did.
+
+        Raises ConfigError where the commit that an agent began from is not at hand.
+        """
         while not self.parted and (event := self._next()) is not None:
             if self._crashed:
                 self._resume()
@@ -99,6 +102,8 @@ class Playing:
             try:
                 await self._bring(event)
             except (EventRefused, LookupError) as error:
+                if isinstance(event, ev.ContextLoaded):
+                    raise ConfigError(str(error)) from None
                 self.notes.append(str(error))
             if not self._is_done(event):
                 return
