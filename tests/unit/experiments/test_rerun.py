@@ -365,7 +365,12 @@ def test_a_session_that_was_recorded_on_the_wire_is_rerun_the_same_and_otherwise
     client = Client(recorder(tmp_path / "logs", store=store))
     asked: list[Any] = [{"role": "user", "content": "Who is there?"}]
     cached = [{"type": "text", "text": "You are Jack.", "cache_control": {"type": "ephemeral"}}]
-    more: dict[str, Any] = {"system": cached, "tools": [TOOL], "stream": True, "metadata": {"user_id": "x"}}
+    more: dict[str, Any] = {
+        "system": cached,
+        "tools": [TOOL],
+        "stream": True,
+        "metadata": {"user_id": "x"},
+    }
     client.ask(body(*asked, **more), [{"type": "text", "text": "I look."}, USE])
     asked += [
         {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]},
