@@ -16,6 +16,7 @@ from benchmarks import (
     load,
     loop,
     peers,
+    recorded,
     search,
     service,
     startup,
@@ -37,6 +38,7 @@ PARTS = {
     "store": store.rows,
     "import": importing.rows,
     "index": index.rows,
+    "recorded": recorded.rows,
 }
 RESULTS = Path(__file__).with_name("results.md")
 

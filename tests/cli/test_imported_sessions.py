@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import Cli
+from tests.cli.kit import Cli, start
 from tests.unit.formats.transcripts import Transcript, text, use
 
 NAME = "claude:5e551011-0000-4000-8000-000000000001"
@@ -165,6 +165,27 @@ def test_a_name_that_is_nobodys_is_told_with_those_that_there_are(tea: Cli) -> N
     tea.ok("demo")
     text = tea.refused("view", "nobody", "tree")
     assert f"there is no session 'nobody' here; there is: demo, {NAME}" in text
+
+
+@pytest.mark.parametrize(
+    ("zone", "time"),
+    [
+        ("Asia/Tokyo", "9999-12-31T23:59:59Z"),
+        ("America/New_York", "0001-01-01T00:00:00Z"),
+        ("America/New_York", "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_a_file_may_claim_any_time(cli: Cli, tmp_path: Path, zone: str, time: str) -> None:
+    made = Transcript()
+    made.user("Which tea?")
+    made.answer(text("Green tea."))
+    for record in made.records:
+        record["timestamp"] = time
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(made.data)
+    for command in (["watch", "--once", str(path)], ["sessions"], ["search", "tea"]):
+        ran = start(cli.home, *command, TZ=zone)
+        assert (ran.returncode, b"tea" in ran.stdout) == (0, True), ran
 
 
 def test_an_imported_session_is_rerun_offline_and_does_not_part(tea: Cli) -> None:

@@ -55,6 +55,15 @@ class ModelCall:
     started_us: int = 0
     answer: TranscriptEntry = field(init=False)
     """What it answered, once it has."""
+    response: LlmResponse | None = field(default=None, init=False)
+    """How it ended; it has an id once that is in the log."""
+
+    @property
+    def said(self) -> TranscriptEntry | None:
+        """What of an answer is in the log, also of one that was cancelled; None: nothing."""
+        id_ = None if self.response is None else self.response.entry
+        entries = reversed(self.session.agent(self.agent_id).transcript or ())
+        return next((entry for entry in entries if entry.message_id == id_), None)
 
     async def run(self, model: Model, request: Request, on_chunk: OnChunk | None) -> None:
         """Make the call, and log its answer.
@@ -164,7 +173,7 @@ class ModelCall:
 
     def _response(self, finish: Finish, entry: MessageId | None) -> LlmResponse:
         elapsed_us = self.session.options.clock() - self.started_us
-        return LlmResponse(
+        self.response = LlmResponse(
             agent_id=self.agent_id,
             request=self.request_id,
             entry=entry,
@@ -174,6 +183,7 @@ class ModelCall:
             cost_usd=_cost(finish.cost_usd),
             latency_s=elapsed_us / 1e6,
         )
+        return self.response
 
 
 def _says_something(part: ContentPart | str) -> bool:

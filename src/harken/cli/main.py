@@ -35,6 +35,7 @@ COMMANDS = {
     "stats": ("harken.cli.stats", "Show what was done in all sessions, and what it took."),
     "tables": ("harken.cli.tables", "Write all that is known as Parquet, for other programs."),
     "run": ("harken.cli.run", "Run a client such as claude or codex, and record it."),
+    "proxy": ("harken.cli.proxy", "Record what any client says to its model, as it passes."),
     "watch": ("harken.cli.watch", "Take in what other runtimes write, as they write it."),
     "export": ("harken.cli.export", "Write a conversation in another format."),
     "cat": ("harken.cli.cat", "Print the bytes of an artifact."),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from harken.analytics.moment import minute, moment
 from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.graph import look_of
 from harken.cli.home import Home, command_line, home_option, json_option
@@ -116,7 +117,7 @@ def _heading(hit: Hit) -> Line:
     where = hit.title or hit.project or hit.session
     return [
         ("yellow", one_line(hit.session, _CTX) if hit.ctx is None else hit.ctx[:_CTX]),
-        ("dim", f"  {_when(hit.time_us)}  "),
+        ("dim", f"  {minute(moment(hit.time_us), LocalZone()):16}  "),
         ("cyan", one_line(hit.runtime, 16) + agent),
         ("magenta", f"  {what}"),
         ("", f"  {one_line(where, 80)}"),
@@ -126,15 +127,6 @@ def _heading(hit: Hit) -> Line:
 def _excerpt(hit: Hit) -> Line:
     pieces = [("bold green" if found else "", safe(text)) for text, found in hit.excerpt.pieces]
     return [("", "    "), *pieces]
-
-
-def _when(time_us: int | None) -> str:
-    moment = _moment(time_us)
-    return " " * 16 if moment is None else f"{moment.astimezone(LocalZone()):%Y-%m-%d %H:%M}"
-
-
-def _moment(time_us: int | None) -> datetime | None:
-    return None if time_us is None else _1970 + timedelta(microseconds=time_us)
 
 
 def _next(hit: Hit) -> str:
@@ -147,10 +139,10 @@ def _next(hit: Hit) -> str:
 
 
 def _row(hit: Hit) -> dict[str, Any]:
-    moment = _moment(hit.time_us)
+    after = None if hit.time_us is None else timedelta(microseconds=hit.time_us)
     return {
         "ctx": hit.ctx,
-        "time": None if moment is None else moment.isoformat(),
+        "time": None if after is None else (_1970 + after).isoformat(),
         "session": hit.session,
         "title": hit.title,
         "project": hit.project,

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
+from harken.analytics.moment import minute, moment
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.imported import imported
+from harken.cli.local_zone import LocalZone
 from harken.cli.terminal import one_line, say, say_json
 from harken.core.clock import microseconds
 from harken.core.commits import SHOWN
@@ -200,9 +202,9 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
         note = one_line(row.get("title") or row["began"] or "(nothing was said)", 60)
         if "error" in row:
             note = f"(cannot be read: `harken session verify {row['session']}` says why)"
-        written = datetime.fromisoformat(row["written"]).astimezone()
+        written = moment(microseconds(row["written"]))
         size_kb = row["size_bytes"] / 1024
-        when, state = f"{written:%Y-%m-%d %H:%M}", row["state"] or ""
+        when, state = minute(written, LocalZone()), row["state"] or ""
         if row.get("tips"):
             state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]
         say(f"{name:<{width}}  {when}  {size_kb:7.1f} KB  {state:<13}  {note}")

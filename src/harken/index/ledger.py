@@ -10,8 +10,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from harken.index.database import rows_in
+
 Row: TypeAlias = tuple[Any, ...]
-_AT_ONCE = 500
 _WIDTHS = {
     "messages": 15,
     "tool_calls": 11,
@@ -89,11 +90,8 @@ class Ledger:
         return None if row is None else row[0]
 
     def rows(self, query: str, values: Iterable[object]) -> Iterator[Row]:
-        """Yield the rows of a query that ends where a list of values stands: `... IN`."""
-        listed = list(values)
-        for at in range(0, len(listed), _AT_ONCE):
-            some = listed[at : at + _AT_ONCE]
-            yield from self.database.execute(f"{query} ({','.join('?' * len(some))})", some)
+        """Return the rows of a query that ends where a list of values stands: `... IN`."""
+        return rows_in(self.database, query, values)
 
     def known(self, keys: Iterable[int]) -> set[int]:
         """Return the keys that were entered before."""

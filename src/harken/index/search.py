@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harken.core.commits import CommitId
+from harken.core.commits import CommitId, Hash
+from harken.index.database import rows_in
 from harken.index.excerpt import Excerpt, excerpt
 from harken.index.facts import Facts
 from harken.index.query import Query, query_of
@@ -44,6 +45,16 @@ class Asked:
     """How many hits are told; None: all there are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a message can be read whole."""
+
+    message: Hash
+    session_id: int
+    """A row of the facts."""
+    position: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
     """A message in which it stands."""
@@ -61,6 +72,7 @@ class Hit:
     ctx: CommitId | None
     """The commit that holds it, from which one can go on; None: only its log has it so far."""
     excerpt: Excerpt
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +118,7 @@ def _gone(database: sqlite3.Connection, store: Store | None, rows: Sequence[int]
     """Return the commits of messages that are no longer in the store."""
     if store is None:
         return []
-    names = {
-        CommitId(f"ctx-{name.hex()}")
-        for some in _slices(rows)
-        for (name,) in database.execute(_COMMITS.format(_marks(some)), some)
-    }
+    names = {CommitId(f"ctx-{name.hex()}") for (name,) in rows_in(database, _COMMITS, rows)}
     there = store.commits(names) if names else {}
     return [name for name in names if name not in there]
 
@@ -158,6 +166,7 @@ def _hit(row: dict[str, Any], found: Excerpt) -> Hit:
         tool=row["tool"],
         ctx=None if row["ctx"] is None else CommitId(f"ctx-{row['ctx'].hex()}"),
         excerpt=found,
+        place=Place(Hash(row["hash"].hex()), row["session_id"], row["position"]),
     )
 
 
@@ -184,7 +193,7 @@ _COUNT = (
 )
 _COUNT_OF_INDEX = "SELECT count(*) FROM words WHERE words MATCH ?"
 _COMMITS = (
-    "SELECT DISTINCT c.name FROM messages m JOIN commits c ON c.id = m.commit_id WHERE m.id IN ({})"
+    "SELECT DISTINCT c.name FROM messages m JOIN commits c ON c.id = m.commit_id WHERE m.id IN"
 )
 _AGENT = "m.agent_id IN (SELECT id FROM agents WHERE name = ?)"
 _TOOL = (

@@ -53,6 +53,8 @@ class Voice:
         """So many of them were in its last request."""
         self.open: MessageId | None = None
         """Its request that has no answer yet."""
+        self.told_by: MessageId | None = None
+        """What tells it what a user would; None: a person does."""
         self.known: dict[str, list[Heard]] = {}
         """All that it ever heard, by key."""
         self._before: list[tuple[int, str]] = [(0, "")]
@@ -67,6 +69,7 @@ class Voice:
         voice = cls(other.session, agent_id)
         voice.known = {key: list(same) for key, same in other.known.items()}
         voice._called = dict(other._called)
+        voice.told_by = other.told_by
         return voice
 
     @classmethod
@@ -191,6 +194,16 @@ class Voice:
         self.open = None
         return entry
 
+    def bring(
+        self, items: Sequence[Item], *, reason: str = "rewritten", summary: int | None = None
+    ) -> None:
+        """Make these items the agent's context, without a request. As `ask`."""
+        self._arrange(items, reason, summary)
+
+    def hear(self, item: Item) -> Heard:
+        """Add an item to the end of the context, without a request. As `ask`."""
+        return self._append(item)
+
     def _arrange(self, items: Sequence[Item], reason: str, summary: int | None) -> None:
         """Make these items the agent's context."""
         common = shared(items, self.row)
@@ -255,10 +268,12 @@ class Voice:
         hashes: list[str] = []
         first = item.messages[0]
         for message in item.messages:
-            ids.append(self.session.append(entry_of(self.agent_id, self._loggable(message))))
-            entry = self.session.context(self.agent_id)[-1]
-            hashes.append(message_hash(entry))
-            self._learn_calls(entry)
+            cause = self.told_by if message.role == "user" else None
+            entry = entry_of(self.agent_id, self._loggable(message), cause=cause)
+            ids.append(self.session.append(entry))
+            logged = self.session.context(self.agent_id)[-1]
+            hashes.append(message_hash(logged))
+            self._learn_calls(logged)
         heard = Heard(item.key, tuple(ids), tuple(hashes), first.role)
         self._place(heard)
         return heard

@@ -164,6 +164,25 @@ def test_a_commit_that_is_gone_is_never_told(talked: Imports) -> None:
     assert found.total == 2
 
 
+@pytest.mark.parametrize(
+    "body", [b"no message", b"[]", b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}"]
+)
+def test_a_message_that_cannot_be_read_is_found_without_its_text(
+    talked: Imports, body: bytes
+) -> None:
+    class Odd:
+        """The store, with something else in the place of everything."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(talked.store, name)
+
+        def objects(self, names: Any) -> Any:
+            return dict.fromkeys(names, body)
+
+    found = search(talked.facts, Odd(), Asked(words="door"))
+    assert [hit.excerpt.text for hit in found.hits] == ["", "", ""]
+
+
 @pytest.fixture
 def logged(imports: Imports) -> Session:
     session = new_session(imports.folder)
