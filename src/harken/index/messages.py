@@ -25,6 +25,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     agent: int
     kind: str
     time_us: int | None
+    made_us: int | None = None
+    """When its commit was made; asked for where nobody knows when it was said."""
     hash: bytes
     said: Said
     calls: Sequence[str] = ()
@@ -55,7 +57,8 @@ class Messages:
 
     def add(self, one: Heard) -> int:
         """Enter a message; return its row."""
-        said, row = one.said, self.ledger.number("messages")
+        said, time = one.said, one.made_us if one.time_us is None else one.time_us
+        row = self.ledger.message_number(time or 0)
         self.ledger.add(
             "messages",
             row,
