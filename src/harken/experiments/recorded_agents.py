@@ -18,10 +18,11 @@ from harken.agents.hook import Hook, Question, Verdict, read_verdict
 from harken.agents.smart import SmartAgent
 from harken.agents.templates import Template, Templates
 from harken.core import events as ev
-from harken.core.ids import AgentId
+from harken.core.ids import AgentId, base_of
 from harken.core.messages import text_of
 from harken.errors import HarkenError, UnknownName
 from harken.experiments.lanes import COMPACTOR, Lane, Lanes, kind_of
+from harken.experiments.recorded_model import Crash
 from harken.session.state import AgentState
 from harken.views.verdicts import FAILED
 
@@ -37,6 +38,13 @@ class Script:
     recorded: Lanes
     again: Lanes = field(default_factory=Lanes)
     kinds: dict[str, type[Agent]] = field(default_factory=dict)
+
+    def here(self, recorded: str) -> str | None:
+        """Return what a message, or a call, of the record is called here; None: it is not here."""
+        message = base_of(recorded)
+        lane, at = self.recorded.places.get(message, ("", 0))
+        row = self.again.events.get(lane, ())
+        return row[at].message_id + recorded.removeprefix(message) if at < len(row) else None
 
     def lane(self, agent: Agent) -> Lane:
         """Return an agent's lane, which is the same in both."""
@@ -128,7 +136,9 @@ class RecordedAgent(Hook):
         """Return what it says next; the state that it saves with it is saved, too."""
         coming = self.script.coming(self.script.lane(self))
         said = coming[0] if coming else None
-        if not isinstance(said, ev.TranscriptEntry) or said.role == "user":
+        if isinstance(said, ev.TranscriptEntry) and said.role == "user":
+            raise Crash  # it was asked again after that: the process ended meanwhile
+        if not isinstance(said, ev.TranscriptEntry):
             raise NotRecorded(f"{self.name} was not asked this in the record")
         after = coming[1] if len(coming) > 1 else None
         self._saves = after if isinstance(after, ev.AgentStateSaved) else None

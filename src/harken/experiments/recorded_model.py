@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 
+from harken.agents.model_call import LOST_USAGE
 from harken.core import events as ev
 from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta, chunks_of
 from harken.core.ids import AgentId, MessageId
@@ -17,7 +18,7 @@ from harken.core.messages import text_of
 from harken.core.partial import text_in, thinking_in
 from harken.errors import Failure, ModelError, ReplayMiss
 from harken.llm.base import Request
-from harken.llm.replay import Recording, ReplayModel
+from harken.llm.replay import Recorded, Recording, ReplayModel
 
 FAILED, CANCELLED, INTERRUPTED = "error", "cancelled", "interrupted"
 
@@ -50,8 +51,22 @@ class Answers:
 
     def take(self, request: Request) -> ev.LlmRequest | None:
         """Return the recorded request that this one is, each once, in the order of the log."""
-        waiting = self._waiting.get((request.agent, request.hash))
-        return waiting.pop(0) if waiting else None
+        waiting = self._waiting.get((request.agent, request.hash), [])
+        ended = (n for n, one in enumerate(waiting) if not self._was_interrupted(one))
+        return waiting.pop(next(ended, 0)) if waiting else None
+
+    def _was_interrupted(self, request: ev.LlmRequest) -> bool:
+        """Whether a crash ended a call: whoever plays the session again ends there, too."""
+        response = self.recording.responses.get(request.message_id)
+        return response is None or response.stop_reason == INTERRUPTED
+
+    def whole(self, request: ev.LlmRequest) -> Recorded | None:
+        """Return the answer to a recorded request, also one of which a crash cut off the end."""
+        response = self.recording.responses.get(request.message_id)
+        if response is not None and response.error == LOST_USAGE and response.entry is not None:
+            entry = self.recording.entries.get(response.entry)
+            return None if entry is None else Recorded(entry, response)
+        return self.recording.answer_to(request)
 
 
 class RecordedModel:
@@ -71,7 +86,7 @@ class RecordedModel:
                 yield chunk
             return
         await asyncio.sleep(0)
-        whole = answers.recording.answer_to(asked)
+        whole = answers.whole(asked)
         response = answers.recording.responses.get(asked.message_id)
         if whole is not None:
             for chunk in chunks_of(whole.entry):
