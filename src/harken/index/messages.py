@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from harken.formats.records import title_of
+from harken.formats.typed import typed
 from harken.index.ledger import Ledger
 from harken.index.words import Said, utf8, words_of
 
@@ -84,7 +85,7 @@ class Messages:
             self._answer(row, one)
         if not one.is_repeat:
             if one.kind == "prompt" and one.session not in self._titles:
-                self._titles[one.session] = title_of(utf8(" ".join(said.texts[:1])))
+                self._titles[one.session] = title_of(utf8(typed("\n".join(said.texts))))
             self._call(row, one)
             words = words_of(said)
             if words:

@@ -55,6 +55,17 @@ def test_a_session_without_any_commit_is_there(imports: Imports, session: Sessio
     assert imports.rows("SELECT name, result_id FROM tool_calls") == looked
 
 
+def test_what_a_client_says_in_a_persons_name_is_no_prompt(
+    imports: Imports, session: Session
+) -> None:
+    main = born(session, name="main", spec={"recorded": "claude-code"})
+    hear(session, main, "<system-reminder>It is noon.</system-reminder>")
+    hear(session, main, "<system-reminder>It is noon.</system-reminder>\n\nHi")
+    imports.update()
+    assert imports.column("SELECT kind FROM messages") == ["system", "prompt"]
+    assert imports.column("SELECT title FROM sessions") == ["Hi"]
+
+
 def test_again_only_what_is_new_of_a_log_is_read(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     calling = act(session, main, "c1")
