@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, base_of, number_of
-from harken.core.messages import Message
+from harken.core.messages import Message, extend_context_hash
 from harken.errors import HarkenError, UnknownName
 from harken.session.fold import Resolver, fold
 from harken.session.state import AgentState, SessionState
@@ -83,6 +83,11 @@ class ForkPoint:
     def messages(self) -> list[Message]:
         """The same as messages alone."""
         return [row.message for row in self.context]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the context is what was logged with the call, by its hash."""
+        return reduce(extend_context_hash, self.messages, "") == self.request.context_hash
 
     @property
     def tools(self) -> list[dict[str, Any]]:
