@@ -167,12 +167,14 @@ def _world(point: ForkPoint, live: World | None) -> RecordedWorld:
     return RecordedWorld(calls, tools=tools, live=live)
 
 
-async def _live(agent: Agent, inputs: Sequence[str]) -> tuple[str | None, str | None]:
+async def _live(agent: Agent, inputs: Sequence[Sequence[str]]) -> tuple[str | None, str | None]:
     """Let an agent go on, and hear these inputs; return its last answer, or how it failed."""
     try:
         answer = await agent.response()
-        for text in inputs:
-            answer = await agent.response(text)
+        for *before, last in inputs:
+            for text in before:
+                agent.harken(text)
+            answer = await agent.response(last)
     except (ModelError, BudgetExceeded) as error:
         return None, str(error)
     return str(answer), None

@@ -109,6 +109,17 @@ def test_what_was_said_later_is_said_again(tmp_path: Path) -> None:
     assert rows(done.log, event_type="session_ended")[0]["reason"] == REASON
 
 
+def test_what_was_said_together_is_said_together_again(tmp_path: Path) -> None:
+    one = cafe(tmp_path)
+    one.root.harken("Thanks.")
+    one.root.harken("How much is wine?")
+    one.ask()
+    fork = point(one, "4")
+    assert fork.inputs_after() == [["Thanks.", "How much is wine?"]]
+    done = again(fork, tmp_path, ReplayModel.load(one.log), follow=True)
+    assert done.answer == "[main has no line 4]"
+
+
 def test_an_edit_changes_what_the_model_reads(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "2")
     model = play(main=[".", "4 euros, then."])
