@@ -149,7 +149,7 @@ def test_a_chat_can_remember(cli: Cli, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     chat = ("chat", "--model", f"scripted:{script}", "--permission", "all", "--memory", notes)
     cli.ok(*chat, "-p", "Ann likes tea.")
-    assert (notes / "ann.md").read_text() == "Ann likes tea."
+    assert (notes / "ann.md").read_text() == "Ann likes tea.\n"
     cli.ok(*chat, "-p", "what does Ann like?")
     shown = cli.ok("interactions", "show", "latest").out
     assert "MEMORY_READ" in shown

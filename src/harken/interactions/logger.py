@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from harken.context.materialize import resolver
 from harken.core.clock import Clock, rfc3339, system_clock
@@ -36,11 +36,13 @@ from harken.core.text import preview
 from harken.errors import HarkenError, StoreError, UnknownName
 from harken.index.facts import Facts
 from harken.interactions import loose
+from harken.interactions.background import Background
 from harken.interactions.call import LoggedCall
 from harken.interactions.config import InteractionLoggingConfig
 from harken.interactions.found import found_in
 from harken.interactions.index import ThreadIndex
 from harken.interactions.open_threads import OpenThreads, parsed
+from harken.interactions.record import recording
 from harken.interactions.records import (
     LoggedMessage,
     MemoryOperation,
@@ -54,6 +56,7 @@ from harken.interactions.retention import drop_old
 from harken.interactions.spoken import Spoken, messages_in
 from harken.interactions.thread import ThreadRow, stand_ins, thread_rows
 from harken.interactions.unit import message_of
+from harken.interactions.wrap import wrap
 from harken.interactions.writer import Asking
 from harken.session.packed import is_packed, log_of
 from harken.session.reader import events
@@ -61,6 +64,7 @@ from harken.session.session import Durability
 from harken.store.base import Store
 from harken.store.sqlite import SqliteStore
 
+Client = TypeVar("Client")
 SESSIONS, STORE, INDEX, FACTS = "sessions", "store.db", "interactions.db", "facts.db"
 _HEX = frozenset("0123456789abcdef")
 _ID_DIGITS = 64
@@ -96,7 +100,8 @@ class InteractionLogger:
         self.dropped: Sequence[str] = ()
         """The sessions that were too old."""
         self._clock, self._store, self._owns_store = clock, store, store is None
-        self._lock = RLock()
+        self._lock, self._closing = RLock(), ExitStack()
+        self._recording: Background | None = None
         is_kept = self.config.enabled
         self._index = ThreadIndex(self.folder / INDEX if is_kept else None)
         self._threads = OpenThreads(
@@ -246,6 +251,20 @@ class InteractionLogger:
         begin = partial(self._begin, thread_id, said, asking)
         return LoggedCall(clock=self._clock, begin=begin, finish=partial(self._finish, thread_id))
 
+    def wrap(self, client: Client, *, session: str = "") -> Client:
+        """Return a client of `openai`, `anthropic` or `httpx`, as it is, whose calls are logged.
+
+        They become sessions of the folder, found by what is asked; session: the first `wrap` may
+        name the one to which all belong. Until `close`. Raises TypeError for other clients.
+        """
+        with self._lock:
+            if not self.config.enabled:
+                return client
+            if self._recording is None:
+                into = recording(self.sessions_folder, self.open_store(), session=session)
+                self._recording = self._closing.enter_context(into)
+            return wrap(client, self._recording)
+
     def log_memory_operation(
         self,
         thread_id: str,
@@ -311,6 +330,8 @@ class InteractionLogger:
     def close(self) -> None:
         """Make all durable, and let go of it. A second call does nothing."""
         with self._lock:
+            self._recording = None
+            self._closing.close()
             self._threads.close()
             self._index.close()
             if self._owns_store and self._store is not None:

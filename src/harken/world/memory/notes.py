@@ -34,12 +34,13 @@ class NotesMemory:
         self.folder = Path(os.path.realpath(folder))
 
     def read(self, path: str, caller: Caller) -> str:
-        """Return a note. Raises Failed."""
-        return self._read(self._file(path))
+        """Return a note, without the newline at its end. Raises Failed."""
+        return self._read(self._file(path)).removesuffix("\n")
 
     def write(self, path: str, text: str, caller: Caller) -> None:
         """Write a note, in one step. Raises Failed."""
-        file, data = self._file(path), text.encode("utf-8", "backslashreplace")
+        whole = text if text.endswith("\n") else f"{text}\n"
+        file, data = self._file(path), whole.encode("utf-8", "backslashreplace")
         if len(data) > MOST_BYTES:
             raise Failed(f"a note has at most {size_text(MOST_BYTES)}: write several, or less")
         root = Root(self.folder)

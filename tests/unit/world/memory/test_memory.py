@@ -55,7 +55,7 @@ def test_what_is_written_is_read_and_found_again_and_logged(tmp_path: Path) -> N
         "Kept as people/ann.md.",
         "people/ann.md",
     ]
-    assert (tmp_path / "notes" / "people" / "ann.md").read_text() == "Ann\nlikes tea.\nAnd cake."
+    assert (tmp_path / "notes" / "people" / "ann.md").read_text() == "Ann\nlikes tea.\nAnd cake.\n"
     told = [(one.memory_type, one.operation, one.file_path, one.query) for one in logged(made)]
     assert told == [
         ("LTM", "WRITE", "people/ann.md", None),
