@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -138,13 +139,10 @@ def test_no_credential_is_in_anything_that_is_kept(url: str, tmp_path: Path) -> 
 def test_a_proxy_that_is_killed_leaves_a_record_that_says_so(url: str, tmp_path: Path) -> None:
     with proxy(tmp_path, url) as running:
         running.ask("Whole")
-        with running.address.connect().sock or socket.create_connection(
-            ("127.0.0.1", int(running.address.url.split(":")[2].split("/")[0]))
-        ) as raw:
-            path = running.address.url.partition("//")[2].partition("/")[2]
-            data = body("Half")
+        with running.address.raw() as raw:
+            path, data = urlsplit(running.address.url).path, body("Half")
             raw.sendall(
-                f"POST /{path}/v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n"
+                f"POST {path}/v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n"
                 'X-Fake: {"pieces": 50, "each_ms": 100}\r\n\r\n'.encode()
                 + data
             )

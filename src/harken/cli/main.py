@@ -27,6 +27,7 @@ COMMANDS = {
     "replay": ("harken.cli.replay", "Step through a session, request by request, or check it."),
     "rerun": ("harken.cli.rerun", "Go on from any model call, with something changed."),
     "compare": ("harken.cli.compare", "See where sessions part, and what came of it."),
+    "interactions": ("harken.cli.interactions", "Show and export what each request saw."),
     "ctx": ("harken.cli.ctx", "Look at commits: what agents understood, and when."),
     "resume": ("harken.cli.resume", "Go on with a conversation in any client."),
     "verify": ("harken.cli.verify", "See that a client sends what was materialized for it."),

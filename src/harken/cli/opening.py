@@ -39,6 +39,8 @@ from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
 from harken.world.local import local_tools
+from harken.world.memory.notes import NotesMemory
+from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
 from harken.world.permissions.rules import Rules
 from harken.world.tool import Tool
@@ -65,6 +67,8 @@ class Wish:
     """The address of the service that commits go to; None: as it is configured."""
     allowed: Sequence[Path] = ()
     """Folders beside the current one that agents may use."""
+    memory: Path | None = None
+    """The folder of notes that agents remember with; None: they have no such tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +200,8 @@ def open_world(
             outputs=outputs,
             hide=settings.key_variables,
         )
+    if wish.memory is not None:
+        tools = [*tools, memory_tool(NotesMemory(wish.memory))]
     return World(tools, folder=here(), permissions=permissions)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, base_of, number_of
-from harken.core.messages import Message
+from harken.core.messages import Message, extend_context_hash, text_of
 from harken.errors import HarkenError, UnknownName
 from harken.session.fold import Resolver, fold
 from harken.session.state import AgentState, SessionState
@@ -85,6 +85,11 @@ class ForkPoint:
         return [row.message for row in self.context]
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the context is what was logged with the call, by its hash."""
+        return reduce(extend_context_hash, self.messages, "") == self.request.context_hash
+
+    @property
     def tools(self) -> list[dict[str, Any]]:
         """The schemas that it was offered."""
         return self.stepping.tools(self.number)
@@ -117,16 +122,23 @@ class ForkPoint:
         """Whether Harken ran the agent: then its hooks and subagents are at hand."""
         return "kind" in self.agent.spec and not self.agent.is_recorded
 
-    def inputs_after(self) -> list[str]:
-        """Return what the agent was told later, oldest first; not what hooks or tools said."""
-        later = self.stepping.links.events[self.stepping.links.at[self.request.message_id] :]
-        return [
-            event.content
-            for event in later
-            if isinstance(event, ev.TranscriptEntry)
-            and (event.agent_id, event.role, event.cause) == (self.agent_id, "user", None)
-            and isinstance(event.content, str)
-        ]
+    def inputs_after(self) -> list[list[str]]:
+        """Return what the agent was told later, oldest first; not what hooks or tools said.
+
+        What it was told before its model was called again stands together.
+        """
+        links = self.stepping.links
+        found: list[list[str]] = [[]]
+        for event in links.events[links.at[self.request.message_id] :]:
+            if event.agent_id != self.agent_id:
+                continue
+            if isinstance(event, ev.LlmRequest):
+                found.append([])
+            elif isinstance(event, ev.TranscriptEntry) and event.role == "user":
+                text = text_of(event.content)
+                if event.cause is None and text:
+                    found[-1].append(text)
+        return [told for told in found if told]
 
 
 def _nearest(stepping: Stepping, at: str) -> Sequence[str]:

@@ -31,6 +31,7 @@ from harken.interactions.records import LoggedMessage, ThreadEntry
 from harken.interactions.retold import Retelling
 from harken.interactions.thread import stand_ins, thread_rows
 from harken.interactions.unit import message_of
+from harken.session.packed import is_packed
 from harken.session.reader import events
 
 _LARGEST_BYTES = 256 * 1024 * 1024
@@ -101,7 +102,7 @@ class _Import:
         for n in count(1):
             name = self.session_id if n == 1 else f"{self.session_id}-{n}"
             path = self.sessions / f"{name}.jsonl"
-            if path.exists():
+            if path.exists() or is_packed(path):
                 if _is_same(path, self.threads):
                     return ImportedSession(name, len(self.threads), is_new=False)
                 continue

@@ -27,12 +27,14 @@ from harken.core.events import (
 )
 from harken.core.ids import USER
 from harken.core.messages import text_of
+from harken.core.text import preview
 from harken.errors import LogError, StoreWriteError
 from harken.index import database
 from harken.index.logs import LogChanged, Mark, chunks, grown
 from harken.index.words import utf8
-from harken.interactions.records import LoggedMessage, ThreadSummary, preview
+from harken.interactions.records import LoggedMessage, ThreadSummary
 from harken.interactions.unit import Unit, units_of
+from harken.session.reader import open_log
 
 _TABLES = """
 CREATE TABLE logs (
@@ -47,6 +49,7 @@ CREATE TABLE threads (
     log INTEGER NOT NULL, agent TEXT NOT NULL, name TEXT, model TEXT, began TEXT NOT NULL,
     ended TEXT NOT NULL, messages INTEGER NOT NULL, requests INTEGER NOT NULL, title TEXT NOT NULL,
     asked TEXT,                     -- the model whose answer is waited for
+    recorded INTEGER NOT NULL,      -- whether another program runs the agent
     PRIMARY KEY (log, agent)
 ) STRICT, WITHOUT ROWID;
 """
@@ -65,6 +68,7 @@ class _Thread:
     requests: int = 0
     title: str = ""
     asked: str | None = None
+    is_recorded: bool = False
 
 
 @dataclass(slots=True)
@@ -87,6 +91,7 @@ class _News:
         thread.began, thread.ended = thread.began or utf8(event.time), utf8(event.time)
         match event:
             case AgentCreated() | AgentConfigured():
+                thread.is_recorded = "recorded" in (event.spec or {})
                 thread.name = utf8(event.name) if event.name else thread.name
                 thread.model = utf8(event.language_model or "") or thread.model
             case LlmRequest():
@@ -230,16 +235,16 @@ class ThreadIndex:
 def _unit_at(path: Path, start: int, part: int) -> Unit | None:
     """Return what stands at a place of a log; None: nothing does."""
     try:
-        with path.open("rb") as file:
+        with open_log(path) as file:
             file.seek(start)
             event = decode_event(file.readline())
         return units_of(event)[part] if isinstance(event, TranscriptEntry) else None
-    except (OSError, ValueError, LookupError, RecursionError):
+    except (LogError, OSError, ValueError, LookupError, RecursionError):
         return None
 
 
 def _thread_row(log: int, agent: str, one: _Thread) -> tuple[object, ...]:
-    said = (one.messages, one.requests, one.title, one.asked)
+    said = (one.messages, one.requests, one.title, one.asked, one.is_recorded)
     return (log, agent, one.name, one.model, one.began, one.ended, *said)
 
 
@@ -255,7 +260,8 @@ SELECT path, start, part, time, model FROM units JOIN logs ON logs.id = log WHER
 """
 _THREADS = """
 SELECT session, agent, name, model, began, ended, messages, requests, title
-FROM threads JOIN logs ON logs.id = log ORDER BY ended DESC, logs.id DESC, agent LIMIT ?
+FROM threads JOIN logs ON logs.id = log WHERE messages > 0 OR requests > 0 OR recorded
+ORDER BY ended DESC, logs.id DESC, agent LIMIT ?
 """
 _NEW_LOG = "INSERT OR IGNORE INTO logs (path, session, size, tail) VALUES (?, ?, 0, x'')"
 _PUT_MARK = "UPDATE logs SET size = ?, tail = ? WHERE id = ?"
@@ -265,7 +271,7 @@ log = excluded.log, start = excluded.start, part = excluded.part, time = exclude
 model = excluded.model WHERE excluded.time < time
 """
 _PUT_THREAD = """
-INSERT INTO threads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (log, agent) DO UPDATE SET
+INSERT INTO threads VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (log, agent) DO UPDATE SET
 name = ifnull(excluded.name, name), model = ifnull(excluded.model, model), ended = excluded.ended,
 asked = excluded.asked, messages = messages + excluded.messages,
 requests = requests + excluded.requests,

@@ -18,26 +18,31 @@ Source: spec [S3] "Core Interface"; docs/how-to/log-interactions.md.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from harken.context.materialize import resolver
 from harken.core.clock import Clock, rfc3339, system_clock
+from harken.core.commits import Checkpoint
 from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage, message_hash
-from harken.errors import HarkenError, UnknownName
+from harken.core.text import preview
+from harken.errors import HarkenError, StoreError, UnknownName
 from harken.index.facts import Facts
 from harken.interactions import loose
+from harken.interactions.background import Background
 from harken.interactions.call import LoggedCall
 from harken.interactions.config import InteractionLoggingConfig
 from harken.interactions.found import found_in
 from harken.interactions.index import ThreadIndex
 from harken.interactions.open_threads import OpenThreads, parsed
+from harken.interactions.record import recording
 from harken.interactions.records import (
     LoggedMessage,
     MemoryOperation,
@@ -46,22 +51,30 @@ from harken.interactions.records import (
     ThreadEntry,
     ThreadEventType,
     ThreadSummary,
-    preview,
 )
 from harken.interactions.retention import drop_old
 from harken.interactions.spoken import Spoken, messages_in
 from harken.interactions.thread import ThreadRow, stand_ins, thread_rows
 from harken.interactions.unit import message_of
+from harken.interactions.wrap import wrap
 from harken.interactions.writer import Asking
+from harken.session.packed import is_packed, log_of
 from harken.session.reader import events
 from harken.session.session import Durability
 from harken.store.base import Store
 from harken.store.sqlite import SqliteStore
 
+Client = TypeVar("Client")
 SESSIONS, STORE, INDEX, FACTS = "sessions", "store.db", "interactions.db", "facts.db"
 _HEX = frozenset("0123456789abcdef")
 _ID_DIGITS = 64
 _MEMORY = frozenset(kind for kind in ThreadEventType if kind.startswith("MEMORY_"))
+
+_COMMITTED: dict[ThreadEventType, Checkpoint] = {
+    ThreadEventType.LLM_RESPONSE: "turn_boundary",
+    ThreadEventType.CONTEXT_COMPACTED: "compaction",
+}
+_unheard = logging.getLogger("harken")
 
 
 class InteractionLogger:
@@ -87,7 +100,8 @@ class InteractionLogger:
         self.dropped: Sequence[str] = ()
         """The sessions that were too old."""
         self._clock, self._store, self._owns_store = clock, store, store is None
-        self._lock = RLock()
+        self._lock, self._closing = RLock(), ExitStack()
+        self._recording: Background | None = None
         is_kept = self.config.enabled
         self._index = ThreadIndex(self.folder / INDEX if is_kept else None)
         self._threads = OpenThreads(
@@ -97,7 +111,9 @@ class InteractionLogger:
             enabled=self.config.enabled,
             contexts=self.config.log_context_on_every_request,
             resolver=self._resolve,
+            open_store=self.open_store,
         )
+        self._is_refused = False
         days = self.config.retention_days
         if self.config.enabled and days is not None:
             self.dropped = drop_old(self.logs(), self.open_store, days=days, now_us=clock())
@@ -149,6 +165,7 @@ class InteractionLogger:
         """
         with self._lock:
             if self.config.enabled:
+                self._commit(thread_id, "session_end")
                 self._threads.end(thread_id, reason)
 
     def log_thread_entry(self, thread_id: str, entry: ThreadEntry) -> None:
@@ -178,8 +195,8 @@ class InteractionLogger:
             return
         session_id, agent_id = parsed(thread_id)
         path = self.sessions_folder / f"{session_id}.jsonl"
-        if not path.is_file():
-            raise UnknownName("thread", thread_id, self._threads.names())
+        if not (path.is_file() or is_packed(path)):
+            raise UnknownName("thread", thread_id, [one.stem for one in self.logs()])
         if not agent_id:
             born = (one.agent_id for one in events(path) if one.agent_id is not None)
             agent_id = str(next(born, ""))
@@ -212,6 +229,8 @@ class InteractionLogger:
                 writer = self._threads.writer(thread_id)
                 writer.context(said, event_type, Asking(model=model))
                 writer.session.settle()
+                if event_type in _COMMITTED:
+                    self._commit(thread_id, _COMMITTED[event_type])
 
     def call(
         self,
@@ -231,6 +250,20 @@ class InteractionLogger:
         said = messages_in(messages)
         begin = partial(self._begin, thread_id, said, asking)
         return LoggedCall(clock=self._clock, begin=begin, finish=partial(self._finish, thread_id))
+
+    def wrap(self, client: Client, *, session: str = "") -> Client:
+        """Return a client of `openai`, `anthropic` or `httpx`, as it is, whose calls are logged.
+
+        They become sessions of the folder, found by what is asked; session: the first `wrap` may
+        name the one to which all belong. Until `close`. Raises TypeError for other clients.
+        """
+        with self._lock:
+            if not self.config.enabled:
+                return client
+            if self._recording is None:
+                into = recording(self.sessions_folder, self.open_store(), session=session)
+                self._recording = self._closing.enter_context(into)
+            return wrap(client, self._recording)
 
     def log_memory_operation(
         self,
@@ -282,8 +315,9 @@ class InteractionLogger:
         return self.folder / SESSIONS
 
     def logs(self) -> list[Path]:
-        """Return the logs of the folder, by name."""
-        return sorted(one for one in self.sessions_folder.glob("*.jsonl") if one.is_file())
+        """Return the logs of the folder, plain or packed, by name."""
+        there = (one for one in self.sessions_folder.glob("*.jsonl*") if one.is_file())
+        return sorted({path for one in there if (path := log_of(one)).suffix == ".jsonl"})
 
     def open_store(self) -> Store:
         """Return the store; its file is made where there is none. Raises StoreError."""
@@ -296,6 +330,8 @@ class InteractionLogger:
     def close(self) -> None:
         """Make all durable, and let go of it. A second call does nothing."""
         with self._lock:
+            self._recording = None
+            self._closing.close()
             self._threads.close()
             self._index.close()
             if self._owns_store and self._store is not None:
@@ -337,6 +373,18 @@ class InteractionLogger:
                 writer = self._threads.writer(thread_id)
                 writer.answer(call.answers, call.ended, latency_s=call.latency_s, error=call.error)
                 writer.session.settle()
+                self._commit(thread_id, "turn_boundary")
+
+    def _commit(self, thread_id: str, trigger: Checkpoint) -> None:
+        """Commit what is new of a thread. A store that refuses is told of, once: logs have all."""
+        try:
+            self._threads.commit(thread_id, trigger)
+        except StoreError as error:
+            if not self._is_refused:
+                _unheard.warning("commits are not being kept: %s (the log has everything)", error)
+            self._is_refused = True
+        else:
+            self._is_refused = False
 
     @property
     def _has_store(self) -> bool:

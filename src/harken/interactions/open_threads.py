@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from harken.context.checkpoint import Origin
 from harken.core.clock import Clock, rfc3339
+from harken.core.commits import Checkpoint
 from harken.core.events import AgentMoved, ContextLoaded
 from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage
 from harken.errors import ConfigError, LogWriteError, UnknownName
 from harken.interactions.writer import Moment, ThreadWriter
+from harken.recording.committing import Commits
+from harken.session.packed import is_packed, log_of
 from harken.session.session import Durability, Session, SessionOptions
+from harken.store.base import Store
 
 RECORDED = "interaction-logger"
 """What the birth of an agent says of who runs it."""
@@ -32,6 +38,7 @@ class _Open:
 
     session: Session
     moment: Moment
+    commits: Commits | None = None
     writers: dict[str, ThreadWriter] = field(default_factory=dict)
 
 
@@ -45,6 +52,8 @@ class OpenThreads:
     durability: Durability = "turn"
     enabled: bool = True
     contexts: bool = True
+    open_store: Callable[[], Store] | None = None
+    """Gives the store that commits go to; None: nothing is committed."""
     issued: set[str] = field(default_factory=set)
     """Threads that were started while nothing was written."""
     _sessions: dict[str, _Open] = field(default_factory=dict)
@@ -81,16 +90,37 @@ class OpenThreads:
         """Return who writes a thread. Raises UnknownName, ConfigError, LogError."""
         session_id, agent_id = parsed(thread_id)
         path = self.folder / f"{session_id}.jsonl"
-        if session_id not in self._sessions and not path.is_file():
-            raise UnknownName("thread", thread_id, self.names())
+        is_there = path.is_file() or is_packed(path)
+        if session_id not in self._sessions and not is_there:
+            there = sorted(log_of(one).stem for one in self.folder.glob("*.jsonl*"))
+            raise UnknownName("thread", thread_id, there)
         found = self._opened(path)
         agent_id = agent_id or str(found.session.state.root)
         if agent_id not in found.writers:
             self._check(found.session, agent_id)
-            found.writers[agent_id] = ThreadWriter(
-                found.session, agent_id, found.moment, contexts=self.contexts
-            )
+            writer = ThreadWriter(found.session, agent_id, found.moment, contexts=self.contexts)
+            found.writers[agent_id] = writer
+            self._know(found, writer)
         return found.writers[agent_id]
+
+    def commit(self, thread_id: str, trigger: Checkpoint) -> None:
+        """Commit what is new in a thread's context. Raises StoreError: it is pending then."""
+        writer = self.writer(thread_id)
+        found = self._sessions[writer.session.path.stem]
+        if found.commits is not None:
+            found.commits.take(writer.voice, trigger)
+
+    def _know(self, found: _Open, writer: ThreadWriter) -> None:
+        """Go on from the commit that the log names last."""
+        if self.open_store is None:
+            return
+        id_ = found.session.state.session_id or found.session.path.stem
+        if found.commits is None:
+            origin = Origin(principal=id_, machine=platform.node(), session_id=id_)
+            found.commits = Commits(self.open_store(), origin)
+        state = found.session.agents[writer.agent_id]
+        if state.ctx and state.committed and state.edited is None:
+            found.commits.know(writer.voice, state.committed, state.ctx)
 
     def end(self, thread_id: str, reason: str | None) -> None:
         """End a thread; with the first one of a session, the session. As `writer`."""
@@ -102,10 +132,6 @@ class OpenThreads:
         else:
             session.append(AgentMoved(agent_id=writer.agent_id, place="gone"))
             session.settle()
-
-    def names(self) -> list[str]:
-        """Return the ids of the sessions that there are."""
-        return sorted(path.stem for path in self.folder.glob("*.jsonl"))
 
     def close(self) -> None:
         """Make all durable, and let go of it."""
@@ -176,7 +202,9 @@ class OpenThreads:
                 continue
             except OSError as error:
                 raise LogWriteError(path, reason=error.strerror or str(error)) from None
-            return path
+            if not is_packed(path):
+                return path
+            path.unlink()
 
 
 def check_name(session_id: str) -> None:

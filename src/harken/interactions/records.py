@@ -14,9 +14,6 @@ import msgspec
 
 from harken.core.clock import normal
 
-PREVIEW_CHARACTERS = 100
-"""So much of what a memory read or wrote is previewed."""
-
 
 class MessageRole(StrEnum):
     """Who says a logged message; a call of a tool is a message of its own."""
@@ -147,17 +144,6 @@ class ThreadSummary(_Record, frozen=True, kw_only=True):
     requests: int = 0
     title: str = ""
     """The beginning of the first thing that it was told."""
-
-
-def preview(text: str) -> str:
-    r"""Return the beginning of a text on one line.
-
-    >>> preview("Tea.\n" * 40)[-12:], len(preview("Tea.\n" * 40))
-    ('Tea. Tea. T…', 100)
-    """
-    line = " ".join(text[: 4 * PREVIEW_CHARACTERS].split())
-    is_whole = len(text) <= 4 * PREVIEW_CHARACTERS and len(line) <= PREVIEW_CHARACTERS
-    return line if is_whole else line[: PREVIEW_CHARACTERS - 1] + "…"
 
 
 def _set_time(record: LoggedMessage | ThreadEntry, time: str) -> None:

@@ -15,6 +15,7 @@ from harken.core.commits import CommitId
 from harken.errors import LogError
 from harken.session.file import LogFile
 from harken.session.mentions import mentions
+from harken.session.packed import packs_of, stat_log
 from harken.store.base import Keeping, Store, Stored
 
 _DAY_US = 86_400_000_000
@@ -31,7 +32,7 @@ def drop_old(
     dropped: list[str] = []
     for path in logs:
         with suppress(OSError, LogError):
-            if now_us - path.stat().st_mtime_ns // 1000 <= days * _DAY_US:
+            if now_us - stat_log(path).written_ns // 1000 <= days * _DAY_US:
                 continue
             own = _own_commits(path, open_store)
             if not _is_pinned(own, open_store):
@@ -65,5 +66,7 @@ def _drop(path: Path) -> None:
     file = LogFile(path)
     try:
         path.unlink()
+        for pack in packs_of(path):
+            pack.unlink()
     finally:
         file.close()

@@ -96,7 +96,9 @@ class Voice:
         for entries in items_of(there, forms):
             voice.asked += voice._before[-1][0] < asked
             is_answer = voice._before[-1][0] >= asked and entries[0].role == "assistant"
-            voice._place(_from_log(entries, forms, keys, is_answer=is_answer))
+            heard = _from_log(entries, forms, keys, is_answer=is_answer)
+            voice._remember(heard)
+            voice._place(heard)
         others = [one for id_, one in own.items() if id_ not in in_context]
         for entries in items_of(others, forms):
             voice._remember(_from_log(entries, forms, keys, is_answer=False))
@@ -208,7 +210,8 @@ class Voice:
         """Make these items the agent's context."""
         common = shared(items, self.row)
         for item, heard in zip(items[:common], self.row, strict=False):
-            heard.key, heard.likeness = item.key, ""
+            heard.likeness = ""
+            self._rename(heard, item.key)
         rest, size = items[common:], self.count
         found = places(items, self.row, common, self.known)
         is_more = common == len(self.row) and all(place.is_new for place in found)
@@ -221,7 +224,7 @@ class Voice:
         for at, place in enumerate(found):
             heard = new.get(at) or place.returns or self.row[place.index or 0]
             arranged.append(heard)
-            heard.key = rest[at].key
+            self._rename(heard, rest[at].key)
             if place.returns is not None:
                 segments.name(heard.ids)
             elif place.is_new:
@@ -275,6 +278,7 @@ class Voice:
             hashes.append(message_hash(logged))
             self._learn_calls(logged)
         heard = Heard(item.key, tuple(ids), tuple(hashes), first.role)
+        self._remember(heard)
         self._place(heard)
         return heard
 
@@ -285,12 +289,16 @@ class Voice:
             context_hash = extend_hash(context_hash, hash_)
         self.row.append(heard)
         self._before.append((count + heard.size, context_hash))
-        self._remember(heard)
 
     def _remember(self, heard: Heard) -> None:
-        same = self.known.setdefault(heard.key, [])
-        if heard not in same:
-            same.append(heard)
+        """Note that it was heard; once for each, since many may say the same."""
+        self.known.setdefault(heard.key, []).append(heard)
+
+    def _rename(self, heard: Heard, key: str) -> None:
+        """Know an answer by the key of its client's copy, too."""
+        if heard.key != key:
+            heard.key = key
+            self._remember(heard)
 
     def _loggable(self, message: Message) -> Message:
         """Return a message as the log takes it: a result names its call and its tool."""

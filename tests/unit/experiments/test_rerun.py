@@ -62,7 +62,7 @@ def nothing_sold() -> None:
 
 def cafe(folder: Path, store: Store | None = None, **more: Any) -> Stage:
     """A session in which main was asked for the price of tea, then of milk."""
-    model = play(main=LINES)
+    model = play(main=LINES, compaction=["<summary>Tea is 3.</summary>"])
     checkpoints = None if store is None else Checkpointer(store=store)
     runtime = Runtime(model=model, world=World([price]), checkpoints=checkpoints)
     one = stage(folder, model, runtime=runtime, **more)
@@ -107,6 +107,17 @@ def test_what_was_said_later_is_said_again(tmp_path: Path) -> None:
     assert done.answer == "1 euro."
     assert SOLD == ["tea", "milk"]
     assert rows(done.log, event_type="session_ended")[0]["reason"] == REASON
+
+
+def test_what_was_said_together_is_said_together_again(tmp_path: Path) -> None:
+    one = cafe(tmp_path)
+    one.root.harken("Thanks.")
+    one.root.harken("How much is wine?")
+    one.ask()
+    fork = point(one, "4")
+    assert fork.inputs_after() == [["Thanks.", "How much is wine?"]]
+    done = again(fork, tmp_path, ReplayModel.load(one.log), follow=True)
+    assert done.answer == "[main has no line 4]"
 
 
 def test_an_edit_changes_what_the_model_reads(tmp_path: Path) -> None:
@@ -198,6 +209,30 @@ def test_the_same_fork_is_the_same_commit(tmp_path: Path) -> None:
         done = again(fork, folder, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store)
         ctxs |= {row["ctx"] for row in rows(done.log, event_type="context_loaded")}
     assert len(ctxs) == 1
+
+
+def test_after_a_compaction_a_rerun_reads_what_was_read(tmp_path: Path) -> None:
+    store = MemoryStore()
+    one = cafe(tmp_path, store)
+    assert run(one.root.compact()) is not None  # type: ignore[attr-defined]
+    one.ask("And now?")
+    fork = point(one, "-1", store)
+    assert len(fork.context) < 10
+    done = again(fork, tmp_path, ReplayModel.load(one.log), store=store)
+    assert done.error is None
+    (loaded,) = rows(done.log, event_type="context_loaded")
+    assert loaded["context_hash"] == fork.request.context_hash
+
+
+def test_a_context_in_a_store_that_is_not_at_hand_is_not_rerun(tmp_path: Path) -> None:
+    store = MemoryStore()
+    fork = point(cafe(tmp_path, store), "4", store)
+    done = again(fork, tmp_path, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store)
+    without = ForkPoint.find("again", SessionViewer(done.log).events, "1")
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(ConfigError, match="in a store that is not at hand"):
+        again(without, other, play(main=["."]))
 
 
 def test_a_rerun_is_a_session_that_goes_on(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from harken.interactions.config import InteractionLoggingConfig
 from harken.interactions.logger import InteractionLogger
 from harken.store.base import Keeping
 from harken.store.memory import MemoryStore
-from tests.unit.interactions.kit import logger
+from tests.unit.interactions.kit import HI, KIND, logger
 
 
 @pytest.mark.req("S3-26")
@@ -51,3 +52,28 @@ def test_old_sessions_go_as_wholes_unless_they_are_pinned(tmp_path: Path) -> Non
     assert store.kept()[made["old"]].policy == "ephemeral"
     with pytest.raises(ConfigError):
         InteractionLoggingConfig(retention_days=0)
+
+
+def test_a_session_that_was_packed_is_read_gone_on_with_and_dropped_like_any_other(
+    tmp_path: Path,
+) -> None:
+    with logger(tmp_path) as log:
+        thread = log.start_thread("cafe")
+        log.log_context_state(thread, [HI], KIND.MESSAGE_ADDED)
+        rows = log.get_thread(thread)
+    path = tmp_path / "sessions" / "cafe.jsonl"
+    path.with_name("cafe.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    with logger(tmp_path) as log:
+        assert log.get_thread(thread) == rows
+        assert log.get_message(rows[0].message_id or "") is not None
+        assert [one.thread_id for one in log.list_threads()] == [thread]
+        assert not path.exists()
+        log.log_context_state(thread, [HI, "Bye"], KIND.MESSAGE_ADDED)
+        assert len(log.get_thread(thread)) == 3
+    path.with_name("cafe.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    os.utime(path.with_name("cafe.jsonl.gz"), (0, 0))
+    with logger(tmp_path, retention_days=1) as log:
+        assert log.dropped == ["cafe"]
+    assert list((tmp_path / "sessions").iterdir()) == []
