@@ -173,3 +173,68 @@ def test_a_session_whose_store_is_gone_says_so_and_is_shown(cli: Cli, tmp_path: 
     assert "~ begun from the commit ctx-12" in ran.out
     assert "which is in a store that is not open" in ran.out
     assert ran.err.startswith("harken: ")
+
+
+def test_a_session_is_checked_by_running_it_again(demo: Cli) -> None:
+    before = demo.sessions()[0].read_bytes()
+    ran = demo.ok("replay", "demo", "--check")
+    assert ran.out == "demo: the same again (9 requests, 52 events of 4 agents)\n"
+    assert ran.err == ""
+    assert demo.ok("replay", "demo", "--check", "--json").json == {
+        "session": "demo",
+        "same": True,
+        "requests": 9,
+        "events": 52,
+        "agents": 4,
+    }
+    assert demo.sessions()[0].read_bytes() == before
+
+
+def changed(log: Path, old: str, new: str) -> Path:
+    """Write a log anew in which something else was said, without its sums."""
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        line.pop("sum")
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    assert old in text
+    file = log.parent.parent / "changed.jsonl"
+    file.write_text(text.replace(old, new))
+    return file
+
+
+def test_a_difference_is_shown_and_the_exit_code_says_so(demo: Cli) -> None:
+    file = str(changed(demo.sessions()[0], "Created subagent: Jack", "Made Jack\\u001b[2J"))
+    ran = demo("replay", file, "--check")
+    assert ran.code == 1
+    lines = ran.out.splitlines()
+    assert lines[0].endswith("it parts at msg_011, event 7 of main (transcript_entry)")
+    assert lines[1] == "  content: [-Made -]{+Created subagent: +}Jack[-\\x1b[2J-]"
+    assert "nearest is msg_012 of main (agent_001): message 3 differs" in lines[2]
+    row = demo("replay", file, "--check", "--json").json
+    assert not row["same"]
+    assert (row["difference"]["agent"], row["difference"]["message_id"]) == ("main", "msg_011")
+
+
+def test_of_what_other_programs_ran_every_request_is_rebuilt(cli: Cli, tmp_path: Path) -> None:
+    told = Transcript()
+    told.user("Which tea?")
+    told.answer(text("Green."))
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(told.data)
+    cli.ok("import", folder)
+    ran = cli.ok("replay", "claude:5e551011", "--check")
+    assert "1 of 1 request rebuilt with the hash that was logged" in ran.out
+    assert cli.ok("replay", "claude:5e551011", "--check", "--json").json["same"]
+
+
+def test_what_cannot_be_run_again_is_one_line(demo: Cli, tmp_path: Path) -> None:
+    with Play(tmp_path, resolver=lambda _: [Message("user", "before")]) as play:
+        rolling = extend_context_hash("", Message("user", "before"))
+        load = ev.ContextLoaded(agent_id=play.root, ctx="ctx-1", count=1, context_hash=rolling)
+        play.session.append(load)
+        play.asks(play.root)
+        log = play.session.path
+    ran = demo("replay", str(log), "--check")
+    assert ran.code == 2
+    assert "ctx-1" in ran.err

@@ -125,6 +125,12 @@ class Lanes:
         stop = self.at(later[0]) if later else stop
         return any(start < self.at(birth) < stop for birth in self.born(lane, COMPACTOR))
 
+    def after(self, event: ev.Event) -> ev.Event | None:
+        """Return the event after one of the same agent."""
+        lane, at = self.places[event.message_id]
+        row = self.events[lane]
+        return row[at + 1] if at + 1 < len(row) else None
+
     def is_asked_next(self, lane: Lane, event: ev.Event) -> bool:
         """Whether an agent's model was asked after an event, before the agent heard anything."""
         for later in self.events.get(lane, ()):

@@ -12,10 +12,10 @@ from harken.agents.templates import Template
 from harken.core import events as ev
 from harken.core.messages import FunctionCall, ToolCall, text_of
 from harken.experiments.lanes import Lanes
-from harken.experiments.recorded_agents import RecordedTemplates, Script, template_of
-from harken.experiments.recorded_calls import RecordedCalls
-from harken.experiments.recorded_model import Crash
+from harken.experiments.recorded_agents import RecordedTemplates, template_of
+from harken.experiments.recorded_calls import RecordedCalls, key_of
 from harken.experiments.recorded_world import RecordedWorld, recorded_tools
+from harken.experiments.script import Script
 from harken.session.fold import reference_to
 from harken.views.links import Links
 from harken.world.result import Failed, Result
@@ -38,6 +38,11 @@ class PlayedWorld(RecordedWorld):
             for made in _made(events)
             if made.result is None or made.error.startswith(INTERRUPTED.format(made.result.name))
         }
+        self._by_call = {
+            script.recorded.named(call.reference): (key, call)
+            for key, calls in self.calls.by_key.items()
+            for call in calls
+        }
         self._not_again = {
             made.call.function.name
             for made in _made(events)
@@ -56,11 +61,16 @@ class PlayedWorld(RecordedWorld):
         }
 
     async def do_action(self, action: FunctionCall, caller: Caller) -> Result:
-        """Answer a call as it was answered. Raises Crash where it was cut off before that."""
-        reference = self._cut_off.get(self._script.again.named(caller.call))
+        """Answer a call as it was answered. It ends where it was cut off before that."""
+        made = self._script.again.named(caller.call)
+        key, recorded = self._by_call.get(made, (None, None))
+        if recorded is not None and key == key_of(caller.agent.name, action):
+            return self.answer(recorded, caller)  # also the second time, after a crash
+        reference = self._cut_off.get(made)
         if reference is not None:
             self.say_again(reference, self.calls.said.get(reference, ()), caller)
-            raise Crash
+            await self._script.until(None)
+            self._script.crash()
         return await super().do_action(action, caller)
 
     def here(self, reference: str) -> str | None:
