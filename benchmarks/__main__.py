@@ -16,6 +16,8 @@ from benchmarks import (
     load,
     loop,
     peers,
+    proxy,
+    recorded,
     search,
     service,
     startup,
@@ -34,9 +36,11 @@ PARTS = {
     "search": search.rows,
     "service": service.rows,
     "peers": peers.rows,
+    "proxy": proxy.rows,
     "store": store.rows,
     "import": importing.rows,
     "index": index.rows,
+    "recorded": recorded.rows,
 }
 RESULTS = Path(__file__).with_name("results.md")
 

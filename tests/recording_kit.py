@@ -14,16 +14,21 @@ from harken.core.clock import rfc3339
 from harken.recording.exchange import Call, Hints, Reply
 from harken.recording.rebuilt import Rebuilder
 from harken.recording.recorder import Recorder
+from harken.recording.shelf import RecorderOptions
 from harken.session.reader import events
+from harken.store.base import Store
 
 Body = dict[str, Any]
 START_US = 1_800_000_000_000_000
 
 
-def recorder(folder: Path, told: list[str] | None = None, **more: Any) -> Recorder:
+def recorder(
+    folder: Path, told: list[str] | None = None, *, store: Store | None = None, **more: Any
+) -> Recorder:
     """Return a recorder that tells a list what it has to tell; whatever it tells is an error."""
-    more = {"durability": "none", **more}
-    return Recorder(folder, tell=(told if told is not None else Loud()).append, **more)
+    options = RecorderOptions(durability="none", **more)
+    tell = (told if told is not None else Loud()).append
+    return Recorder(folder, store, tell=tell, options=options)
 
 
 class Loud(list[str]):
@@ -63,11 +68,13 @@ class Client:
             hints=hints or self.hints,
         )
 
-    def end(self, id_: str, content: Any = None, **more: Any) -> None:
-        """Answer a call: with blocks, or a text; nothing: it was cut before anything came."""
+    def end(self, id_: str, content: Any = None, *, whole: Body | None = None, **more: Any) -> None:
+        """Answer a call: with blocks, or a text, or a whole body; nothing: it was cut at once."""
         self.at_us += 1_000_000
-        body = b"" if content is None else json.dumps(answer(content)).encode()
-        status = 0 if content is None else 200
+        if whole is None and content is not None:
+            whole = answer(content)
+        body = b"" if whole is None else json.dumps(whole).encode()
+        status = 0 if whole is None else 200
         how = {"id": id_, "status": status, "body": body, "time": rfc3339(self.at_us), **more}
         self.recorder.end(Reply(content_type="application/json", **how))
 

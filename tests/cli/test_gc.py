@@ -61,6 +61,17 @@ def test_what_a_log_mentions_stays(talked: Cli) -> None:
     talked.ok("fsck")
 
 
+def test_what_is_removed_is_found_no_more(talked: Cli) -> None:
+    store, other = SqliteStore(talked.home / "store.db"), batch_of("nobody mentions marzipan")
+    store.write(other)
+    store.close()
+    assert talked.ok("search", "marzipan", "--json").json["total"] == 1
+    talked.ok("keep", commit_in(other), "--for", "0s")
+    talked.ok("gc", "--grace", "0s")
+    assert b"marzipan" not in b"".join(one.read_bytes() for one in talked.home.glob("facts.db*"))
+    assert talked.ok("search", "marzipan", "--json").json["total"] == 0
+
+
 def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
     loose, ctx = raw_ref(b"loose"), next(n for n in names(talked) if n.startswith("ctx-"))
     assert talked.ok("keep").out == ""

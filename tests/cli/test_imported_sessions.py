@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import Cli
+from tests.cli.kit import Cli, start
 from tests.unit.formats.transcripts import Transcript, text, use
 
 NAME = "claude:5e551011-0000-4000-8000-000000000001"
@@ -165,3 +165,63 @@ def test_a_name_that_is_nobodys_is_told_with_those_that_there_are(tea: Cli) -> N
     tea.ok("demo")
     text = tea.refused("view", "nobody", "tree")
     assert f"there is no session 'nobody' here; there is: demo, {NAME}" in text
+
+
+@pytest.mark.parametrize(
+    ("zone", "time"),
+    [
+        ("Asia/Tokyo", "9999-12-31T23:59:59Z"),
+        ("America/New_York", "0001-01-01T00:00:00Z"),
+        ("America/New_York", "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_a_file_may_claim_any_time(cli: Cli, tmp_path: Path, zone: str, time: str) -> None:
+    made = Transcript()
+    made.user("Which tea?")
+    made.answer(text("Green tea."))
+    for record in made.records:
+        record["timestamp"] = time
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(made.data)
+    for command in (["watch", "--once", str(path)], ["sessions"], ["search", "tea"]):
+        ran = start(cli.home, *command, TZ=zone)
+        assert (ran.returncode, b"tea" in ran.stdout) == (0, True), ran
+
+
+def test_an_imported_session_is_rerun_offline_and_does_not_part(tea: Cli) -> None:
+    ran = tea.ok("rerun", NAME, "--at", "1", "--model", f"replay:{NAME}")
+    (stem,) = [path.stem for path in tea.sessions()]
+    assert stem == "claude_5e551011-0000-4000-8000-000000000001-rerun"
+    assert ran.out.startswith(f"{stem}  Ann says green.")
+    found = tea.ok("compare", NAME, stem, "--json").json
+    assert found["partings"] == []
+    (tool,) = [
+        row for row in tea.ok("view", stem, "raw", "--json").json if row.get("role") == "tool"
+    ]
+    assert tool["content"] == "Green."
+
+
+def test_another_model_goes_on_with_an_imported_session(tea: Cli, tmp_path: Path) -> None:
+    script = tmp_path / "other.yaml"
+    script.write_text("rules:\n  - answer: Black.\n")
+    chosen = ("--model", f"scripted:{script}", "--at", "-1", "--edit", "-1=Black.")
+    ran = tea.ok("rerun", f"{NAME}/main", *chosen)
+    assert "-rerun  Black." in ran.out
+    (stem,) = [path.stem for path in tea.sessions()]
+    (tools,) = [
+        row["tools"]
+        for row in tea.ok("view", stem, "raw", "--json").json
+        if row["event_type"] == "tools_defined"
+    ]
+    assert [tool["name"] for tool in tools] == ["Task"]
+    assert "rerun of claude:" in tea.ok("view", stem, "tree").out
+
+
+def test_what_an_imported_sessions_program_alone_has_is_not_rerun(tea: Cli) -> None:
+    ran = tea("rerun", NAME, "--at", "1", "--live")
+    assert ran.code == 2
+    assert "--live: the tools of another program are not here" in ran.err
+    ran = tea("rerun", NAME, "--at", "1", "--without-hook", "x")
+    assert ran.code == 2
+    assert "hooks of another program" in ran.err
+    assert tea.sessions() == []

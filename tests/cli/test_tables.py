@@ -52,5 +52,5 @@ def test_an_unknown_runtime_is_told_in_a_line(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_an_empty_home_has_empty_tables(cli: Cli, tmp_path: Path) -> None:
-    cli.ok("tables", str(tmp_path / "facts"))
+    cli.ok("tables", str(tmp_path / "facts"), "--text")
     assert pq.read_table(tmp_path / "facts" / "sessions.parquet").num_rows == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harken.context.materialize import materialize
-from harken.core import codec
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.messages import extend_context_hash, message_hash
@@ -24,7 +24,7 @@ from harken.session.fold import context_now, fold
 from harken.session.reader import events
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
-from tests.recording_kit import Body, Client, check, logs, recorder
+from tests.recording_kit import Body, Client, answer, check, logs, recorder
 
 WORDS = st.sampled_from(["Hi", "Go on.", "Who are you?", "The answer is 42, as it always was."])
 ODD = st.sampled_from(
@@ -57,17 +57,143 @@ SYSTEM = st.none() | WORDS | st.lists(WORDS.map(lambda t: {"type": "text", "text
 TOOLS = st.sampled_from([None, [], [{"name": "look", "input_schema": {"minimum": 0}}]])
 
 
+Blocks = list[Body]
+
+
+@dataclass(frozen=True)
+class Style:
+    """How programs talk in one protocol. Blocks are Anthropic's."""
+
+    protocol: str
+    path: str
+    said: str
+    """The member that holds what was said."""
+    user: Callable[[Any], list[Any]]
+    """What a user says, as it stands there."""
+    answer: Callable[[Blocks], tuple[Body, list[Any]]]
+    """An answer, and what its client makes of it."""
+    system: Callable[[Any], Body]
+    text: Callable[[Any], str]
+    """Any text of a value that stands there."""
+
+
+def _anthropic(blocks: Blocks) -> tuple[Body, list[Any]]:
+    return answer(blocks), [{"role": "assistant", "content": copy.deepcopy(blocks)}]
+
+
+def _texts(blocks: Any) -> str:
+    return blocks if isinstance(blocks, str) else " ".join(b.get("text", "") for b in blocks)
+
+
+def _chat(blocks: Blocks) -> tuple[Body, list[Any]]:
+    calls = [
+        {
+            "id": block["id"],
+            "type": "function",
+            "function": {"name": block["name"], "arguments": json.dumps(block["input"])},
+        }
+        for block in blocks
+        if block["type"] == "tool_use"
+    ]
+    message: Body = {"role": "assistant", "content": _texts(blocks) or None}
+    message |= {"tool_calls": calls} if calls else {}
+    sent = {name: value for name, value in message.items() if value is not None}
+    choice = {"index": 0, "message": {**message, "refusal": None}, "finish_reason": "stop"}
+    return {"id": "chatcmpl-1", "model": "gpt", "choices": [choice]}, [sent]
+
+
+def _responses(blocks: Blocks) -> tuple[Body, list[Any]]:
+    items: list[Body] = []
+    for at, block in enumerate(blocks):
+        if block["type"] == "tool_use":
+            call = {"call_id": block["id"], "name": block["name"]}
+            arguments = json.dumps(block["input"])
+            items.append({"type": "function_call", "id": f"fc{at}", "arguments": arguments, **call})
+        else:
+            text = [{"type": "output_text", "text": _texts([block]), "annotations": []}]
+            items.append({"type": "message", "id": f"m{at}", "role": "assistant", "content": text})
+    whole = {"id": "resp_1", "model": "gpt", "status": "completed", "output": items}
+    return whole, [{name: v for name, v in item.items() if name != "id"} for item in items]
+
+
+def _gemini(blocks: Blocks) -> tuple[Body, list[Any]]:
+    parts = [
+        {"functionCall": {"name": block["name"], "args": block["input"]}}
+        if block["type"] == "tool_use"
+        else {"text": _texts([block]) or "..."}
+        for block in blocks
+    ]
+    content = {"role": "model", "parts": parts}
+    candidate = {"content": content, "finishReason": "STOP", "index": 0}
+    return {"candidates": [candidate], "modelVersion": "gemini"}, [copy.deepcopy(content)]
+
+
+def _system(system: Any) -> Body:
+    return {"system": system}
+
+
+STYLES = (
+    *[
+        Style(
+            "anthropic-messages",
+            "/v1/messages",
+            "messages",
+            lambda content: [{"role": "user", "content": content}],
+            _anthropic,
+            _system,
+            lambda value: _texts(value["content"]),
+        )
+    ]
+    * 3,
+    Style(
+        "openai-chat",
+        "/v1/chat/completions",
+        "messages",
+        lambda content: [{"role": "user", "content": content}],
+        _chat,
+        lambda system: {"system_is_elsewhere": system},
+        lambda value: _texts(value.get("content") or ""),
+    ),
+    Style(
+        "openai-responses",
+        "/v1/responses",
+        "input",
+        lambda content: [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+            for text in [_texts(content)]
+        ],
+        _responses,
+        lambda system: {"instructions": _texts(system or "")},
+        lambda value: _texts(value.get("content") or ""),
+    ),
+    Style(
+        "gemini",
+        "/v1beta/models/gemini-pro:generateContent",
+        "contents",
+        lambda content: [{"role": "user", "parts": [{"text": _texts(content)}]}],
+        _gemini,
+        lambda system: {"systemInstruction": {"parts": [{"text": _texts(system or "")}]}},
+        lambda value: _texts(value["parts"]),
+    ),
+)
+
+
 @dataclass
 class Talk:
     """A conversation as its client has it."""
 
     body: Body
     client: Client
+    style: Style
     waiting: list[str] = field(default_factory=list)
 
     def said(self) -> list[Any]:
-        said: list[Any] = self.body["messages"]
+        said: list[Any] = self.body[self.style.said]
         return said
+
+    def begin(self) -> str:
+        self.client.protocol, self.client.path = self.style.protocol, self.style.path
+        return self.client.begin(self.body)
 
 
 @dataclass
@@ -86,14 +212,15 @@ class World:
             self.clients.append(Client(self.recorder, hints))
 
     def begin(self) -> None:
-        body: Body = {"model": "claude", "messages": [self.user()]}
+        style = self.data.draw(st.sampled_from(STYLES))
+        body: Body = {"model": "claude", style.said: self.user(style)}
         system, tools = self.data.draw(SYSTEM), self.data.draw(TOOLS)
-        body |= {} if system is None else {"system": system}
+        body |= {} if system is None else style.system(system)
         body |= {} if tools is None else {"tools": tools}
-        self.talks.append(Talk(body, self.data.draw(st.sampled_from(self.clients))))
+        self.talks.append(Talk(body, self.data.draw(st.sampled_from(self.clients)), style))
 
-    def user(self) -> Body:
-        return {"role": "user", "content": self.data.draw(CONTENT)}
+    def user(self, style: Style) -> list[Any]:
+        return style.user(self.data.draw(CONTENT))
 
     def talk(self) -> Talk:
         if not self.talks:
@@ -103,43 +230,39 @@ class World:
     def ask(self) -> None:
         """Ask and hear; the answer goes into the conversation, as it came or changed."""
         talk = self.talk()
-        id_, answer = talk.client.begin(talk.body), self.data.draw(SAID)
-        talk.client.end(id_, answer)
-        self.hear(talk, answer)
+        self.hear(talk, talk.begin())
 
-    def hear(self, talk: Talk, answer: Any) -> None:
-        blocks = [{"type": "text", "text": answer}] if isinstance(answer, str) else answer
-        how = self.data.draw(st.sampled_from(["as it came", "as text", "trimmed", "ignored"]))
+    def hear(self, talk: Talk, id_: str) -> None:
+        drawn: Any = self.data.draw(SAID)
+        blocks = [{"type": "text", "text": drawn}] if isinstance(drawn, str) else drawn
+        whole, said = talk.style.answer(blocks)
+        talk.client.end(id_, whole=whole)
+        how = self.data.draw(st.sampled_from(["as it came", "as it came", "changed", "ignored"]))
+        if how == "changed":
+            said = [{**one, "extra": None} for one in said]
         if how != "ignored":
-            said: Body = {"role": "assistant", "content": copy.deepcopy(blocks)}
-            if how == "as text" and isinstance(answer, str):
-                said["content"] = answer
-            elif how == "trimmed":
-                said["content"] = [{**block, "extra": None} for block in blocks]
-            talk.said().append(said)
-        talk.said().append(self.user())
+            talk.said().extend(said)
+        talk.said().extend(self.user(talk.style))
 
     def half(self) -> None:
         talk = self.talk()
-        talk.waiting.append(talk.client.begin(talk.body))
+        talk.waiting.append(talk.begin())
 
     def whole(self) -> None:
         talk = self.talk()
         if talk.waiting:
-            answer = self.data.draw(SAID)
-            talk.client.end(talk.waiting.pop(), answer)
-            self.hear(talk, answer)
+            self.hear(talk, talk.waiting.pop())
 
     def fail(self) -> None:
         talk = self.talk()
-        talk.client.ask(talk.body, None)
+        talk.client.end(talk.begin(), None)
 
     def fork(self) -> None:
         talk = self.talk()
         cut = self.data.draw(st.integers(0, len(talk.said())))
         body = copy.deepcopy(talk.body)
-        body["messages"] = [*body["messages"][:cut], self.user()]
-        self.talks.append(Talk(body, talk.client))
+        body[talk.style.said] = [*talk.said()[:cut], *self.user(talk.style)]
+        self.talks.append(Talk(body, talk.client, talk.style))
 
     def truncate(self) -> None:
         said = self.talk().said()
@@ -147,27 +270,27 @@ class World:
 
     def compact(self) -> None:
         talk = self.talk()
-        summary = f"What was before: {json.dumps(talk.said()[-1]['content'])}"
+        told = " ".join(talk.style.text(one) for one in talk.said()[-2:])
         keep = self.data.draw(st.integers(0, 2))
-        talk.body["messages"] = [
-            {"role": "user", "content": summary},
-            *talk.said()[len(talk.said()) - keep :],
-        ]
+        kept = talk.said()[len(talk.said()) - keep :]
+        talk.body[talk.style.said] = [*talk.style.user(f"What was before: {told}"), *kept]
 
     def rewrite(self) -> None:
-        said = self.talk().said()
-        said[self.data.draw(st.integers(0, len(said) - 1))] = self.user()
+        talk = self.talk()
+        at = self.data.draw(st.integers(0, len(talk.said()) - 1))
+        talk.said()[at : at + 1] = self.user(talk.style)
 
     def dress(self) -> None:
-        talk = self.talk()
-        for message in talk.said():
-            if isinstance(message["content"], str):
-                message["content"] = [{"type": "text", "text": message["content"]}]
-        if isinstance(talk.said()[-1]["content"], list) and talk.said()[-1]["content"]:
-            talk.said()[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+        for message in self.talk().said():
+            content = message.get("content")
+            if isinstance(content, str):
+                message["content"] = [{"type": "text", "text": content}]
+            elif isinstance(content, list) and content:
+                content[-1]["cache_control"] = {"type": "ephemeral"}
 
     def resystem(self) -> None:
-        self.talk().body["system"] = self.data.draw(WORDS)
+        talk = self.talk()
+        talk.body |= talk.style.system(self.data.draw(WORDS))
 
     def restart(self) -> None:
         if self.data.draw(st.booleans()):
@@ -234,7 +357,3 @@ def test_many_requests_come_back_as_they_were_sent(data: st.DataObject) -> None:
         world.recorder.close()
         check(world.folder, world.clients)
         check_logs(world)
-
-
-def test_values_are_compared_type_by_type() -> None:
-    assert codec.canonical({"a": 1}) != codec.canonical({"a": 1.0})

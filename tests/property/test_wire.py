@@ -13,7 +13,14 @@ from harken.formats.wire.base import Protocol
 from harken.formats.wire.form import changed, form_of, same
 from harken.formats.wire.wires import WIRES
 from tests.property.test_messages import JSON, STRING
+from tests.unit.formats.wire import (
+    test_anthropic,
+    test_gemini,
+    test_openai_chat,
+    test_openai_responses,
+)
 from tests.unit.formats.wire.examples import EXAMPLES
+from tests.unit.formats.wire.hearing import heard, streamed
 
 FEWER = settings(max_examples=settings().max_examples // 4)
 
@@ -89,6 +96,45 @@ def test_a_piece_has_a_form_beside_whatever_messages(name: str, data: st.DataObj
     said, piece = (protocol.piece(data.draw(PIECES[name])) for _ in range(2))
     messages, _ = protocol.read(said)
     assert same(protocol.write(messages, protocol.form(messages, piece)), piece.raw)
+
+
+HEARD = {
+    "anthropic-messages": test_anthropic.STREAM,
+    "openai-chat": test_openai_chat.STREAM,
+    "openai-responses": test_openai_responses.STREAM,
+    "gemini": streamed(*test_gemini.EVENTS),
+    "messages-v1": streamed({"message": {"role": "user"}, "stop_reason": "x", "usage": {}}),
+}
+EVENTS = {
+    name: [
+        json.loads(line.removeprefix(b"data: "))
+        for line in stream.splitlines()
+        if line.startswith(b"data: {")
+    ]
+    for name, stream in HEARD.items()
+}
+ANSWERS = {
+    name: st.lists(st.one_of(*map(near, events)), max_size=8) for name, events in EVENTS.items()
+}
+
+
+@NAMES
+@FEWER
+@given(st.data())
+def test_whatever_is_heard_is_an_answer(name: str, data: st.DataObject) -> None:
+    protocol, events = WIRES[name], data.draw(ANSWERS[name])
+    whole = json.dumps(data.draw(st.sampled_from([events, *events, {}]))).encode()
+    for answer in (streamed(*EVENTS[name], *events), streamed(*events), whole):
+        answered = heard(protocol, answer, status=data.draw(st.sampled_from([200, 500])))
+        assert "\n" not in answered.error
+        for piece in answered.pieces:
+            assert same(protocol.write(*protocol.read(piece)), piece.raw)
+
+
+@NAMES
+@given(st.binary() | st.binary().map(lambda data: b"data: " + data + b"\n\n"))
+def test_any_bytes_are_an_answer(name: str, data: bytes) -> None:
+    assert heard(WIRES[name], data).finish is None
 
 
 @FEWER

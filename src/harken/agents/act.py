@@ -15,9 +15,9 @@ from functools import partial
 from harken.agents.actions import RUN, lenient, touches
 from harken.agents.actor import Actor
 from harken.agents.asking import LoggedUser
-from harken.agents.hook import Judgement, Question, consult
+from harken.agents.hook import BLOCKED, Judgement, Question, consult
 from harken.agents.initial import UNNAMED
-from harken.agents.schemas import ACTIONS
+from harken.agents.schemas import is_action
 from harken.context.socket import VARIABLE
 from harken.core.events import ActionRewritten, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
@@ -62,7 +62,7 @@ async def act(agent: Actor, calls: Sequence[OpenCall]) -> None:
     """
     if agent.runtime.checkpoints is not None:
         agent.runtime.checkpoints.settle(agent.session, agent.agent_id)
-    if len(calls) == 1 and calls[0].name not in RUN:
+    if len(calls) == 1 and not is_action(agent.tools.get(calls[0].name)):
         log_result(agent, calls[0], await run_call(agent, calls[0]))
     else:
         await _act_together(agent, calls)
@@ -109,10 +109,10 @@ async def _after(before: Sequence[asyncio.Task[Result]], agent: Actor, call: Ope
 
 def footprint(agent: Actor, call: OpenCall) -> Footprint:
     """Return what a call may collide with, as far as it can be told before it runs."""
-    if call.name in ACTIONS:
+    tool = agent.tools.get(call.name)
+    if is_action(tool):
         named = touches(agent, call.name, lenient(call.arguments))
         return Footprint(subtrees=None if named is None else frozenset(named))
-    tool = agent.tools.get(call.name)
     reads_only = tool is None or tool.reads_only
     return Footprint(frozenset(), reads_world=True, changes_world=not reads_only)
 
@@ -149,7 +149,7 @@ def _blocked(judgement: Judgement) -> Result:
     denied = judgement.denied
     reason = getattr(denied.verdict, "reason", "") if denied else ""
     name = denied.hook if denied else ""
-    return Result(f"Error: Action blocked by hook '{name}': {reason}", is_error=True)
+    return Result(BLOCKED.format(name, reason), is_error=True)
 
 
 async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
@@ -157,7 +157,7 @@ async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
     if tool is None:
         there = ", ".join(agent.tools) or "none"
         raise BadArguments(f"{agent.name} may not use a tool {call.name!r}; it may use: {there}")
-    if call.name in RUN:
+    if is_action(tool):
         arguments = tool.check(parse(call.name, text))
         return await RUN[call.name](agent, call.reference, arguments)
     user = agent.runtime.world.user

@@ -311,12 +311,16 @@ def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
     if isinstance(live, Agent):
         return live
     state = session.agent(agent_id)
-    kind = state.spec.get("kind", "smart")
+    return kind_named(state.spec.get("kind", "smart"), runtime).attached(session, state, runtime)
+
+
+def kind_named(name: str, runtime: Runtime) -> type[Agent]:
+    """Return the class of agents that logs record under this name. Raises UnknownName."""
     kinds = _kinds | dict(runtime.kinds)
-    if kind not in kinds:
-        raise UnknownName("registered kind of agent", kind, kinds)
-    agent: Agent = kinds[kind].attached(session, state, runtime)
-    return agent
+    if name not in kinds:
+        raise UnknownName("registered kind of agent", name, kinds)
+    kind: type[Agent] = kinds[name]
+    return kind
 
 
 def evict(session: Session, agent_id: str) -> None:

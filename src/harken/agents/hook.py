@@ -28,6 +28,8 @@ from harken.world.result import is_cancelled
 Point: TypeAlias = Literal["input", "action", "result", "response"]
 GUARDED: frozenset[Point] = frozenset({"action", "response"})
 """Points where a hook that fails blocks; at the others it is passed over."""
+BLOCKED = "Error: Action blocked by hook '{}': {}"
+"""The result of an action that a hook denied: which hook, and why."""
 
 
 @dataclass(frozen=True, slots=True)

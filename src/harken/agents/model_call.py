@@ -35,6 +35,8 @@ CUT_OFF = "[interrupted]: your answer was cut off here"
 """What an agent hears after an answer of its own that was cancelled."""
 TOO_LONG = frozenset({"max_tokens", "length", "model_length", "model_context_window_exceeded"})
 """How an answer ends that was longer than it may be: its last call may be half a call."""
+LOST_USAGE = "a crash lost its usage"
+"""What stands with an answer of which a crash cut off how it ended."""
 HALF_A_CALL = (
     "Error: your answer reached its greatest length in the middle of this call, so it was not run. "
     "Say less at once: do it in several smaller calls."
@@ -53,6 +55,15 @@ class ModelCall:
     started_us: int = 0
     answer: TranscriptEntry = field(init=False)
     """What it answered, once it has."""
+    response: LlmResponse | None = field(default=None, init=False)
+    """How it ended; it has an id once that is in the log."""
+
+    @property
+    def said(self) -> TranscriptEntry | None:
+        """What of an answer is in the log, also of one that was cancelled; None: nothing."""
+        id_ = None if self.response is None else self.response.entry
+        entries = reversed(self.session.agent(self.agent_id).transcript or ())
+        return next((entry for entry in entries if entry.message_id == id_), None)
 
     async def run(self, model: Model, request: Request, on_chunk: OnChunk | None) -> None:
         """Make the call, and log its answer.
@@ -162,7 +173,7 @@ class ModelCall:
 
     def _response(self, finish: Finish, entry: MessageId | None) -> LlmResponse:
         elapsed_us = self.session.options.clock() - self.started_us
-        return LlmResponse(
+        self.response = LlmResponse(
             agent_id=self.agent_id,
             request=self.request_id,
             entry=entry,
@@ -172,6 +183,7 @@ class ModelCall:
             cost_usd=_cost(finish.cost_usd),
             latency_s=elapsed_us / 1e6,
         )
+        return self.response
 
 
 def _says_something(part: ContentPart | str) -> bool:
@@ -235,7 +247,7 @@ def log_interrupted(session: Session, request: LlmRequest) -> None:
     if answer is None:
         response.stop_reason = "interrupted"
     else:
-        response.entry, response.error = answer.message_id, "a crash lost its usage"
+        response.entry, response.error = answer.message_id, LOST_USAGE
         response.stop_reason = "tool_use" if answer.tool_calls else "end_turn"
         if answer.cause is not None:
             response.stop_reason = "cancelled"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from harken.agents.actor import Toolbox
 from harken.agents.base import Agent
 from harken.agents.budget import check_spending
@@ -12,6 +15,7 @@ from harken.core.ids import MessageId
 from harken.core.messages import extend_context_hash
 from harken.errors import ConfigError
 from harken.llm.base import Model, Request, Window
+from harken.llm.observer import ObservedAnswer, ObservedCall, tell_all
 from harken.session.session import Session
 
 
@@ -25,6 +29,9 @@ async def ask(agent: Agent, model: Model, tools: Toolbox, on_chunk: OnChunk | No
     request = request_of(agent, tools)
     if not request.messages:
         raise ConfigError(f"{agent.name} has heard nothing yet: tell it something first")
+    seen = ObservedCall(session=session, agent_id=agent.agent_id, model=model.name, request=request)
+    told = partial(tell_all, agent.runtime.observers, warn=agent.runtime.tell)
+    told(lambda one: one.on_context_assembled(seen))
     request_id = session.append(
         LlmRequest(
             agent_id=agent.agent_id,
@@ -36,8 +43,15 @@ async def ask(agent: Agent, model: Model, tools: Toolbox, on_chunk: OnChunk | No
             tools=_tools_id(session, tools),
         )
     )
+    asked = replace(seen, request_id=request_id)
+    told(lambda one: one.on_llm_request(asked))
     call = ModelCall(session, agent.agent_id, request_id)
-    await call.run(model, request, on_chunk)
+    try:
+        await call.run(model, request, on_chunk)
+    finally:
+        if call.response is not None and call.response.message_id:
+            answer = ObservedAnswer(call=asked, response=call.response, answer=call.said)
+            told(lambda one: one.on_llm_response(answer))
     return call
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -14,6 +14,7 @@ from harken.core.chunks import Chunk
 from harken.core.ids import AgentId
 from harken.errors import ConfigError
 from harken.llm.base import Model, ModelResolver
+from harken.llm.observer import ModelObserver
 from harken.llm.resolve import one_per_name
 from harken.llm.windows import Windows
 from harken.world.world import World
@@ -49,6 +50,8 @@ class Runtime:
     windows: Windows = field(default_factory=Windows)
     """How much each model reads at once. An agent whose model is not there is not compacted by
     itself, except where the provider refuses a context as too long."""
+    observers: Sequence[ModelObserver] = ()
+    """Told of every model call; one that fails is told of, and stops nothing."""
     on_notice: Tell | None = None
     """Told what a person should know and no event says, such as that a store refuses commits.
     None: it is a warning of the standard library's `logging`."""

@@ -51,6 +51,15 @@ ACTIONS: dict[str, Tool] = {action.name: action for action in (task, discuss, te
 """The structural actions by name, as a model is shown them."""
 
 
+def is_action(tool: Tool | None) -> bool:
+    """Whether a tool is a structural action, however it is described to a model.
+
+    Another program may have a tool of its own that has the name of one.
+    """
+    action = None if tool is None else ACTIONS.get(tool.name)
+    return tool is not None and action is not None and tool.function is action.function
+
+
 def with_templates(listing: str) -> dict[str, Tool]:
     """Return the structural actions, `task` with these templates in its description.
 
@@ -59,6 +68,18 @@ def with_templates(listing: str) -> dict[str, Tool]:
     """
     if not listing:
         return ACTIONS
-    hint = "`instructions` may also be `template:NAME`, for one of these kinds of agents:"
-    described = replace(task, description=f"{task.description}\n\n{hint}\n{listing}")
+    described = replace(task, description=f"{task.description}{_HINT}{listing}")
     return {**ACTIONS, task.name: described}
+
+
+def listing_in(description: str) -> str:
+    """Return the templates in what a model was told of `task`: the inverse of `with_templates`.
+
+    >>> listing_in(with_templates("- cook: Cooks.")["task"].description), listing_in("Other.")
+    ('- cook: Cooks.', '')
+    """
+    before, _, listing = description.partition(_HINT)
+    return listing if before == task.description else ""
+
+
+_HINT = "\n\n`instructions` may also be `template:NAME`, for one of these kinds of agents:\n"

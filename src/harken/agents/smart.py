@@ -16,7 +16,7 @@ import msgspec
 
 from harken.agents.act import act, log_result
 from harken.agents.actor import Actor
-from harken.agents.base import register
+from harken.agents.base import kind_named, register
 from harken.agents.budget import Budget
 from harken.agents.compaction import Compacted, compact, tokens_used
 from harken.agents.hook import (
@@ -105,7 +105,9 @@ class SmartAgent(Actor):
         template: Template | None = None,
     ) -> SmartAgent:
         """Make, without its birth, a subagent that shares this agent's world and models."""
-        child = SmartAgent(self.session, system_prompt, runtime=self.runtime, tools=tools)
+        kind = kind_named(SmartAgent.kind, self.runtime)  # what a revival would make of it
+        assert issubclass(kind, SmartAgent)
+        child: SmartAgent = kind(self.session, system_prompt, runtime=self.runtime, tools=tools)
         child._model_name = (template and template.model) or self.language_model
         child._given["parameters"] = self.runtime.parameters_for(child._model_name) or None
         child._given["template"] = None if template is None else template.origin
@@ -232,12 +234,16 @@ class SmartAgent(Actor):
         if done is None:
             raise _too_long(refusal, NOTHING_TO_SUM_UP)
 
-    async def _make_room(self) -> None:
-        """Compact a context that is nearly full; where that does not help, say so and go on."""
+    def is_full(self) -> bool:
+        """Whether its context is to be compacted before its model is asked again."""
         share, window = self.runtime.compact_at, self.window
         if share is None or window is None:
-            return
-        if tokens_used(self) < max(share * window, self._in_vain):
+            return False
+        return tokens_used(self) >= max(share * window, self._in_vain)
+
+    async def _make_room(self) -> None:
+        """Compact a context that is nearly full; where that does not help, say so and go on."""
+        if not self.is_full():
             return
         why = NOTHING_TO_SUM_UP
         try:
@@ -245,8 +251,8 @@ class SmartAgent(Actor):
                 why = "what is left is too long"
         except ModelError as error:
             why = str(error)
-        left = tokens_used(self)
-        if left >= share * window:
+        share, window, left = self.runtime.compact_at, self.window, tokens_used(self)
+        if share is not None and window is not None and left >= share * window:
             self._in_vain = left + AGAIN * window
             full = f"takes {left / window:.0%} of what its model reads"
             self.runtime.tell(f"{self.name}: the context {full}, and could not be compacted: {why}")

@@ -56,6 +56,15 @@ def question(instructions: str = "") -> str:
     return _QUESTION + (_IN_PARTICULAR.format(wanted) if wanted else "")
 
 
+def instructions_in(asked: str) -> str:
+    """Return what a summary was to keep in particular: the inverse of `question`.
+
+    >>> instructions_in(question("the names")), instructions_in(question())
+    ('the names', '')
+    """
+    return asked.removeprefix(_QUESTION).removeprefix(_IN_PARTICULAR.format(""))
+
+
 def stand_in(summary: str, *, is_pending: bool) -> str:
     """Return what an agent reads from then on; `is_pending`: it has not answered yet."""
     return f"{_STANDS_IN}{summary}{_GO_ON if is_pending else ''}"

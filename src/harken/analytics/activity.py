@@ -12,7 +12,8 @@ from datetime import date, tzinfo
 from harken.analytics.row import Row
 from harken.analytics.spell import Spell, begins
 
-HOURS, WEEKDAYS = 24, 7
+HOURS = 24
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 class Day(Row, frozen=True, kw_only=True):
@@ -38,8 +39,8 @@ class Activity(Row, frozen=True, kw_only=True):
 
 def activity(spells: Iterable[Spell], zone: tzinfo) -> Activity:
     """Return when there was work; messages without a time are left out."""
-    messages = [[0] * HOURS for _ in range(WEEKDAYS)]
-    prompts = [[0] * HOURS for _ in range(WEEKDAYS)]
+    messages = [[0] * HOURS for _ in WEEKDAYS]
+    prompts = [[0] * HOURS for _ in WEEKDAYS]
     by_day: dict[date, list[Spell]] = defaultdict(list)
     for spell in spells:
         if spell.quarter is None:

@@ -13,6 +13,7 @@ from datetime import date, timedelta, tzinfo
 from html import escape
 from typing import Any, TypeAlias
 
+from harken.analytics.activity import WEEKDAYS
 from harken.analytics.lifecycle import Lifecycle
 from harken.analytics.numbers import cost, dollars, duration, number, tokens
 from harken.analytics.profile import Profile
@@ -31,7 +32,6 @@ _DOTS = 3000
 _STEPS = {1: "a day", 7: "a week", 28: "in four weeks", 364: "in 52 weeks"}
 """Of so many days may be a bar."""
 _TICKS_S = (1, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 COLOURS = {
     "prompt": "#e9a23b",
     "response": "#2a9d8f",
@@ -66,7 +66,7 @@ def shown(text: str, width: int = 200) -> str:
     return escape(line if len(line) <= width else line[: width - 1] + "…")
 
 
-def overview_charts(found: Overview, zone: tzinfo) -> list[Chart]:
+def overview_charts(found: Overview) -> list[Chart]:
     """Return the charts of an overview; those of which there is nothing to show are left out."""
     charts = [
         _days(found),

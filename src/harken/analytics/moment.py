@@ -28,6 +28,15 @@ def moment(time_us: int | None, zone: tzinfo = UTC) -> datetime | None:
     return datetime.fromtimestamp(min(max(time_us, 0), _LAST_US) // US, zone)
 
 
+def minute(when: datetime | None, zone: tzinfo) -> str:
+    """Return a time as people read it, to the minute; empty: it is not known.
+
+    >>> minute(moment(90_000_000), UTC), minute(None, UTC)
+    ('1970-01-01 00:01', '')
+    """
+    return "" if when is None else f"{when.astimezone(zone):%Y-%m-%d %H:%M}"
+
+
 def seconds(duration_us: float | None) -> float | None:
     """Return a duration in seconds, to the millisecond; None: it is not known.
 

@@ -13,6 +13,9 @@ _IN_FULL = 10_000
 _STEPS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _HALF = 0.05
 _LEAST_S = 0.05
+_LEAST = 0.0001
+_ROUND = 999.5
+"""From here on three digits are a thousand."""
 
 
 def number(value: float | None) -> str:
@@ -20,12 +23,14 @@ def number(value: float | None) -> str:
 
     >>> number(9876), number(45_600), number(1_249_999), number(5_500_000_000), number(None)
     ('9,876', '45.6 K', '1.2 M', '5.5 B', '?')
-    >>> number(35.512), number(0.014), number(2.0)
-    ('35.5', '0.014', '2')
+    >>> number(35.512), number(0.014), number(2.0), number(999.7), number(0.00001)
+    ('35.5', '0.014', '2', '1,000', '<0.0001')
     """
     if value is None:
         return UNKNOWN
-    if isinstance(value, float) and abs(value) < 1000:
+    if 0 < value < _LEAST:
+        return f"<{_LEAST}"
+    if isinstance(value, float) and abs(value) < _ROUND:
         return f"{value:.3g}"
     if abs(value) < _IN_FULL:
         return f"{value:,.0f}"
@@ -70,9 +75,11 @@ def duration(seconds: float | None) -> str:
 def dollars(amount: float) -> str:
     """Return an amount of money.
 
-    >>> dollars(0.0123), dollars(1.5), dollars(12_345.6), dollars(0)
-    ('$0.0123', '$1.50', '$12,346', '$0.00')
+    >>> dollars(0.0123), dollars(1.5), dollars(12_345.6), dollars(0), dollars(0.00001)
+    ('$0.0123', '$1.50', '$12,346', '$0.00', '<$0.0001')
     """
+    if 0 < amount < _LEAST:
+        return f"<${_LEAST}"
     if amount and amount < 1:
         return f"${amount:.4f}"
     return f"${amount:,.2f}" if amount < 1000 else f"${amount:,.0f}"

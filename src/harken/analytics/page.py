@@ -6,13 +6,14 @@ What comes from outside is escaped, and the page itself forbids the browser ever
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from html import escape
 from typing import Any, TypeAlias
 
 from harken.analytics.amplification import Amplification
 from harken.analytics.charts import Chart, Data, overview_charts, session_charts, shown
 from harken.analytics.lifecycle import Lifecycle
+from harken.analytics.moment import minute
 from harken.analytics.numbers import cost, duration, number, tokens
 from harken.analytics.statistics import OneSession, Overview
 from harken.analytics.usage import Usage
@@ -65,7 +66,7 @@ def page(found: Overview | OneSession, zone: tzinfo) -> str:
         table: Sequence[Lifecycle] = ()
         peaks: list[Figure] = []
     else:
-        title, charts, table = "Harken: what was done", overview_charts(found, zone), found.sessions
+        title, charts, table = "Harken: what was done", overview_charts(found), found.sessions
         about = f"{number(len(found.sessions))} sessions"
         peaks = [(number(found.concurrency.at_work), "sessions at work at once, at most")]
     body = [
@@ -102,7 +103,7 @@ def _about(session: Lifecycle, zone: tzinfo) -> str:
     told = [
         shown(session.session),
         shown(session.project),
-        f"{_minute(session.began, zone)} to {_minute(session.ended, zone)}",
+        f"{minute(session.began, zone)} to {minute(session.ended, zone)}",
         duration(session.duration_s),
         f"outcome {shown(session.outcome)}" if session.outcome else "",
         f"{session.compactions} compactions",
@@ -167,14 +168,10 @@ def _row(one: Lifecycle, zone: tzinfo) -> str:
     title = shown(one.title or one.session)
     where = f'<br><small title="{shown(one.session)}">{shown(one.project)}</small>'
     return (
-        f'<tr><td class="number">{_minute(one.ended, zone)}</td>'
+        f'<tr><td class="number">{minute(one.ended, zone)}</td>'
         f'<td class="title">{title}{where}</td>{_cells(numbers)}</tr>'
     )
 
 
 def _cells(texts: Iterable[str]) -> str:
     return "".join(f'<td class="number">{text}</td>' for text in texts)
-
-
-def _minute(when: datetime | None, zone: tzinfo) -> str:
-    return "" if when is None else f"{when.astimezone(zone):%Y-%m-%d %H:%M}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 _SESSIONS = "sessions"
@@ -33,10 +33,6 @@ class Scope:
     def is_span(self) -> bool:
         """Whether only a span of time counts."""
         return self.since_us is not None or self.until_us is not None
-
-    def of(self, session_id: int) -> Scope:
-        """Return the same for one session."""
-        return replace(self, session_id=session_id)
 
     def rows(
         self,

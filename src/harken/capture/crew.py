@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 import pickle
 import signal
 import sys
@@ -86,7 +87,16 @@ def _begin() -> None:
     What was made before is never collected here, and so not copied by the collector's marks.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_it, daemon=True).start()
     gc.freeze()
+
+
+def _end_with_it() -> None:
+    """End when that process ends, however it does: nobody else would say that there is no more."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _groups(files: Sequence[File]) -> Iterator[list[File]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from heapq import nlargest
 from pathlib import Path
+from stat import S_ISREG
 from typing import TypeAlias
 
 MOST_WARM = 100
@@ -38,7 +39,7 @@ class Sight:
         self._watched = watched
         self._files: dict[str, Seen] = {}
         self._folders: dict[str, Seen] = {}
-        self._patterns: dict[str, str] = {}
+        self._patterns: dict[str, set[str]] = {}
         """Folder -> the names in it that are meant."""
         self._warm: list[str] = []
 
@@ -61,7 +62,8 @@ class Sight:
     def glance(self) -> list[Path]:
         """Look at what was written lately; return the files that are new or have changed."""
         changed = [path for path in self._warm if path in self._folders and self._has_changed(path)]
-        found = [file for folder in changed for file in self._walk(folder, self._patterns[folder])]
+        meant = [(folder, name) for folder in changed for name in sorted(self._patterns[folder])]
+        found = [file for folder, pattern in meant for file in self._walk(folder, pattern)]
         found += self._look([path for path in self._warm if path not in self._folders])
         self._warm += [str(path) for path in found if str(path) not in self._warm]
         return found
@@ -83,7 +85,8 @@ class Sight:
                     listed = [*entries]
             except OSError:
                 continue
-            self._folders[folder], self._patterns[folder] = (0, time_ns), pattern
+            self._folders[folder] = 0, time_ns
+            self._patterns.setdefault(folder, set()).add(pattern)
             waiting += [one.path for one in listed if _is_folder(one)]
             names = [one.path for one in listed if fnmatch(one.name, pattern)]
             yield from self._look(names)
@@ -105,7 +108,10 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _seen(path: str) -> Seen | None:
-    """Return the size and time of a file, of a database with what stands in its log."""
+    """Return the size and time of a file, of a database with what stands in its log.
+
+    None: it is gone, or no file; who opens a pipe waits for ever.
+    """
     size = time_ns = 0
     for one in (path, f"{path}-wal") if path.endswith(".db") else (path,):
         try:
@@ -114,5 +120,7 @@ def _seen(path: str) -> Seen | None:
             if one is path:
                 return None
             continue
+        if not S_ISREG(found.st_mode):
+            return None
         size, time_ns = size + found.st_size, max(time_ns, found.st_mtime_ns)
     return size, time_ns

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -160,9 +161,11 @@ def in_order(files: Iterable[File]) -> list[File]:
 def _file(path: Path) -> File | None:
     """Return a file that can be looked at; sockets, pipes and what is gone are none."""
     try:
-        found = [one.stat() for one in (path, *_beside(path))]
+        found = [path.stat()]
     except OSError:
         return None
+    with suppress(OSError):  # its owner may take away the log just now
+        found += [one.stat() for one in _beside(path)]
     size, changed_ns = sum(one.st_size for one in found), max(one.st_mtime_ns for one in found)
     return File(path, size, changed_ns) if path.is_file() else None
 

@@ -86,11 +86,6 @@ class Follower:
     _pinned: frozenset[str] | None = None
     """Whose bytes others had kept before."""
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether files have changed that were not read since."""
-        return bool(self._changed)
-
     def note(self, paths: Iterable[Path]) -> None:
         """Say that files have changed."""
         now = self.clock()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from harken.cli.plain import PlainChat, read_line, report, somebody_types, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
 from harken.world.permissions.permissions import Mode
+
+LOG_DIRECTORY = Path("logs", "interactions")
+"""Where interactions are exported to, unless somebody says otherwise."""
 
 
 def wish_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -51,6 +55,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             permission=permission,
             allowed=allow,
             store=store,
+            memory=options.pop("memory"),
         )
         return function(wish=wish, home=home, **options)
 
@@ -85,6 +90,12 @@ _WISHED: list[Callable[[Any], Any]] = [
         help="A folder beside this one that agents may use; several times for several.",
     ),
     click.option(
+        "--memory",
+        metavar="FOLDER",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Let agents remember: notes (Markdown) that last beyond the session.",
+    ),
+    click.option(
         "-p", "prompt", metavar="PROMPT", help='Say this ("-": what is piped in), and end.'
     ),
 ]
@@ -92,9 +103,27 @@ _WISHED: list[Callable[[Any], Any]] = [
 
 @click.command()
 @wish_options
+@click.option(
+    "--interaction-logs",
+    is_flag=True,
+    help="At the end, export what each request saw, as `harken interactions export` does.",
+)
+@click.option(
+    "--log-directory",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where that goes (default: logs/interactions).",
+)
 @json_option
 @home_option
-def command(wish: Wish, prompt: str | None, as_json: bool, home: Home) -> int:
+def command(
+    wish: Wish,
+    prompt: str | None,
+    interaction_logs: bool,
+    log_directory: Path | None,
+    as_json: bool,
+    home: Home,
+) -> int:
     """Talk with an agent; everything is kept.
 
     The first agent is called "main". An empty line (or -p "") goes on where a turn was cut off;
@@ -104,12 +133,29 @@ def command(wish: Wish, prompt: str | None, as_json: bool, home: Home) -> int:
         prompt = sys.stdin.read()
     if wish.old is None and prompt is not None and not prompt.strip():
         raise click.UsageError("-p needs something to say")
+    logs = log_directory or (LOG_DIRECTORY if interaction_logs else None)
     if prompt is None and not as_json and has_screen():
-        return talk_on_screen(home, wish)
-    return talk_in_lines(home, wish, prompt, as_json=as_json)
+        return talk_on_screen(home, wish, logs)
+    return talk_in_lines(home, wish, prompt, logs, as_json=as_json)
 
 
-def talk_on_screen(home: Home, wish: Wish) -> int:
+@contextmanager
+def exporting(opened: Opened, logs: Path | None) -> Iterator[None]:
+    """Export what each request saw when the chat ends, however it ends; None: do not."""
+    try:
+        yield
+    finally:
+        path = opened.session.path
+        if logs is not None and path.exists():
+            from harken.cli.interactions import export_to, told
+            from harken.interactions.exported import How
+            from harken.session.reader import events
+
+            how = How(resolver=opened.session.options.resolver)
+            click.echo(told(logs, export_to(logs, path.stem, [*events(path)], how)), err=True)
+
+
+def talk_on_screen(home: Home, wish: Wish, logs: Path | None = None) -> int:
     """Talk in a terminal. What cannot be opened is said before anything is drawn."""
     from harken.cli.screen.face import Face
     from harken.cli.screen.screen import Screen
@@ -120,7 +166,7 @@ def talk_on_screen(home: Home, wish: Wish) -> int:
         home, wish, user=face.questions, on_chunk=ears.on_chunk, on_notice=ears.on_notice
     )
     where = Surroundings.here(home.folder / "history")
-    with opened as session:
+    with opened as session, exporting(opened, logs):
         code = asyncio.run(Screen(face, opened, where).run())
         if wish.old is None and is_untouched(opened):
             session.close()
@@ -138,12 +184,14 @@ def is_untouched(opened: Opened) -> bool:
     return all(entry.role == "system" for entries in transcripts for entry in entries or ())
 
 
-def talk_in_lines(home: Home, wish: Wish, prompt: str | None, *, as_json: bool) -> int:
+def talk_in_lines(
+    home: Home, wish: Wish, prompt: str | None, logs: Path | None = None, *, as_json: bool
+) -> int:
     """Talk in plain lines, or say one `prompt`: then nobody is there whom agents could ask."""
     can_ask = prompt is None and somebody_types()
     user = PlainUser(read_line, tell) if can_ask else None
     opened = open_chat(home, wish, user=user, on_notice=tell)
-    with opened, asyncio.Runner() as runner:
+    with opened, exporting(opened, logs), asyncio.Runner() as runner:
         report(opened, resumed=wish.old is not None)
         chat = PlainChat(opened, runner, as_json=as_json)
         if prompt is None:

@@ -6,6 +6,7 @@ is something to say. A unique beginning of a name is enough.
 
 from __future__ import annotations
 
+import importlib
 import io
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -249,11 +250,27 @@ def _view(talk: Talk, rest: str) -> None:
     except ValueError as error:
         talk.say(f"/view: {error}")
         return
+    _run(talk, "/view", command, [str(talk.session.path), *arguments])
+
+
+@slash("replay", "a session request by request, as in `harken replay`", "[SESSION] [--at N]")
+def _replay(talk: Talk, rest: str) -> None:
+    try:
+        session, *options = shlex.split(rest) or [str(talk.session.path)]
+    except ValueError as error:
+        talk.say(f"/replay: {error}")
+        return
+    home = ["--home", str(talk.session.path.parent.parent)]
+    replay = importlib.import_module("harken.cli.replay")  # which asks for what is in this file
+    _run(talk, "/replay", replay.command, [*home, session, *options])
+
+
+def _run(talk: Talk, name: str, command: click.Command, line: list[str]) -> None:
+    """Run a command of the command line, and show what it prints."""
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(out):
         try:
-            line = [str(talk.session.path), *arguments]
-            command.main(line, prog_name="/view", standalone_mode=False)
+            command.main(line, prog_name=name, standalone_mode=False)
         except click.ClickException as error:
             out.write(error.format_message())
         except SystemExit:

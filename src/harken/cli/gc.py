@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import asdict, dataclass
 
 import click
@@ -13,6 +12,7 @@ from harken.cli.home import Home, home_option, json_option
 from harken.cli.opened_store import store_of
 from harken.cli.progress import Tell, progress
 from harken.cli.settings import load_settings
+from harken.cli.side_files import forget_facts
 from harken.cli.terminal import say, say_json
 from harken.core.clock import rfc3339, system_clock
 from harken.session.mentions import mentions
@@ -46,7 +46,7 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
         taken = collect(store, roots_of(home), grace_s=grace, dry_run=dry_run, tell=tell)
         moved = None if dry_run else move(store, settings.most_mb)
         if not dry_run and taken.commits:
-            forget(home, taken)
+            forget_facts(home)
     if as_json:
         about_tiers = {} if moved is None else {"moved": asdict(moved)}
         say_json({**msgspec.to_builtins(taken), "dry_run": dry_run, **about_tiers})
@@ -83,15 +83,6 @@ def move(store: Store, most_mb: float | None) -> Moved | None:
     sent = store.push()
     evicted = Evicted() if most_mb is None else store.evict(int(most_mb * 1024 * 1024))
     return Moved(sent.commits, evicted.things, evicted.size_bytes)
-
-
-def forget(home: Home, taken: Collected) -> None:
-    """Have the facts forget what commits said that are gone. Raises ConfigError, StoreError."""
-    from harken.index.facts import Facts
-
-    if home.facts_file.exists():
-        with closing(Facts(home.facts_file)) as facts:
-            facts.forget(taken.commits)
 
 
 def roots_of(home: Home) -> set[str]:

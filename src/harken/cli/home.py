@@ -65,6 +65,11 @@ class Home:
         """Where the sockets of running chats are."""
         return self.folder / "run"
 
+    @property
+    def proxy_folder(self) -> Path:
+        """Where is kept what passed through a proxy and is not recorded yet."""
+        return self.folder / "proxy"
+
     def make(self) -> None:
         """Make the folders where they are missing. Raises ConfigError where that fails."""
         try:

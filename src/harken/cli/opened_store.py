@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+import click
 
 from harken.cli.home import Home, environment
 from harken.cli.settings import load_settings
-from harken.errors import ConfigError
+from harken.errors import ConfigError, HarkenError
 from harken.store.base import Store
 from harken.store.sqlite import SqliteStore
 from harken.store.tiered import TieredStore
+
+if TYPE_CHECKING:
+    from harken.core.events import ContextLoaded
+    from harken.core.messages import ChatMessage
+    from harken.session.fold import Resolver
 
 TOKEN = "HARKEN_STORE_TOKEN"  # noqa: S105 - the name of a variable
 UNIX = "unix:"
@@ -61,6 +69,23 @@ def made_store(home: Home) -> Iterator[Store]:
         yield store
     finally:
         store.close()
+
+
+def resolver_of(home: Home) -> Resolver:
+    """Return what reads a commit from the store; a message for each says so where it cannot."""
+
+    def resolve(event: ContextLoaded) -> Sequence[ChatMessage]:
+        from harken.context.materialize import resolver
+        from harken.views.calls import placeholders
+
+        try:
+            with store_of(home) as store:
+                return resolver(store)(event)
+        except HarkenError as error:
+            click.echo(f"harken: {error}", err=True)
+            return placeholders(event)
+
+    return resolve
 
 
 def _behind(home: Home, behind: str) -> Store:

@@ -22,6 +22,7 @@ from harken.agents.smart import SmartAgent
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
 from harken.cli.home import Home, here
+from harken.cli.imported import find_log, view_imported
 from harken.cli.init import choose
 from harken.cli.keeping import PATIENCE_S, Keeping
 from harken.cli.opened_store import open_store
@@ -32,12 +33,14 @@ from harken.core.events import TranscriptEntry
 from harken.core.messages import text_of
 from harken.errors import ConfigError, HarkenError, ScriptError, UnknownName
 from harken.llm.base import Model, ModelResolver
-from harken.llm.replay import ReplayModel
+from harken.llm.replay import Recording, ReplayModel
 from harken.session.packed import is_packed
 from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
 from harken.world.local import local_tools
+from harken.world.memory.notes import NotesMemory
+from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
 from harken.world.permissions.rules import Rules
 from harken.world.tool import Tool
@@ -64,6 +67,8 @@ class Wish:
     """The address of the service that commits go to; None: as it is configured."""
     allowed: Sequence[Path] = ()
     """Folders beside the current one that agents may use."""
+    memory: Path | None = None
+    """The folder of notes that agents remember with; None: they have no such tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +200,8 @@ def open_world(
             outputs=outputs,
             hide=settings.key_variables,
         )
+    if wish.memory is not None:
+        tools = [*tools, memory_tool(NotesMemory(wish.memory))]
     return World(tools, folder=here(), permissions=permissions)
 
 
@@ -212,7 +219,8 @@ def found_model(settings: Settings) -> str:
 def prompt_for(home: Home, model: str | None) -> str:
     """Return the system prompt of a new chat; a recorded session is replayed with its own."""
     kind, _, file = (model or "").partition(":")
-    recorded = recorded_prompt(home.find(file)) if kind == "replay" else None
+    log = find_log(home, file) if kind == "replay" else None
+    recorded = None if log is None else recorded_prompt(log)
     return recorded or system_prompt(here(), datetime.now().astimezone().date())
 
 
@@ -234,10 +242,18 @@ def model_finder(home: Home, settings: Settings) -> ModelResolver:
         if name == MODEL_NAME:
             return demo_model()
         if kind == "replay" and file:
-            return ReplayModel.load(home.find(file), name=name)
+            return _replay(home, file, name)
         return resolve(name)
 
     return find
+
+
+def _replay(home: Home, session: str, name: str) -> ReplayModel:
+    """Return the model that says what was said in a session, also in an imported one."""
+    log = find_log(home, session)
+    if log is not None:
+        return ReplayModel.load(log, name=name)
+    return ReplayModel(Recording.of(view_imported(home, session).events), name)
 
 
 def anchored(name: str) -> str:

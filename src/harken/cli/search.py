@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from harken.analytics.moment import minute, moment
 from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.graph import look_of
 from harken.cli.home import Home, command_line, home_option, json_option
@@ -55,7 +56,8 @@ def command(home: Home, every: bool, as_json: bool, **given: Any) -> None:
         asked = _asked(facts.database, None if every else given["limit"], given)
         found = search(facts, store, asked)
         if as_json:
-            say_json({"total": found.total, "hits": [_row(hit) for hit in found.hits]})
+            hits = [_row(hit) for hit in found.hits]
+            say_json({"total": found.total, "is_more": found.is_more, "hits": hits})
         else:
             _show(found)
 
@@ -106,7 +108,8 @@ def _show(found: Found) -> None:
     if first is None:
         click.echo("Nobody said that here; fewer words find more.", err=True)
         return
-    say(f"{shown:,} of {found.total:,}, the last said first.{_next(first)}")
+    more = "more than " if found.is_more else ""
+    say(f"{shown:,} of {more}{found.total:,}, the last said first.{_next(first)}")
 
 
 def _heading(hit: Hit) -> Line:
@@ -116,7 +119,7 @@ def _heading(hit: Hit) -> Line:
     where = hit.title or hit.project or hit.session
     return [
         ("yellow", one_line(hit.session, _CTX) if hit.ctx is None else hit.ctx[:_CTX]),
-        ("dim", f"  {_when(hit.time_us)}  "),
+        ("dim", f"  {minute(moment(hit.time_us), LocalZone()):16}  "),
         ("cyan", one_line(hit.runtime, 16) + agent),
         ("magenta", f"  {what}"),
         ("", f"  {one_line(where, 80)}"),
@@ -126,15 +129,6 @@ def _heading(hit: Hit) -> Line:
 def _excerpt(hit: Hit) -> Line:
     pieces = [("bold green" if found else "", safe(text)) for text, found in hit.excerpt.pieces]
     return [("", "    "), *pieces]
-
-
-def _when(time_us: int | None) -> str:
-    moment = _moment(time_us)
-    return " " * 16 if moment is None else f"{moment.astimezone(LocalZone()):%Y-%m-%d %H:%M}"
-
-
-def _moment(time_us: int | None) -> datetime | None:
-    return None if time_us is None else _1970 + timedelta(microseconds=time_us)
 
 
 def _next(hit: Hit) -> str:
@@ -147,10 +141,10 @@ def _next(hit: Hit) -> str:
 
 
 def _row(hit: Hit) -> dict[str, Any]:
-    moment = _moment(hit.time_us)
+    after = None if hit.time_us is None else timedelta(microseconds=hit.time_us)
     return {
         "ctx": hit.ctx,
-        "time": None if moment is None else moment.isoformat(),
+        "time": None if after is None else (_1970 + after).isoformat(),
         "session": hit.session,
         "title": hit.title,
         "project": hit.project,

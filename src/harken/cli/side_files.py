@@ -41,6 +41,14 @@ def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
                     yield path
 
 
+def forget_facts(home: Home) -> None:
+    """Delete the facts, which are found out again. Raises StoreWriteError."""
+    try:
+        forget(home.facts_file)
+    except OSError as error:
+        raise StoreWriteError(error.filename, reason=error.strerror or str(error)) from error
+
+
 def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
     """Delete the facts, which are found out again, and write the catalogue anew without a text.
 
@@ -48,8 +56,8 @@ def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
     of a source that is gone by now nobody can find out again. Raises StoreWriteError.
     """
     new = home.index_file.with_name(f".{home.index_file.name}.purging")
+    forget_facts(home)
     try:
-        forget(home.facts_file)
         if home.index_file.exists():
             forget(new)
             is_readable = _write_anew(home.index_file, new, secrets)

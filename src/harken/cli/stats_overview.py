@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import date, timedelta, tzinfo
 from pathlib import Path
 
-from harken.analytics.activity import Activity, Day
+from harken.analytics.activity import WEEKDAYS, Activity, Day
 from harken.analytics.compactions import Compactions
 from harken.analytics.concurrency import Concurrency
 from harken.analytics.lifecycle import Lifecycle, Outcome
+from harken.analytics.moment import minute
 from harken.analytics.numbers import cost, duration, number, tokens
 from harken.analytics.statistics import Overview
 from harken.analytics.usage import DayUsage, ProjectUsage
@@ -27,7 +28,6 @@ from harken.cli.stats_figures import (
 from harken.cli.strokes import fitted
 from harken.views.written import count
 
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 LAST = 5
 """So many sessions are told one by one."""
 _MARGIN = 26
@@ -112,13 +112,13 @@ def _show_week(sheet: Sheet, activity: Activity) -> None:
 
 def _show_peak(sheet: Sheet, peak: Concurrency, zone: tzinfo) -> None:
     if peak.at_work_at is not None:
-        when = _minute(peak.at_work_at, zone)
+        when = minute(peak.at_work_at, zone)
         sheet.line(
             "At most ",
             (count(peak.at_work, "session"), "bold"),
             f" at work in the same quarter of an hour ({when}), and ",
             (number(peak.open), "bold"),
-            f" open at once ({_minute(peak.open_at, zone)}).",
+            f" open at once ({minute(peak.open_at, zone)}).",
         )
 
 
@@ -216,7 +216,7 @@ def _show_last(sheet: Sheet, sessions: Sequence[Lifecycle], zone: tzinfo) -> Non
     )
     rows = [
         (
-            _minute(one.ended, zone),
+            minute(one.ended, zone),
             one.title or one.session,
             duration(one.duration_s),
             number(one.prompts),
@@ -227,10 +227,6 @@ def _show_last(sheet: Sheet, sessions: Sequence[Lifecycle], zone: tzinfo) -> Non
     ]
     sheet.table(columns, rows)
     more(sheet, len(sessions), LAST)
-
-
-def _minute(when: datetime | None, zone: tzinfo) -> str:
-    return "" if when is None else f"{when.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
 def _tail(path: str, width: int) -> str:

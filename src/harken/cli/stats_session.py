@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 
+from harken.analytics.moment import minute
 from harken.analytics.numbers import duration, number, share
 from harken.analytics.profile import Profile
 from harken.analytics.statistics import OneSession
@@ -35,7 +36,7 @@ def show_session(sheet: Sheet, found: OneSession, zone: tzinfo) -> None:
     told = [*filter(None, [session.session if session.title else "", session.project])]
     if told:
         sheet.line("  ".join(told))
-    began, ended = _minute(session.began, zone), _minute(session.ended, zone)
+    began, ended = minute(session.began, zone), minute(session.ended, zone)
     words = [f"{began} to {ended}, {duration(session.duration_s)}"] if session.began else []
     words += [f"outcome {session.outcome}"] if session.outcome else []
     words += [count(session.compactions, "compaction")]
@@ -76,7 +77,3 @@ def _show_profile(sheet: Sheet, profile: Profile, zone: tzinfo) -> None:
         sums = f" {duration(seconds):>11} {share(seconds, total):>5}" if seconds else " " * 18
         times = f" {number(events):>6}" if events else ""
         sheet.line(f"{name:<12}", (line, style), f"{sums}{times}")
-
-
-def _minute(when: datetime | None, zone: tzinfo) -> str:
-    return "" if when is None else f"{when.astimezone(zone):%Y-%m-%d %H:%M}"

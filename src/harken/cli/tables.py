@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ import click
 from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.home import Home, home_option
 from harken.cli.local_zone import LocalZone
-from harken.cli.opened_facts import facts_of
-from harken.cli.opened_store import store_of
+from harken.cli.opened_facts import facts_and_store
 from harken.cli.terminal import say
 from harken.core.commits import Hash
 from harken.store.base import Store
@@ -36,28 +34,20 @@ def command(home: Home, folder: Path, utc: bool, has_text: bool, **given: Any) -
     from harken.analytics.parquet import write_tables
 
     chosen = Chosen(zone=UTC if utc else LocalZone(), **given)
-    with ExitStack() as opened:
-        facts = opened.enter_context(facts_of(home))
+    with facts_and_store(home) as (facts, store):
         scope = chosen.scope(facts.database)
-        texts = _texts(opened.enter_context(store_of(home))) if has_text else None
+        texts = _texts(store) if has_text else None
         for one in write_tables(facts.database, folder, scope, texts):
             say(f"{one.path}  {count(one.rows, 'row')}, {size_text(one.size_bytes)}")
 
 
-def _texts(store: Store) -> Callable[[Sequence[bytes]], list[str | None]]:
+def _texts(store: Store | None) -> Callable[[Sequence[bytes]], list[str | None]]:
     """Return what reads the words of messages: their texts, thoughts and arguments."""
-    from harken.index.words import said_in, shape_of
+    from harken.index.said import stored_said
 
     def read(hashes: Sequence[bytes]) -> list[str | None]:
         names = [Hash(one.hex()) for one in hashes]
-        shapes = {
-            name: shape_of(body) for name, body in store.objects(dict.fromkeys(names)).items()
-        }
-        parts = dict.fromkeys(part for shape in shapes.values() for part in shape.parts)
-        bodies = store.objects(parts)
-        return [
-            "\n".join(said_in(shapes[name], bodies).texts) if name in shapes else None
-            for name in names
-        ]
+        said = {} if store is None else stored_said(store, names)
+        return ["\n".join(said[name].texts) if name in said else None for name in names]
 
     return read

@@ -22,6 +22,7 @@ from harken.cli.lines import (
     offered,
     verdict_lines,
 )
+from harken.cli.opened_store import resolver_of
 from harken.cli.terminal import indent, one_line, say, say_json
 from harken.context.names import PREFIX
 from harken.core.events import Event, LlmResponse, event_type
@@ -79,6 +80,7 @@ def open_viewer(home: Home, session: str) -> SessionViewer:
     if path is None:
         return view_imported(home, session)
     viewer = SessionViewer(path)
+    viewer.resolver = resolver_of(home)
     if viewer.events and viewer.reading.torn:
         click.echo("Its last line is half-written: it is left out here.", err=True)
     if not viewer.reading.sealed:
@@ -107,7 +109,14 @@ def _agent_line(row: TreeRow) -> str:
     notes = [known, "hook" if row.place == "hook" else "", row.language_model or ""]
     notes += [f"{row.entries} entries", f"{row.model_calls} model calls"]
     notes += ["gone"] if row.gone else []
+    notes += [_rerun_text(row.rerun)] if row.rerun else []
     return f"{one_line(row.name, 40)}  ({', '.join(note for note in notes if note)})"
+
+
+def _rerun_text(said: dict[str, Any]) -> str:
+    changes = said.get("changes") or ["nothing changed"]
+    text = f"rerun of {said.get('session')} from {said.get('request')}: {', '.join(changes)}"
+    return one_line(text, 160)
 
 
 @view("dialog")

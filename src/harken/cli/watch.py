@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harken.analytics.moment import moment
 from harken.cli.home import Home, environment, home_option, json_option
+from harken.cli.local_zone import LocalZone
 from harken.cli.opened_store import made_store
 from harken.cli.terminal import one_line, say, say_json
+from harken.core.clock import microseconds
 from harken.errors import ConfigError, StoreLocked
 from harken.views.written import count
 
@@ -125,9 +128,7 @@ def _tell(news: News, *, as_json: bool) -> None:
 
 def _line(news: News, one: Stored) -> str:
     """Return a line: when, whose, which commit, and the last words in it."""
-    from datetime import datetime
-
-    local = datetime.fromisoformat(one.commit.created_at).astimezone()
+    local = moment(microseconds(one.commit.created_at), LocalZone())
     agent = _agent(one)
     title = one_line(_title(news), 30)
     who = f"{title} / {one_line(agent, 16)}" if agent else title

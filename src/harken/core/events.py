@@ -260,6 +260,22 @@ class MemoryOperation(EventBase, tag="memory_operation", kw_only=True):
     cause: Cause = None
 
 
+class ThreadNoted(EventBase, tag="thread_noted", kw_only=True):
+    """A row of an interaction thread that the rest of the log does not say, or says otherwise."""
+
+    entry_type: str
+    """`MESSAGE_ADDED`, `CONTEXT_REPLAYED`, ...: see docs/formats/interactions.md."""
+    whole: bool = False
+    """The agent's whole context was assembled: a row for each position of it."""
+    of: MessageId | None = None
+    """The event whose own row this one replaces."""
+    message: str | None = None
+    """The id of the logged message; empty: none; absent: that of the one at `position`."""
+    position: int | None = None
+    snapshot: dict[str, Json] | None = None
+    operation: dict[str, Json] | None = None
+
+
 class UnknownEvent(msgspec.Struct, kw_only=True, frozen=True):
     """An event of a type that this version does not know: its members as they were read."""
 
@@ -290,6 +306,7 @@ KnownEvent: TypeAlias = (
     | LlmResponse
     | ActionRewritten
     | MemoryOperation
+    | ThreadNoted
 )
 Event: TypeAlias = KnownEvent | UnknownEvent
 

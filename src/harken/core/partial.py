@@ -32,3 +32,14 @@ def thinking_in(partial: str | None) -> str:
     if partial is None or not partial.startswith(_THINKING):
         return ""
     return partial.removeprefix(_THINKING).partition(_ANSWER)[0]
+
+
+def text_in(partial: str | None) -> str:
+    r"""Return the text in a partial, without the thinking.
+
+    >>> text_in("[thinking]\nhm, \n[answer]\nThe te"), text_in("The te"), text_in("[thinking]\nhm")
+    ('The te', 'The te', '')
+    """
+    if partial is None or not partial.startswith(_THINKING):
+        return partial or ""
+    return partial.removeprefix(_THINKING).partition(_ANSWER)[2]

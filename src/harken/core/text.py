@@ -10,6 +10,9 @@ from typing import Any, Self
 
 from harken.core.ids import MessageId
 
+PREVIEW_CHARACTERS = 100
+"""So much of a text is previewed."""
+
 
 class LoggedString(str):
     """A string with the id of the message that it represents.
@@ -44,3 +47,14 @@ class LoggedString(str):
     def __reduce__(self) -> tuple[Any, ...]:
         """Keep the id in copies and pickles."""
         return type(self), (str(self), self.message_id)
+
+
+def preview(text: str) -> str:
+    r"""Return the beginning of a text on one line.
+
+    >>> preview("Tea.\n" * 40)[-12:], len(preview("Tea.\n" * 40))
+    ('Tea. Tea. T…', 100)
+    """
+    line = " ".join(text[: 4 * PREVIEW_CHARACTERS].split())
+    is_whole = len(text) <= 4 * PREVIEW_CHARACTERS and len(line) <= PREVIEW_CHARACTERS
+    return line if is_whole else line[: PREVIEW_CHARACTERS - 1] + "…"

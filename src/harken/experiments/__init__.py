@@ -1,1 +1,26 @@
 """Another road from a recorded request: rerun, compare, sweep."""
+
+from harken.experiments.change import Change
+from harken.experiments.compare import compare, compare_groups
+from harken.experiments.fork_point import ForkPoint
+from harken.experiments.outcome import Outcome, Run
+from harken.experiments.rerun import Rerun, rerun
+from harken.experiments.sweep import Grid, Results, sweep
+from harken.experiments.validity import ContextRefused, breaches, check_edit
+
+__all__ = [
+    "Change",
+    "ContextRefused",
+    "ForkPoint",
+    "Grid",
+    "Outcome",
+    "Rerun",
+    "Results",
+    "Run",
+    "breaches",
+    "check_edit",
+    "compare",
+    "compare_groups",
+    "rerun",
+    "sweep",
+]

@@ -28,7 +28,7 @@ from harken.core.messages import (
 )
 from harken.formats.base import WholeEntry
 from harken.formats.calls import CallIds, clean, spoken, wire_call
-from harken.formats.records import Record, inner, items, plain, text, time_of
+from harken.formats.records import Record, count, inner, items, plain, text, time_of
 
 OWN = "harken"
 """The member of `extra` that holds what only Harken knows."""
@@ -42,7 +42,7 @@ def entries_of(step: Record) -> list[WholeEntry]:
     """Return the messages of a step: what was said, then the results."""
     time, extra = time_of(step.get("timestamp")), inner(step, "extra")
     own = inner(extra, OWN)
-    source = {**inner(own, "source"), **_told(step)}
+    source = {**_told(step), **inner(own, "source")}
     found: list[WholeEntry] = []
     said = _said(step)
     if said is not None:
@@ -75,7 +75,7 @@ def _told(step: Record) -> dict[str, Any]:
     found: dict[str, Any] = {}
     kinds = {"user": "prompt", "agent": "response"}
     kind = kinds.get(text(step, "source"))
-    if kind and "kind" not in inner(inner(inner(step, "extra"), OWN), "source"):
+    if kind:
         found["kind"] = kind
     model, metrics = text(step, "model_name"), inner(step, "metrics")
     if model:
@@ -88,8 +88,10 @@ def _told(step: Record) -> dict[str, Any]:
     return found
 
 
-_CACHED = ("cache_read_input_tokens", "cache_read_tokens", "cached_input_tokens")
+_CACHED = ("cache_read_input_tokens", "cache_read_tokens", "cached_input_tokens", "cached_tokens")
 """How usage calls what was read from a cache."""
+_DETAILS = ("input_tokens_details", "prompt_tokens_details")
+"""Where some of them say it."""
 _USAGE = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "extra")
 
 
@@ -142,7 +144,7 @@ def steps_of(entries: Sequence[WholeEntry]) -> list[Record]:
         message = entry.message
         if message.role == "tool":
             known = open_calls.get(message.tool_call_id or "")
-            if known is None:
+            if known is None or "tool_calls" not in found[-1]:
                 found.append({"source": "system", "message": ""})
             _add_result(found[-1], entry, known)
         else:
@@ -184,23 +186,21 @@ def _sayable(value: Any) -> Any:
 
 def _metrics(usage: Record) -> Record:
     """Return usage in the terms of ATIF: what was read from a cache is a part of the prompt."""
-    counted = {name: value for name, value in usage.items() if _is_count(value)}
+    counted = {name: number for name in usage if (number := count(usage, name)) is not None}
+    told = [counted.get(name) for name in _CACHED]
+    told += [count(inner(usage, name), "cached_tokens") for name in _DETAILS]
+    cached = next((number for number in told if number is not None), None)
     if "prompt_tokens" in counted or "completion_tokens" in counted:
-        names = ("prompt_tokens", "completion_tokens", "cached_tokens")
-        return {name: counted[name] for name in names if name in counted}
-    if "input_tokens" not in counted:
+        prompt, completion = counted.get("prompt_tokens"), counted.get("completion_tokens")
+    elif "input_tokens" in counted:
+        prompt, completion = counted["input_tokens"], counted.get("output_tokens")
+        # Beside the input, where others count it in.
+        prompt += counted.get("cache_read_input_tokens", 0)
+        prompt += counted.get("cache_creation_input_tokens", 0)
+    else:
         return {}
-    cached = next((counted[name] for name in _CACHED if name in counted), None)
-    prompt = counted["input_tokens"]
-    if "cache_read_input_tokens" in counted:  # beside the input, where others count it in
-        prompt += cached or 0
-    prompt += counted.get("cache_creation_input_tokens", 0)
-    found = {"prompt_tokens": prompt, "completion_tokens": counted.get("output_tokens")}
-    return {k: v for k, v in {**found, "cached_tokens": cached}.items() if v is not None}
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
+    found = {"prompt_tokens": prompt, "completion_tokens": completion, "cached_tokens": cached}
+    return {name: number for name, number in found.items() if number is not None}
 
 
 def _written_call(call: ToolCall, id_: str, name: str, arguments: Record) -> Record:
@@ -213,12 +213,13 @@ def _written_call(call: ToolCall, id_: str, name: str, arguments: Record) -> Rec
 
 def _add_result(step: Record, entry: WholeEntry, call: str | None) -> None:
     message = entry.message
-    result: Record = {} if call is None else {"source_call_id": call}
+    is_call = "tool_calls" in step
+    result: Record = {"source_call_id": call} if is_call else {}
     if message.content is not None:
         result["content"] = _written(message.content)
     own: Record = {"is_error": True} if message.is_error else {}
-    if call is None:
-        own["call"] = clean(message.tool_call_id or "unknown")
+    if not is_call:
+        own["call"] = call or clean(message.tool_call_id or "unknown")
     if own:
         result["extra"] = {OWN: own}
     step.setdefault("observation", {"results": []})["results"].append(result)

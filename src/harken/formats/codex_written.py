@@ -16,9 +16,8 @@ import msgspec
 from harken.core import codec
 from harken.core.messages import OtherPart, TextPart, ThinkingPart, text_of
 from harken.formats.base import WholeEntry
-from harken.formats.calls import in_order
 from harken.formats.codex_sent import ABORTED, closing
-from harken.formats.fit import Block, Fit, parts_of
+from harken.formats.fit import Block, Fit, has_own, parts_of
 from harken.formats.fitted import fitted
 from harken.formats.native import NewSession
 from harken.formats.new_session import milliseconds, timed
@@ -53,8 +52,7 @@ def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
 
 
 def _owns(entry: WholeEntry) -> bool:
-    metas = [item.meta for item in in_order(entry.message)]
-    return any(isinstance(one, dict) and OWN in one for one in [entry.source, *metas])
+    return has_own(entry, OWN)
 
 
 def _takes(entry: WholeEntry, part: Block) -> bool:

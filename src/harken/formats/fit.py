@@ -145,6 +145,12 @@ def told(part: OtherPart) -> TextPart:
     return TextPart(f"[a block of the kind {part.kind[:MOST_TOLD]!a} that cannot be shown]")
 
 
+def has_own(entry: WholeEntry, own: str) -> bool:
+    """Whether something of an entry has a member that only one runtime writes."""
+    metas = [item.meta for item in in_order(entry.message)]
+    return any(isinstance(one, dict) and own in one for one in [entry.source, *metas])
+
+
 def parts_of(message: Message) -> list[Part]:
     """Return the parts of a message, without its calls."""
     return [item for item in in_order(message) if not isinstance(item, ToolCall)]

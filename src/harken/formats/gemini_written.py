@@ -20,7 +20,7 @@ import msgspec
 from harken.core.messages import OtherPart, Part, TextPart, ThinkingPart, ToolCall, text_of
 from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, clean, content_of, in_order, well_formed
-from harken.formats.fit import Block, Fit, parts_of
+from harken.formats.fit import Block, Fit, has_own, parts_of
 from harken.formats.fitted import fitted
 from harken.formats.gemini_messages import (
     OWN,
@@ -61,8 +61,7 @@ def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
 
 
 def _owns(entry: WholeEntry) -> bool:
-    metas = [item.meta for item in in_order(entry.message)]
-    return any(isinstance(one, dict) and OWN in one for one in [entry.source, *metas])
+    return has_own(entry, OWN)
 
 
 def _takes(entry: WholeEntry, part: Block) -> bool:
@@ -143,10 +142,9 @@ class _Chat:
 
     def _answer(self, entry: WholeEntry, name: str) -> Record:
         items, source = list(in_order(entry.message)), entry.source or {}
-        calls = [_call(item, name) for item in items if isinstance(item, ToolCall)]
-        self.calls = {}
-        for item, call in zip(entry.message.tool_calls or (), calls, strict=True):
-            self.calls[item.id] = call
+        made = [item for item in items if isinstance(item, ToolCall)]
+        calls = [_call(item, name) for item in made]
+        self.calls = {item.id: call for item, call in zip(made, calls, strict=True)}
         answer: Record = {}
         if _is_plain(items):
             thoughts = [_thought(item) for item in items if isinstance(item, ThinkingPart)]

@@ -30,7 +30,7 @@ from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, clean, in_order
 from harken.formats.fit import Block, Fit, parts_of
 from harken.formats.fitted import fitted
-from harken.formats.native import NewSession
+from harken.formats.native import NewSession, time_of
 from harken.formats.new_session import milliseconds, timed
 from harken.formats.opencode_messages import ABORTED, INTERRUPTED, OWN, is_replayed
 from harken.formats.records import Record, count, inner, line_of, text, title_of
@@ -62,7 +62,7 @@ def writes(entries: Sequence[WholeEntry], session: NewSession) -> bytes:
         no_result=INTERRUPTED,
     )
     export = _Export(session)
-    began = next((one.time for one in entries if one.time), session.time)
+    began = next(filter(None, (time_of(one.time) for one in entries)), session.time)
     for entry, time in timed(fitted(_replayed(entries), fit), replace(session, time=began)):
         export.add(entry, _milliseconds(time))
     return line_of(export.whole())

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from harken.core import codec
-from harken.core.clock import normal, rfc3339
+from harken.core.clock import rfc3339
 from harken.errors import FormatError
+from harken.formats import native
 from harken.formats.native import LONGEST_LINE_BYTES, Line, Reading, Source
 
 Record: TypeAlias = dict[str, Any]
@@ -125,14 +126,12 @@ def time_of(value: object) -> str | None:
     >>> time_of("2026-01-31T13:00:00+01:00"), time_of(1500), time_of("noon")
     ('2026-01-31T12:00:00.000000Z', '1970-01-01T00:00:01.500000Z', None)
     """
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return native.time_of(value)
     try:
-        if isinstance(value, str):
-            return normal(value)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return rfc3339(round(value * 1000))
+        return rfc3339(round(value * 1000))
     except (ValueError, OverflowError):
-        pass
-    return None
+        return None
 
 
 def title_of(prompt: str) -> str:

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
 
 from harken.core.commits import CommitId
 from harken.errors import StoreWriteError
-from harken.index.database import Kind, is_damage, opened
+from harken.index.database import Kind, is_damage, opened, rows_in
 
 APPLICATION = 0x48726B69  # "Hrki"
 VERSION = 1
@@ -33,7 +32,6 @@ CREATE TABLE spawned (
     PRIMARY KEY (runtime, session, agent)
 ) STRICT, WITHOUT ROWID;
 """
-_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +67,8 @@ class Catalogue:
         """Return what is known of files."""
         listed = list(paths)
         names = [os.fsencode(path) for path in listed]
-        rows = self._select(
-            "SELECT path, size, mtime_ns, tail, record FROM source WHERE path", names
-        )
+        query = "SELECT path, size, mtime_ns, tail, record FROM source WHERE path IN"
+        rows = rows_in(self._database, query, names)
         found = {os.fsdecode(row[0]): Known(Mark(*row[1:4]), row[4]) for row in rows}
         return found | {path: self._sources[path] for path in listed if path in self._sources}
 
@@ -95,10 +92,9 @@ class Catalogue:
         """Return the commits that histories became, by what is in them."""
         listed = list(keys)
         found = {key: self._lineage[key] for key in listed if key in self._lineage}
-        rows = self._select(
-            "SELECT key, ctx FROM lineage WHERE key", [key for key in listed if key not in found]
-        )
-        return found | {key: CommitId(ctx) for key, ctx in rows}
+        query = "SELECT key, ctx FROM lineage WHERE key IN"
+        others = (key for key in listed if key not in found)
+        return found | {key: CommitId(ctx) for key, ctx in rows_in(self._database, query, others)}
 
     def lineage_of(self, key: bytes, *, is_new: bool) -> CommitId | None:
         """Return the commit that a history became; `is_new`: it is known not to be kept yet."""
@@ -173,12 +169,3 @@ class Catalogue:
     def close(self) -> None:
         """Let go of it; what was noted since the last `commit` is forgotten."""
         self._database.close()
-
-    def _select(self, query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Return the rows of a query whose last column is one of the values."""
-        found: list[tuple[Any, ...]] = []
-        for at in range(0, len(values), _AT_ONCE):
-            some = values[at : at + _AT_ONCE]
-            marks = ",".join("?" * len(some))
-            found += self._database.execute(f"{query} IN ({marks})", some).fetchall()
-        return found

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harken.errors import ConfigError, StoreError
 
 ENDS = ("", "-journal", "-wal", "-shm")
 """What SQLite may have beside a database, and itself."""
+_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,16 @@ def forget(path: Path) -> None:
     """Delete a database, and what SQLite has beside it. Raises OSError."""
     for end in ENDS:
         path.with_name(path.name + end).unlink(missing_ok=True)
+
+
+def rows_in(
+    database: sqlite3.Connection, query: str, values: Iterable[object]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query that ends where a list of values stands: `... IN`."""
+    listed = list(values)
+    for at in range(0, len(listed), _AT_ONCE):
+        some = listed[at : at + _AT_ONCE]
+        yield from database.execute(f"{query} ({','.join('?' * len(some))})", some)
 
 
 def is_damage(error: sqlite3.Error) -> bool:

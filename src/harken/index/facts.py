@@ -1,8 +1,8 @@
 """The facts of a home: one row for each thing that was said, and an index over the words.
 
 One idea: facts are read once, from what is new since the last time, and can all be read again. So
-a file that is damaged, or of another version, is begun anew, and so is one whose logs are no longer
-what they were. Several processes may read it, and bring it up to date, at once.
+a file that is damaged, or of another version, is begun anew, and so is one whose logs or commits
+are no longer what they were. Several processes may read it, and bring it up to date, at once.
 
 Source: docs/formats/facts.md.
 """
@@ -65,10 +65,12 @@ CREATE VIRTUAL TABLE words USING fts5 (
     text, content='', columnsize=0, tokenize='unicode61 remove_diacritics 2'
 );
 INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
+CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, instance);
 """
 """`roots`: the commit with which the history of another begins. `said`: by what is known again what
 was said. `logs`: how far each was read; `log_agents`, `places` and `links`: what is in them, and up
-to where an agent's messages are in a commit, `linked` up to where that is entered."""
+to where an agent's messages are in a commit, `linked` up to where that is entered. `vocabulary`:
+what words are in `words`, one by one as they are asked for."""
 _KIND = database.Kind("the facts", schema.APPLICATION, schema.VERSION, schema.TABLES + TABLES)
 
 
@@ -96,6 +98,8 @@ class Facts:
 
         tell: how many commits are done, of how many. Raises StoreError.
         """
+        if self.has_forgotten:
+            self._begin_anew()
         # First the commits: so of each of them the log, if there is one, is among those.
         new = [] if store is None else unread(store, self._known)
         try:
@@ -117,16 +121,14 @@ class Facts:
         return self.database.execute(query).fetchone() is not None
 
     def forget(self, names: Iterable[CommitId]) -> None:
-        """Take out commits that are no longer there, and what only they said. Raises StoreError.
+        """Let nobody find what commits said that are no longer there. Raises StoreError.
 
-        Their words stay in the index, which cannot be told what they were, and lead nowhere.
+        Others may have said it again, which does not count yet: so the next `update` begins anew.
         """
         with self._writing() as ledger:
             ledger.database.execute("INSERT OR REPLACE INTO state VALUES ('forgotten', '')")
-            blobs = (bytes.fromhex(name[4:]) for name in names)
-            rows = [row for (row,) in ledger.rows("SELECT id FROM commits WHERE name IN", blobs)]
-            for query in _FORGET.split(";"):
-                ledger.database.executemany(query, [(row,) for row in rows])
+            blobs = [(bytes.fromhex(name[4:]),) for name in names]
+            ledger.database.executemany(_FORGET, blobs)
 
     def close(self) -> None:
         """Let go of it."""
@@ -167,14 +169,9 @@ class Facts:
 
     def _known(self, names: Sequence[CommitId]) -> set[CommitId]:
         """Return those of these commits that are entered."""
-        found: set[CommitId] = set()
-        for at in range(0, len(names), 500):
-            some = [bytes.fromhex(name[4:]) for name in names[at : at + 500]]
-            marks = ",".join("?" * len(some))
-            query = f"SELECT name FROM commits WHERE name IN ({marks})"  # noqa: S608 - marks
-            rows = self.database.execute(query, some)
-            found.update(CommitId(f"ctx-{name.hex()}") for (name,) in rows)
-        return found
+        blobs = (bytes.fromhex(name[4:]) for name in names)
+        rows = database.rows_in(self.database, "SELECT name FROM commits WHERE name IN", blobs)
+        return {CommitId(f"ctx-{name.hex()}") for (name,) in rows}
 
     def _read_commits(
         self, store: Store, new: Sequence[CommitId], tell: Callable[[int, int], None]
@@ -197,7 +194,7 @@ class Facts:
         """Take the words of messages out of the index, which has to be told what they were."""
         query = "SELECT hash, session_id, position FROM messages WHERE id = ?"
         names = ("hash", "session_id", "position")
-        for (row,) in messages:
+        for (row,) in sorted(messages):  # the order in which the index takes them
             where = dict(zip(names, self.database.execute(query, (row,)).fetchone(), strict=True))
             (said,) = said_of(self.database, store, [where])
             take_out = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
@@ -287,16 +284,4 @@ _LINK = """
 UPDATE messages SET commit_id = ?1 WHERE agent_id = ?2 AND commit_id IS NULL AND id IN
 (SELECT message_id FROM places WHERE session_id = ?3 AND number > ?4 AND number <= ?5)
 """
-_FORGET = """
-DELETE FROM edges WHERE parent_id = ?1 OR child_id = ?1;
-UPDATE tool_calls SET result_id = NULL, is_error = NULL, duration = NULL
-WHERE result_id IN (SELECT id FROM messages WHERE commit_id = ?1);
-DELETE FROM tool_calls WHERE message_id IN (SELECT id FROM messages WHERE commit_id = ?1);
-UPDATE requests SET message_id = NULL
-WHERE message_id IN (SELECT id FROM messages WHERE commit_id = ?1);
-DELETE FROM messages WHERE commit_id = ?1;
-UPDATE agents SET tip_id = (SELECT parent_id FROM commits WHERE id = ?1) WHERE tip_id = ?1;
-UPDATE commits SET parent_id = NULL WHERE parent_id = ?1;
-DELETE FROM roots WHERE commit_id = ?1;
-DELETE FROM commits WHERE id = ?1
-"""
+_FORGET = "DELETE FROM messages WHERE commit_id = (SELECT id FROM commits WHERE name = ?)"

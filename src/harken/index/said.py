@@ -24,30 +24,39 @@ def said_of(
     rows: with `hash`, `session_id` and `position` of each. Raises StoreError.
     """
     names = [Hash(row["hash"].hex()) for row in rows]
-    found = {} if store is None else _stored(store, names)
+    found = {} if store is None else stored_said(store, names)
     return [
         found.get(name) or _logged(database, row) for name, row in zip(names, rows, strict=True)
     ]
 
 
-def _stored(store: Store, names: Sequence[Hash]) -> dict[Hash, Said]:
+def stored_said(store: Store, names: Sequence[Hash]) -> dict[Hash, Said]:
+    """Return what those of these messages say that a store has. Raises StoreError."""
     shapes = {name: shape_of(body) for name, body in store.objects(dict.fromkeys(names)).items()}
     parts = store.objects(dict.fromkeys(part for one in shapes.values() for part in one.parts))
     return {name: said_in(shape, parts) for name, shape in shapes.items()}
 
 
-def _logged(database: sqlite3.Connection, row: dict[str, Any]) -> Said:
-    """Return what a line of a log says, if it is still the line that was read."""
-    place = database.execute(_PLACE, (row["session_id"], row["position"])).fetchone()
+def logged_entry(
+    database: sqlite3.Connection, session_id: int, position: int
+) -> TranscriptEntry | None:
+    """Return what the log of a session has at a position; None: there is no such line any more."""
+    place = database.execute(_PLACE, (session_id, position)).fetchone()
     if place is None:
-        return Said()
+        return None
     try:
         with open_log(Path(os.fsdecode(place[0]))) as file:
             file.seek(place[1])
             event = decode_event(file.readline())
     except (LogError, OSError, ValueError, RecursionError):
-        return Said()
-    if not isinstance(event, TranscriptEntry):
+        return None
+    return event if isinstance(event, TranscriptEntry) else None
+
+
+def _logged(database: sqlite3.Connection, row: dict[str, Any]) -> Said:
+    """Return what a line of a log says, if it is still the line that was read."""
+    event = logged_entry(database, row["session_id"], row["position"])
+    if event is None:
         return Said()
     entry, objects = entry_of(event)
     is_same = entry.message == row["hash"].hex()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from harken.context.content import read_artifact
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, entry_of
 from harken.errors import HarkenError, ObjectDamaged
-from harken.index.words import Said, Shape, said_in, shape_of
+from harken.index.words import Said, said_in, shape_of
 from harken.store.base import Store, Stored
 
 _FIRST, _GROWTH = 64, 8
@@ -81,7 +81,7 @@ def _read(store: Store, commits: Sequence[Stored]) -> list[Read]:
             deltas[one.commit.artifact] = _other(store, one, own)
     names = dict.fromkeys(entry.message for entries in deltas.values() for entry in entries)
     bodies = {**store.objects(name for name in names if name not in own), **own}
-    shapes = {name: _shape(bodies[name]) for name in names if name in bodies}
+    shapes = {name: shape_of(bodies[name]) for name in names if name in bodies}
     parts = dict.fromkeys(part for shape in shapes.values() for part in shape.parts)
     bodies |= store.objects(name for name in parts if name not in own)
     said = {name: said_in(shape, bodies) for name, shape in shapes.items()}
@@ -90,13 +90,6 @@ def _read(store: Store, commits: Sequence[Stored]) -> list[Read]:
         Read(one, [(e, said.get(e.message, nothing)) for e in deltas[one.commit.artifact]])
         for one in commits
     ]
-
-
-def _shape(body: bytes) -> Shape:
-    try:
-        return shape_of(body)
-    except ValueError:
-        return Shape()
 
 
 def _other(store: Store, one: Stored, objects: dict[Hash, bytes]) -> list[Entry]:

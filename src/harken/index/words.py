@@ -65,8 +65,11 @@ class _Inside(msgspec.Struct):
 
 
 def shape_of(body: bytes) -> Shape:
-    """Return what a message consists of. Raises ValueError."""
-    return _decoded(body, _shapes, Shape)
+    """Return what a message consists of; of one that cannot be read, nothing."""
+    try:
+        return _decoded(body, _shapes, Shape)
+    except ValueError:
+        return Shape()
 
 
 def said_in(shape: Shape, parts: Mapping[Hash, bytes]) -> Said:
@@ -163,10 +166,13 @@ def _collect(value: Any, found: list[str]) -> None:
 
 
 def _decoded(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
+    """Read a body. Raises ValueError."""
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates, or a wrong shape
         return msgspec.convert(codec.decode(body), kind)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 _shapes = msgspec.json.Decoder(Shape)

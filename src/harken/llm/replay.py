@@ -8,7 +8,7 @@ changed; where something has, the miss says what.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -63,10 +63,15 @@ class Recording:
     @staticmethod
     def read(session_file: Path) -> Recording:
         """Read a log, also an older one. Raises LogNotFound, NotALog, LogTooNew, LogDamaged."""
-        recording = Recording()
         with paused_gc():
-            for event in events(session_file):
-                recording.take(event)
+            return Recording.of(events(session_file))
+
+    @staticmethod
+    def of(session: Iterable[ev.Event]) -> Recording:
+        """Take the events of a session, oldest first; it may have no log."""
+        recording = Recording()
+        for event in session:
+            recording.take(event)
         return recording
 
     def take(self, event: ev.Event) -> None:
@@ -138,16 +143,24 @@ class ReplayModel:
         """Read a log that nobody needs to have closed. Raises as `Recording.read`."""
         return cls(Recording.read(Path(session_file)), name or f"replay:{session_file}")
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        """Answer word by word, at once. Raises ReplayMiss where no such request was answered."""
-        await asyncio.sleep(0)
+    def has(self, request: Request) -> bool:
+        """Whether such a request was answered."""
+        return request.hash in self._answers
+
+    def take(self, request: Request) -> Recorded:
+        """Return the next recorded answer to a request. Raises ReplayMiss where there is none."""
         hash_ = request.hash
         answers = self._answers.get(hash_)
         if answers is None:
             raise ReplayMiss(f"{self.name}: {_explain(self._recording, request)}")
         given = self._given.get(hash_, 0)
         self._given[hash_] = given + 1
-        answer = answers[min(given, len(answers) - 1)]
+        return answers[min(given, len(answers) - 1)]
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """Answer word by word, at once. Raises ReplayMiss where no such request was answered."""
+        await asyncio.sleep(0)
+        answer = self.take(request)
         for chunk in chunks_of(answer.entry):
             yield chunk
         yield answer.finish

@@ -78,7 +78,10 @@ def match(
 
     answers: the last ones that were given, the newest last.
     """
-    found = [one for voice in voices if (one := _with(items, voice)) is not None]
+    commons = [(voice, shared(items, voice.row)) for voice in voices]
+    found = [one for voice, at in commons if (one := _continued(items, voice, at)) is not None]
+    if not found:
+        found = [one for voice, at in commons if (one := _changed(items, voice, at)) is not None]
     best = max(found, key=lambda one: one.rank, default=None)
     if best is not None and _RANK[best.how] > _RANK["compaction"]:
         return best
@@ -92,15 +95,19 @@ def opening(row: Sequence[Heard]) -> int:
     return next((at for at, heard in enumerate(row) if heard.role == "assistant"), len(row))
 
 
-def _with(items: Sequence[Item], voice: Voice) -> Match | None:
-    """Compare a request with what one agent has in its context."""
-    row = voice.row
-    common = shared(items, row)
+def _continued(items: Sequence[Item], voice: Voice, common: int) -> Match | None:
+    """Return an agent whose context a request is, and more; or that it was asked with before."""
     is_all = common == len(items)
-    if common == len(row) > 0 and not (voice.open and is_all):
+    if common == len(voice.row) > 0 and not (voice.open and is_all):
         return Match(voice, "waits" if voice.open else "on", common)
     if is_all and common == voice.asked and voice.open is None:
         return Match(voice, "again", common)
+    return None
+
+
+def _changed(items: Sequence[Item], voice: Voice, common: int) -> Match | None:
+    """Return an agent whose context became a request, or from which it goes another way."""
+    row, is_all = voice.row, common == len(items)
     kept = _kept(items[common:], row[common:])
     if kept and not _has_its_prompt(items, common, voice):
         return Match(voice, "fork", common, kept=kept)

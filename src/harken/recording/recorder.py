@@ -18,6 +18,7 @@ from typing import Self
 
 from harken.core.clock import Clock, system_clock
 from harken.core.commits import Checkpoint
+from harken.core.ids import AgentId
 from harken.errors import HarkenError, LogError, StoreError
 from harken.formats.wire import wires
 from harken.formats.wire.base import Protocol
@@ -25,10 +26,10 @@ from harken.formats.wire.known import Known
 from harken.recording.exchange import Call, Reply
 from harken.recording.matching import Match
 from harken.recording.run import Request, Run
-from harken.recording.shelf import Shelf
+from harken.recording.shelf import RecorderOptions, Shelf
 from harken.recording.voice import Voice
 from harken.recording.wired import wired
-from harken.session.session import Durability
+from harken.session.session import Session
 from harken.store.base import Store
 
 _FRESH_US = 3600 * 1_000_000
@@ -74,33 +75,28 @@ class Recorder:
         *,
         clock: Clock = system_clock,
         tell: Callable[[str], None] = lambda _: None,
-        machine: str = "",
-        durability: Durability = "turn",
-        most_open: int = 32,
-        idle_s: float = 900.0,
+        options: RecorderOptions | None = None,
     ) -> None:
         """Write sessions into `folder`, and what agents understood into `store`, if there is one.
 
-        tell: is told, on one line, what a person should know. machine: stands in commits.
-        durability: when what was recorded survives a power cut; `turn`: as `end` returns.
+        tell: is told, on one line, what a person should know.
         """
-        self._shelf = Shelf(
-            folder=folder,
-            store=store,
-            clock=clock,
-            machine=machine,
-            durability=durability,
-            most_open=most_open,
-            idle_s=idle_s,
-        )
+        self._shelf = Shelf(folder, store, clock, options or RecorderOptions())
         self._clock = clock
+        self.failure: Exception | None = None
+        """What kept the last call or reply from being recorded; None: nothing did."""
+        self.answered: Callable[[Session, AgentId], None] = lambda *_: None
+        """Is told of each answer that is in the log."""
         self._troubles = _Troubles(tell)
         self._known: dict[str, Known] = {}
         self._held: dict[str, _Held] = {}
+        self._passed_over: set[str] = set()
+        """Calls that could not be recorded, and so no reply can."""
 
     def begin(self, call: Call) -> None:
         """Record that a call was made. Never raises for anything that came in."""
         with self._borne(call.id):
+            self._passed_over.add(call.id)
             protocol = wires.WIRES.get(call.protocol)
             if protocol is None:
                 self._troubles.told("protocol", f"calls of {call.protocol} are not recorded")
@@ -108,12 +104,14 @@ class Recorder:
             request = self._request(call, protocol)
             run, found = self._place(request)
             if call.id in run.calls or call.id in self._held:
+                self._passed_over.discard(call.id)
                 return
             with self._kept(run):
                 if found is not None and found.how == "waits":
                     self._held[call.id] = _Held(run, found.voice, request)
                 else:
                     self._begin(run, request, found)
+                self._passed_over.discard(call.id)
 
     def end(self, reply: Reply) -> None:
         """Record how a call ended. Never raises for anything that came in."""
@@ -123,12 +121,19 @@ class Recorder:
                 held.reply = reply
                 return
             run = self._shelf.with_call(reply.id)
+            if run is None and reply.id not in self._passed_over:
+                run = self._shelf.with_call_in_log(reply.id)
+            self._passed_over.discard(reply.id)
             if run is None:
                 return  # it was passed over, or is in the log already
             with self._kept(run):
                 self._end(run, reply)
             for idle in self._shelf.idle():
                 self._finish(idle)
+
+    def holds(self, call_id: str) -> bool:
+        """Whether a call is in no log yet: it goes on from an answer that is not here."""
+        return call_id in self._held
 
     def close(self) -> None:
         """Commit what is pending, and let go of all sessions. A second call does nothing."""
@@ -147,14 +152,14 @@ class Recorder:
         self.close()
 
     def _request(self, call: Call, protocol: Protocol) -> Request:
-        asked = protocol.take_apart(call.path, call.body)
         known = self._known.setdefault(protocol.name, Known())
-        items = wired(protocol, map(known.of, asked.pieces))
-        return Request(call, protocol, asked, items)
+        asked = protocol.take_apart(call.path, call.body, known)
+        return Request(call, protocol, asked, wired(protocol, asked.pieces))
 
     def _place(self, request: Request) -> tuple[Run, Match | None]:
         """Return whose call it is; the run may be a new one."""
         hints = request.call.hints
+        self._shelf.began.set(request.call.time, self._clock())
         if hints.session:
             run = self._shelf.of_session(hints.client, hints.session)
             return run, run.placed(request)
@@ -195,6 +200,7 @@ class Recorder:
             return
         run.session.settle()
         self._commit(run, voice, "turn_boundary")
+        self.answered(run.session, voice.agent_id)
         for held in [one for one in self._held.values() if one.voice is voice]:
             self._release(held)
 
@@ -233,25 +239,31 @@ class Recorder:
 
     @contextmanager
     def _kept(self, run: Run) -> Iterator[None]:
-        """Let go of a run whose log cannot be written; the next call opens it anew."""
+        """Let go of a run where something failed; the next call finds it as its log has it."""
         try:
             yield
-        except BaseException as error:
-            if isinstance(error, LogError) or not isinstance(error, HarkenError):
-                self._shelf.drop(run)
+        except BaseException:
+            self._shelf.drop(run)
             raise
+        self._troubles.over("log", "calls are being recorded again")
 
     @contextmanager
     def _borne(self, call_id: str) -> Iterator[None]:
         """The border: whatever goes wrong with a call is told, and does not go further."""
+        self.failure = None
         try:
             yield
-        except (LogError, OSError) as error:
+        except LogError as error:
+            self.failure = error
             self._troubles.told("log", f"calls are not being recorded: {error}")
+        except OSError as error:
+            self.failure = error
+            line = f"{error.filename}: {error.strerror}"
+            self._troubles.told("log", f"calls are not being recorded: {line}")
         except HarkenError as error:
+            self.failure = error
             self._troubles.told("call", f"a call was not recorded: {error}")
         except Exception as error:  # noqa: BLE001 - whoever made the call must not notice
+            self.failure = error
             kind = type(error).__name__
             self._troubles.told("bug", f"call {call_id} was not recorded: {kind}: {error}"[:500])
-        else:
-            self._troubles.over("log", "calls are being recorded again")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harken.context.checkpoint import Origin
 from harken.core import events as ev
-from harken.core.ids import AgentId, MessageId
+from harken.core.ids import AgentId, MessageId, base_of
 from harken.errors import LogError
 from harken.formats.wire import plain, wires
 from harken.formats.wire.base import Form, Protocol
@@ -35,6 +35,8 @@ class _Told:
     """Of the last request of each agent."""
     open: dict[MessageId, str] = field(default_factory=dict)
     """Requests without an answer -> their calls."""
+    told_by: dict[AgentId, MessageId] = field(default_factory=dict)
+    """What caused that each agent is told what it is."""
 
     def take(self, event: ev.Event) -> None:
         """Take the next event."""
@@ -46,6 +48,9 @@ class _Told:
                 self.open[event.message_id] = call
             protocol = wires.WIRES.get(name) if isinstance(name, str) else None
             self.protocols[event.agent_id or AgentId("")] = protocol or plain.PROTOCOL
+        elif isinstance(event, ev.TranscriptEntry):
+            if event.role == "user" and isinstance(event.cause, str):
+                self.told_by[event.agent_id or AgentId("")] = base_of(event.cause)
         elif isinstance(event, ev.LlmResponse):
             self.open.pop(event.request, None)
 
@@ -87,7 +92,7 @@ def _restore(run: Run, agent_id: AgentId, told: _Told) -> None:
     protocol = told.protocols.get(agent_id, plain.PROTOCOL)
     known = partial(known_by, protocol)
     voice = Voice.resumed(run.session, agent_id, forms=told.forms, known=known)
-    run.voices[agent_id] = voice
+    run.voices[agent_id], voice.told_by = voice, told.told_by.get(agent_id)
     state = run.session.agent(agent_id)
     if run.commits is not None and state.ctx and state.committed and state.edited is None:
         run.commits.know(voice, state.committed, state.ctx)
@@ -98,24 +103,13 @@ def _restore(run: Run, agent_id: AgentId, told: _Told) -> None:
         run.waiting[told.open[voice.open]] = Waiting(voice, voice.open, protocol)
 
 
-def client_session_of(path: Path) -> str | None:
-    """Return what its client calls a recorded session; None: it is no recorded one.
+def client_of(path: Path) -> tuple[str, str]:
+    """Return the client of a recorded session, and what it calls it. Raises LogError.
 
-    Nothing but the first lines is read.
+    Nothing but the first lines is read. LogError also where it is no recorded session.
     """
-    root = _root_of(path)
-    spec = None if root is None else root.spec
-    if spec is None or "recorded" not in spec:
-        return None
-    named = spec.get("recorded_session")
-    return named if isinstance(named, str) else ""
-
-
-def _root_of(path: Path) -> ev.AgentCreated | None:
-    try:
-        for _, event in zip(range(_FIRST_EVENTS), events(path), strict=False):
-            if isinstance(event, ev.AgentCreated):
-                return event
-    except LogError:
-        pass
-    return None
+    for _, event in zip(range(_FIRST_EVENTS), events(path), strict=False):
+        if isinstance(event, ev.AgentCreated) and "recorded" in (event.spec or {}):
+            spec = event.spec or {}
+            return str(spec["recorded"]), str(spec.get("recorded_session", ""))
+    raise LogError(path, "is no recorded session")

@@ -15,7 +15,7 @@ from typing import Any
 from harken.core import events as ev
 from harken.core.chunks import Finish
 from harken.core.clock import microseconds
-from harken.core.ids import AgentId, MessageId
+from harken.core.ids import AgentId, MessageId, base_of
 from harken.formats.wire.base import Answered, Asked, Protocol
 from harken.llm.prices import Prices
 from harken.recording.births import ASIDE, MAIN, Calls, MadeCall, cause, free_name
@@ -206,7 +206,7 @@ class Run:
         if found is not None and made is None:
             name = f"{self.session.agents[found.voice.agent_id].name} (fork)"
             name = request.call.hints.name or (ASIDE if found.kept else name)
-            agent = self._born(request, name, None, found.voice.agent_id)
+            agent, _ = self._born(request, name, None, found.voice.agent_id)
             voice = self.voices[agent] = Voice.beside(found.voice, agent)
             return voice, "rewound", None
         return self._below(request, made), "rewritten", None
@@ -234,20 +234,21 @@ class Run:
         hints = request.call.hints
         parent = self._named(hints.parent) or self.session.state.root or AgentId("")
         wished = hints.name or (made.name if made is not None else "") or ASIDE
-        agent = self._born(request, wished, made, parent)
-        self.voices[agent] = Voice(self.session, agent)
-        return self.voices[agent]
+        agent, told_by = self._born(request, wished, made, parent)
+        voice = self.voices[agent] = Voice(self.session, agent)
+        voice.told_by = base_of(told_by)
+        return voice
 
-    def _born(self, request: Request, name: str, made: MadeCall | None, parent: AgentId) -> AgentId:
-        agent = self.session.allocate_agent_id()
-        self.session.log_agent_created(
-            agent,
-            cause(self.session, made, parent),
-            free_name(self.session, name),
-            request.asked.model,
-            spec=_spec(request.call.hints, request.call.hints.agent),
-        )
-        return agent
+    def _born(
+        self, request: Request, name: str, made: MadeCall | None, parent: AgentId
+    ) -> tuple[AgentId, ev.Reference]:
+        """Bear an agent; return it and what it was born from."""
+        hints, agent = request.call.hints, self.session.allocate_agent_id()
+        born_from = cause(self.session, made, parent)
+        name, model = free_name(self.session, name), request.asked.model
+        spec = _spec(hints, hints.agent)
+        self.session.log_agent_created(agent, born_from, name, model, spec=spec)
+        return agent, born_from
 
     def _named(self, hint: str) -> AgentId | None:
         """Return the agent that the client calls so; the first one where it calls none so."""

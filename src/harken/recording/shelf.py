@@ -15,12 +15,13 @@ from pathlib import Path
 
 from blake3 import blake3
 
+from harken.core import codec
 from harken.core import events as ev
 from harken.core.clock import Clock
 from harken.errors import LogError, LogLocked
 from harken.formats.wire import plain, wires
 from harken.recording.rebuilt import forms_in
-from harken.recording.restored import client_session_of, opened
+from harken.recording.restored import client_of, opened
 from harken.recording.run import Moment, Request, Run
 from harken.recording.voice import items_of
 from harken.recording.wired import known_by
@@ -29,21 +30,35 @@ from harken.session.session import Durability
 from harken.store.base import Store
 
 _SHORT, _MOST_NAMES = (8, 13, 18, 36), 8
+_MOST_SEARCHED = 16
 _MOST_LOOKED_AT = 256
 """So many of the newest sessions are looked at for how they begin."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecorderOptions:
+    """How a recorder keeps sessions; all have defaults."""
+
+    machine: str = ""
+    """Stands in commits."""
+    durability: Durability = "turn"
+    """When what was recorded survives a power cut; `turn`: as soon as an answer is recorded."""
+    most_open: int = 32
+    """So many sessions are open at once, unless more wait for answers."""
+    idle_s: float = 900.0
+    """One that was not used for so long is closed."""
+
+
+@dataclass(slots=True)
 class Shelf:
     """The sessions in a folder. Not for several threads."""
 
     folder: Path
     store: Store | None
     clock: Clock
-    machine: str = ""
-    durability: Durability = "turn"
-    most_open: int = 32
-    idle_s: float = 900.0
+    options: RecorderOptions = RecorderOptions()
+    began: Moment = field(default_factory=Moment)
+    """When a run begins that is begun."""
     _open: dict[Path, Run] = field(default_factory=dict)
     """The one used last is the last."""
     _used_us: dict[Path, int] = field(default_factory=dict)
@@ -61,7 +76,7 @@ class Shelf:
             if (run.client, run.client_session) == (client, session):
                 return self._use(path, run)
         for path in _names(self.folder, client, session):
-            if not path.exists() or client_session_of(path) == session:
+            if not path.exists() or _is_of(path, client, session):
                 with contextlib.suppress(LogLocked):
                     return self._opened(path, client, session)
         raise LogError(self.folder, f"no name is left for the session {session} of {client}")
@@ -93,6 +108,17 @@ class Shelf:
                 return self._use(path, run)
         return None
 
+    def with_call_in_log(self, call_id: str) -> Run | None:
+        """Return the run in whose log a call waits, that nobody told of since a restart."""
+        wanted = codec.encode(call_id)
+        for path in self._newest()[: -_MOST_SEARCHED - 1 : -1]:
+            with contextlib.suppress(LogError, OSError):
+                if path not in self._open and wanted in path.read_bytes():
+                    run = self._opened(path, *client_of(path))
+                    if call_id in run.waiting:
+                        return run
+        return None
+
     def drop(self, run: Run) -> None:
         """Close a run, whatever state it is in; its log has what it has."""
         path = run.session.path
@@ -103,9 +129,9 @@ class Shelf:
 
     def idle(self) -> list[Run]:
         """Return the runs that may be closed: nobody waits, and they were not used for a while."""
-        before = self.clock() - int(self.idle_s * 1_000_000)
+        before = self.clock() - int(self.options.idle_s * 1_000_000)
         free = [(path, run) for path, run in self._open.items() if not run.waiting]
-        surplus = len(self._open) - self.most_open
+        surplus = len(self._open) - self.options.most_open
         return [
             run
             for at, (path, run) in enumerate(free)
@@ -116,12 +142,12 @@ class Shelf:
         self.folder.mkdir(parents=True, exist_ok=True)
         run = opened(
             path,
-            Moment(self.clock()),
-            durability=self.durability,
+            Moment(self.began.now_us or self.clock()),
+            durability=self.options.durability,
             client=client,
             client_session=session,
             store=self.store,
-            machine=self.machine,
+            machine=self.options.machine,
         )
         return self._use(run.session.path, run)
 
@@ -133,17 +159,19 @@ class Shelf:
 
     def _look(self) -> None:
         """Note how the newest sessions begin that were not looked at yet."""
-        found: list[tuple[int, Path]] = []
+        for path in self._newest()[-_MOST_LOOKED_AT:]:
+            if path not in self._looked_at and path not in self._open:
+                self._looked_at.add(path)
+                opening = _opening_in(path)
+                if opening:
+                    self._by_opening.setdefault(opening, []).append(path)
+
+    def _newest(self) -> list[Path]:
+        """Return the sessions that are here, the one written last the last."""
+        paths = self.folder.absolute().glob("rec-*.jsonl")
         with contextlib.suppress(OSError):
-            for path in self.folder.glob("rec-*.jsonl"):
-                path = path.absolute()
-                if path not in self._looked_at and path not in self._open:
-                    found.append((path.stat().st_mtime_ns, path))
-        for _, path in sorted(found)[-_MOST_LOOKED_AT:]:
-            self._looked_at.add(path)
-            opening = _opening_in(path)
-            if opening:
-                self._by_opening.setdefault(opening, []).append(path)
+            return sorted(paths, key=lambda path: path.stat().st_mtime_ns)
+        return []
 
 
 def opening_of(request: Request) -> str:
@@ -158,10 +186,10 @@ def opening_of(request: Request) -> str:
 
 def _opening_in(path: Path) -> str:
     """Return the same of the first request of a log without a name of its own."""
-    if client_session_of(path) != "":
-        return ""
     entries: list[ev.TranscriptEntry] = []
     with contextlib.suppress(LogError, OSError):
+        if client_of(path)[1]:
+            return ""
         for event in events(path):
             if isinstance(event, ev.TranscriptEntry):
                 entries.append(event)
@@ -176,6 +204,13 @@ def _opening_in(path: Path) -> str:
                     keys.append(known_by(protocol, one, forms.get(one[0].message_id))[0])
                 return " ".join(keys)
     return ""
+
+
+def _is_of(path: Path, client: str, session: str) -> bool:
+    """Whether a file is the log of a session that a client calls so."""
+    with contextlib.suppress(LogError, OSError):
+        return client_of(path) == (client, session)
+    return False
 
 
 def _names(folder: Path, client: str, session: str) -> Iterator[Path]:

@@ -53,6 +53,8 @@ class Voice:
         """So many of them were in its last request."""
         self.open: MessageId | None = None
         """Its request that has no answer yet."""
+        self.told_by: MessageId | None = None
+        """What tells it what a user would; None: a person does."""
         self.known: dict[str, list[Heard]] = {}
         """All that it ever heard, by key."""
         self._before: list[tuple[int, str]] = [(0, "")]
@@ -67,6 +69,7 @@ class Voice:
         voice = cls(other.session, agent_id)
         voice.known = {key: list(same) for key, same in other.known.items()}
         voice._called = dict(other._called)
+        voice.told_by = other.told_by
         return voice
 
     @classmethod
@@ -93,7 +96,9 @@ class Voice:
         for entries in items_of(there, forms):
             voice.asked += voice._before[-1][0] < asked
             is_answer = voice._before[-1][0] >= asked and entries[0].role == "assistant"
-            voice._place(_from_log(entries, forms, keys, is_answer=is_answer))
+            heard = _from_log(entries, forms, keys, is_answer=is_answer)
+            voice._remember(heard)
+            voice._place(heard)
         others = [one for id_, one in own.items() if id_ not in in_context]
         for entries in items_of(others, forms):
             voice._remember(_from_log(entries, forms, keys, is_answer=False))
@@ -191,11 +196,22 @@ class Voice:
         self.open = None
         return entry
 
+    def bring(
+        self, items: Sequence[Item], *, reason: str = "rewritten", summary: int | None = None
+    ) -> None:
+        """Make these items the agent's context, without a request. As `ask`."""
+        self._arrange(items, reason, summary)
+
+    def hear(self, item: Item) -> Heard:
+        """Add an item to the end of the context, without a request. As `ask`."""
+        return self._append(item)
+
     def _arrange(self, items: Sequence[Item], reason: str, summary: int | None) -> None:
         """Make these items the agent's context."""
         common = shared(items, self.row)
         for item, heard in zip(items[:common], self.row, strict=False):
-            heard.key, heard.likeness = item.key, ""
+            heard.likeness = ""
+            self._rename(heard, item.key)
         rest, size = items[common:], self.count
         found = places(items, self.row, common, self.known)
         is_more = common == len(self.row) and all(place.is_new for place in found)
@@ -208,7 +224,7 @@ class Voice:
         for at, place in enumerate(found):
             heard = new.get(at) or place.returns or self.row[place.index or 0]
             arranged.append(heard)
-            heard.key = rest[at].key
+            self._rename(heard, rest[at].key)
             if place.returns is not None:
                 segments.name(heard.ids)
             elif place.is_new:
@@ -255,11 +271,14 @@ class Voice:
         hashes: list[str] = []
         first = item.messages[0]
         for message in item.messages:
-            ids.append(self.session.append(entry_of(self.agent_id, self._loggable(message))))
-            entry = self.session.context(self.agent_id)[-1]
-            hashes.append(message_hash(entry))
-            self._learn_calls(entry)
+            cause = self.told_by if message.role == "user" else None
+            entry = entry_of(self.agent_id, self._loggable(message), cause=cause)
+            ids.append(self.session.append(entry))
+            logged = self.session.context(self.agent_id)[-1]
+            hashes.append(message_hash(logged))
+            self._learn_calls(logged)
         heard = Heard(item.key, tuple(ids), tuple(hashes), first.role)
+        self._remember(heard)
         self._place(heard)
         return heard
 
@@ -270,12 +289,16 @@ class Voice:
             context_hash = extend_hash(context_hash, hash_)
         self.row.append(heard)
         self._before.append((count + heard.size, context_hash))
-        self._remember(heard)
 
     def _remember(self, heard: Heard) -> None:
-        same = self.known.setdefault(heard.key, [])
-        if heard not in same:
-            same.append(heard)
+        """Note that it was heard; once for each, since many may say the same."""
+        self.known.setdefault(heard.key, []).append(heard)
+
+    def _rename(self, heard: Heard, key: str) -> None:
+        """Know an answer by the key of its client's copy, too."""
+        if heard.key != key:
+            heard.key = key
+            self._remember(heard)
 
     def _loggable(self, message: Message) -> Message:
         """Return a message as the log takes it: a result names its call and its tool."""

@@ -129,11 +129,7 @@ def contents_of(batch: Batch) -> Contents:
 
 def named(commit: Commit, notes: Notes) -> tuple[Thing, NewCommit]:
     """Name a commit. It is not checked: so only where it was made of what is one."""
-    body = commits.commit_bytes(commit)
-    name = CommitId(f"ctx-{_hash(codec.COMMIT, body)}")
-    needs = (commit.artifact, *([] if commit.parent is None else [commit.parent]))
-    time_us = microseconds(commit.created_at)
-    return Thing(Kind.COMMIT, name, body, needs), NewCommit(name, commit, notes, time_us)
+    return _named(commit, notes, commits.commit_bytes(commit))
 
 
 def file_thing(name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Thing:
@@ -250,8 +246,7 @@ def needs_of(kind: Kind, body: bytes) -> tuple[str, ...]:
         case Kind.FILE:
             return tuple(dict.fromkeys(file_from(body).pieces))
         case Kind.COMMIT:
-            commit = commits.commit_from(body)
-            return (commit.artifact, *([] if commit.parent is None else [commit.parent]))
+            return _needs_of(commits.commit_from(body))
         case _:
             return ()
 
@@ -272,21 +267,27 @@ def _delta(ref: ArtifactRef, entries: Sequence[Entry]) -> Thing:
     return Thing(Kind.DELTA, ref, body, tuple(dict.fromkeys([one.message for one in entries])))
 
 
+def _named(commit: Commit, notes: Notes, body: bytes) -> tuple[Thing, NewCommit]:
+    name = CommitId(f"ctx-{_hash(codec.COMMIT, body)}")
+    thing = Thing(Kind.COMMIT, name, body, _needs_of(commit))
+    return thing, NewCommit(name, commit, notes, microseconds(commit.created_at))
+
+
+def _needs_of(commit: Commit) -> tuple[str, ...]:
+    return (commit.artifact,) if commit.parent is None else (commit.artifact, commit.parent)
+
+
 def _commit(commit: Commit, notes: Notes) -> tuple[Thing, NewCommit]:
     body = commits.commit_bytes(commit)
     if commits.commit_from(body) != commit:
         raise ValueError(f"{commit} does not come back as it is")
-    time_us = microseconds(commit.created_at)
-    if rfc3339(time_us) != commit.created_at:
+    thing, new = _named(commit, notes, body)
+    if rfc3339(new.time_us) != commit.created_at:
         raise ValueError(f"{commit.created_at!r} is not in UTC with microseconds")
     commits.check_notes(notes)
-    name = CommitId(f"ctx-{_hash(codec.COMMIT, body)}")
-    needs: tuple[str, ...] = (commit.artifact,)
-    _check_names(_ARTIFACT, needs, needed_by=name)
-    if commit.parent is not None:
-        _check_names(_COMMIT, [commit.parent], needed_by=name)
-        needs = (commit.artifact, commit.parent)
-    return Thing(Kind.COMMIT, name, body, needs), NewCommit(name, commit, notes, time_us)
+    _check_names(_ARTIFACT, thing.needs[:1], needed_by=new.id)
+    _check_names(_COMMIT, thing.needs[1:], needed_by=new.id)
+    return thing, new
 
 
 def _hash(domain: bytes, body: bytes) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harken.errors import NotAStore, StoreError, StoreLocked, StoreTooNew, StoreWriteError
 from harken.store.migration import migrate
-from harken.store.schema import APPLICATION, MADE, VERSION, WHOLE, statements
+from harken.store.schema import APPLICATION, MADE, VERSION, WHOLE, statements, version_of
 
 _HEADER_BYTES = 100
 _TO_WRITE = "mode=rw"
@@ -166,7 +166,7 @@ class Database:
         """Return the application, the version and how many tables there are."""
         with closing(self._connect(mode)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
-            version = _version(connection)
+            version = version_of(connection)
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         return application, version, tables
 
@@ -181,10 +181,10 @@ class Database:
                 if not _is_busy(error) or time.monotonic() > end:
                     raise
                 time.sleep(0.01)
-        if _version(connection) >= MADE:
+        if version_of(connection) >= MADE:
             return
         with self.writing():
-            version = _version(connection)
+            version = version_of(connection)
             if version == 0:
                 for statement in statements(WHOLE):
                     connection.execute(statement)
@@ -194,7 +194,7 @@ class Database:
                 except OSError as error:
                     raise StoreWriteError(self.path, reason=error.strerror or str(error)) from error
             connection.execute(f"PRAGMA application_id={APPLICATION}")
-            if _version(connection) < MADE:
+            if version_of(connection) < MADE:
                 connection.execute(f"PRAGMA user_version={MADE}")
 
 
@@ -212,11 +212,6 @@ def speaking(path: Path) -> Iterator[None]:
         if code in _REFUSED:
             raise StoreWriteError(path, reason=str(error)) from error
         raise StoreError(path, f"cannot be used: {error}; nothing was changed") from error
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return int(version)
 
 
 def _is_busy(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from harken.store.base import Thing
 from harken.store.pack import Body, Damaged, Packed, is_woven, packed, packs_of, unpacked
-from harken.store.schema import VERSION
+from harken.store.schema import VERSION, version_of
 
 BLOCK = 64
 """The small packs among so many numbers are put together when the next number is given."""
@@ -126,10 +126,8 @@ def compact(connection: sqlite3.Connection, before: int, last: int) -> None:
 
 def _told(connection: sqlite3.Connection, pack: Packed) -> bytes:
     """Return the bytes of a pack; of a form that not every Harken knows, the file says so first."""
-    if is_woven(pack.data):
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version < VERSION:
-            connection.execute(f"PRAGMA user_version={VERSION}")
+    if is_woven(pack.data) and version_of(connection) < VERSION:
+        connection.execute(f"PRAGMA user_version={VERSION}")
     return pack.data
 
 

@@ -3,6 +3,8 @@
 Source: docs/formats/store.md, "The file".
 """
 
+import sqlite3
+
 APPLICATION = 0x4861726B  # "Hark"
 MADE, VERSION = 2, 3
 """The version that a file is made in, and the newest that can be read. A file has version 3 from
@@ -44,6 +46,12 @@ CREATE TABLE principal (id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE) STRIC
 CREATE TABLE label (name BLOB NOT NULL, history INTEGER NOT NULL, PRIMARY KEY (name, history))
     STRICT, WITHOUT ROWID;
 """
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the version that a file says it has; 0: it was not made yet."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
 
 
 def statements(text: str) -> list[str]:

@@ -48,6 +48,7 @@ from harken.store.index import artifacts, places, slices
 from harken.store.keeping import check_keeping
 from harken.store.opened import Opened
 from harken.store.pack import Body, Damaged, unpacked
+from harken.store.schema import version_of
 from harken.store.seal import is_sealed
 from harken.store.shrink import write_anew
 from harken.store.stand_in import inherit
@@ -80,8 +81,7 @@ class SqliteStore:
     def format_version(self) -> int:
         """The version of the file: that of the newest form of anything in it."""
         with self._reading() as connection:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-        return int(version)
+            return version_of(connection)
 
     def write_named(self, contents: Contents) -> None:
         """Write what was named where its bytes were made: that the names fit is not checked.

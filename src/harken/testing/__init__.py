@@ -1,15 +1,48 @@
 """The public test kit: what third parties prove their own models and tools with.
 
-It imports no test runner; pytest and unittest both run its suites.
+It imports no test runner; pytest and unittest both run its suites. A name is imported when it is
+first used: pytest looks in here for its plugin, `harken.testing.cassette`, in every project.
 """
 
-from harken.testing.clock import ticking
-from harken.testing.disk import FailingDisk, Fault, RecordingDisk, faults
-from harken.testing.formats import FormatSuite, odd_conversation, plain_conversation
-from harken.testing.model import ModelSuite, request_of
-from harken.testing.store import StoreSuite, batch_of, commit_in
-from harken.testing.store_lifecycle import LifecycleSuite
+from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harken.testing.clock import ticking
+    from harken.testing.disk import FailingDisk, Fault, RecordingDisk, faults
+    from harken.testing.formats import FormatSuite, odd_conversation, plain_conversation
+    from harken.testing.model import ModelSuite, request_of
+    from harken.testing.store import StoreSuite, batch_of, commit_in
+    from harken.testing.store_lifecycle import LifecycleSuite
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import a public name at its first use."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'harken.testing' has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"harken.testing.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+_HOMES = {
+    "FailingDisk": "disk",
+    "Fault": "disk",
+    "FormatSuite": "formats",
+    "LifecycleSuite": "store_lifecycle",
+    "ModelSuite": "model",
+    "RecordingDisk": "disk",
+    "StoreSuite": "store",
+    "batch_of": "store",
+    "commit_in": "store",
+    "faults": "disk",
+    "odd_conversation": "formats",
+    "plain_conversation": "formats",
+    "request_of": "model",
+    "ticking": "clock",
+}
 __all__ = [
     "FailingDisk",
     "Fault",
@@ -26,3 +59,7 @@ __all__ = [
     "request_of",
     "ticking",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -33,6 +33,9 @@ def happened(event: ev.Event, names: Names) -> str:
             return tool_names(event.tools)
         case ev.MemoryOperation():
             return _memory(event)
+        case ev.ThreadNoted():
+            at = None if event.position is None else f"at position {event.position}"
+            return _listed(event.entry_type, "the whole context" if event.whole else at)
         case ev.UnknownEvent():
             return _members(event)
         case ev.SessionStarted() | ev.SessionEnded() | ev.SessionRepaired() | ev.ContentPurged():

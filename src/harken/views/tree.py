@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from harken.core.events import AgentMoved, Event, Place
+from harken.core.events import AgentMoved, Event, Json, Place
 from harken.core.ids import AgentId, MessageId
 from harken.errors import HarkenError
 from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
-from harken.views.context import placeholders
+from harken.views.calls import placeholders
 from harken.views.row import Row
 
 
@@ -40,6 +40,8 @@ class TreeRow(Row, frozen=True, kw_only=True):
     tokens: int
     """Input and output together, of its own model calls."""
     cost_usd: float
+    rerun: dict[str, Json] | None = None
+    """Of which session and model call it is a rerun, and what was changed; None: it is none."""
 
 
 def tree(events: Iterable[Event]) -> list[TreeRow]:
@@ -103,4 +105,14 @@ def _row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> TreeRow:
         model_calls=agent.spent.model_calls,
         tokens=agent.spent.tokens,
         cost_usd=agent.spent.cost_usd,
+        rerun=_rerun(agent.spec.get("rerun")),
     )
+
+
+def _rerun(said: Json) -> dict[str, Json] | None:
+    """Return what a birth says of a rerun, as far as it is what it should be."""
+    if not isinstance(said, dict):
+        return None
+    changes = said.get("changes")
+    named = {name: str(said[name]) for name in ("session", "request", "agent") if name in said}
+    return {**named, "changes": [*map(str, changes if isinstance(changes, list) else [])]}

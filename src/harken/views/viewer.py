@@ -19,8 +19,10 @@ from harken.core.codec import decode
 from harken.core.events import Event, event_dict
 from harken.core.ids import AgentId, MessageId, base_of
 from harken.errors import UnknownName
+from harken.session.fold import Resolver
 from harken.session.reader import Reading, open_log, paused_gc, records
 from harken.views import flow
+from harken.views.calls import placeholders
 from harken.views.context import ContextView, context
 from harken.views.dialog import dialog
 from harken.views.interventions import Intervention, interventions
@@ -45,6 +47,8 @@ class SessionViewer:
     """The log; of a session that has none, what it is called."""
     reading: Reading
     """How the log was read: torn, verified, in which dialect; filled in at first use."""
+    resolver: Resolver = staticmethod(placeholders)
+    """Gives the messages of commits that agents started from; a store is no matter of a view."""
     _lines: list[bytes] | None = None
 
     def __init__(self, session_file: str | Path) -> None:
@@ -164,7 +168,8 @@ class SessionViewer:
 
         Raises UnknownName, which lists the calls.
         """
-        return context(self.events, self.resolve_message(message_id))
+        id_ = self.resolve_message(message_id)
+        return context(self.events, id_, resolver=self.resolver)
 
     def interventions(self) -> list[Intervention]:
         """Return where something else was heard or run than an agent said or asked for."""

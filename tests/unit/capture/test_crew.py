@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -112,6 +115,37 @@ def test_a_large_file_is_brought_where_the_store_is(crew: Crew, tmp_path: Path) 
         with pytest.raises(TooLarge):
             brings()
     assert here == [file, replace(file, size=1)]
+
+
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGTERM])
+def test_a_crew_ends_with_the_process_that_it_reads_for(
+    tmp_path: Path, way: signal.Signals
+) -> None:
+    written(tmp_path, a=talk("Hi"))
+    with subprocess.Popen(
+        [sys.executable, "-c", _READS, tmp_path], stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"read by 2\n"
+            process.send_signal(way)
+            process.communicate(timeout=20)  # to the end of what all of them may write
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+_READS = """
+import multiprocessing, sys, time
+from pathlib import Path
+from harken.capture.bringing import bring
+from harken.capture.crew import crew_of
+from harken.capture.sources import files_in
+with crew_of(2) as crew:
+    list(crew.ahead(list(files_in(Path(sys.argv[1]))), bring))
+    print("read by", len(multiprocessing.active_children()), flush=True)
+    time.sleep(60)
+"""
 
 
 def test_a_process_that_is_lost_is_no_harm(tmp_path: Path) -> None:

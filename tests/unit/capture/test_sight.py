@@ -41,6 +41,22 @@ def test_a_glance_sees_what_grows_and_what_is_new_beside_it(tmp_path: Path) -> N
     assert seen.glance() == [three]
 
 
+def test_all_that_is_meant_in_a_folder_is_seen_by_a_glance(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "1.jsonl")
+    seen = Sight([Watched(tmp_path, "*.jsonl"), Watched(tmp_path, "session-*")])
+    seen.sweep()
+    new = [write(tmp_path / "a" / name) for name in ("2.jsonl", "session-3.json")]
+    assert sorted(seen.glance()) == new
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    """Whoever opened it would wait for somebody who writes there."""
+    os.mkfifo(tmp_path / "1.jsonl")
+    seen = Sight([Watched(tmp_path, "*.jsonl")])
+    assert seen.sweep() == []
+    assert seen.glance() == []
+
+
 def test_what_is_old_is_seen_by_a_sweep(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{at}" / "x.jsonl") for at in range(sight.MOST_WARM + 20)]
     for at, file in enumerate(files):

@@ -40,7 +40,7 @@ def entry(**members: Any) -> TranscriptEntry:
 
 
 def test_every_event_type_has_one_class() -> None:
-    assert len(EVENT_TYPES) == len(get_args(KnownEvent)) == 19
+    assert len(EVENT_TYPES) == len(get_args(KnownEvent)) == 20
     for name, kind in EVENT_TYPES.items():
         assert kind.__struct_config__.tag == name
 

@@ -224,6 +224,55 @@ def test_a_result_that_answers_no_call_says_so() -> None:
     assert entry.message == Message("tool", "Late.", tool_call_id="gone", is_error=True)
 
 
+def test_a_result_after_one_that_answers_no_call_stays_a_result() -> None:
+    made = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ("c.1", "c.2")]
+    found = _written(
+        [
+            Message("assistant", "I look.", made),
+            Message("tool", "Nobody.", tool_call_id="c.1"),
+            Message("tool", "Late.", tool_call_id="gone"),
+            Message("tool", "Somebody.", tool_call_id="c.2"),
+        ]
+    )
+    named = [
+        [one.get("source_call_id") for one in step["observation"]["results"]]
+        for step in found["steps"]
+    ]
+    assert named == [["c_1"], [None], [None]]
+    assert atif.FORMAT.reads is not None
+    _, *results = atif.FORMAT.reads(json.dumps(found).encode())
+    assert [(one.message.role, one.message.tool_call_id) for one in results] == [
+        ("tool", "c_1"),
+        ("tool", "gone"),
+        ("tool", "c_2"),
+    ]
+
+
+def test_usage_comes_back_in_the_words_of_its_runtime() -> None:
+    source = {"kind": "response", "usage": {"input_tokens": 50, "output_tokens": 9}, "model": "m"}
+    data = atif.written([WholeEntry(Message("assistant", "Hi"), None, source)])
+    assert atif.FORMAT.reads is not None
+    [back] = atif.FORMAT.reads(data or b"")
+    assert back.source == source
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"input_tokens": 50, "output_tokens": 9, "input_tokens_details": {"cached_tokens": 40}},
+        {
+            "prompt_tokens": 50,
+            "completion_tokens": 9,
+            "prompt_tokens_details": {"cached_tokens": 40},
+        },
+    ],
+)
+def test_usage_that_tells_the_cached_part_in_its_details_keeps_it(usage: dict[str, Any]) -> None:
+    data = atif.written([WholeEntry(Message("assistant", "Hi"), None, {"usage": usage})])
+    metrics = {"prompt_tokens": 50, "completion_tokens": 9, "cached_tokens": 40}
+    assert json.loads(data or b"")["steps"][0]["metrics"] == metrics
+
+
 _words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 _arguments = st.dictionaries(_words, st.integers(-9, 9) | _words, max_size=3)
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from harken.core.messages import (
+    CallPlace,
+    Content,
     FunctionCall,
     ImagePart,
     Message,
@@ -97,6 +99,23 @@ def test_results_stand_in_the_answer_that_called_and_nowhere_else() -> None:
     response = {"id": "call_1", "name": "look", "response": {"output": "Nobody."}}
     assert call["result"] == [{"functionResponse": response}]
     assert (call["status"], call["timestamp"]) == ("success", "2026-01-31T12:00:02.000Z")
+
+
+def test_results_stay_with_their_calls_where_those_have_places_of_their_own() -> None:
+    calls = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ("a", "b")]
+    places: Content = [CallPlace("b"), TextPart("and"), CallPlace("a")]
+    entries = whole(
+        Message("user", "q"),
+        Message("assistant", places, calls),
+        Message("tool", "of a", tool_call_id="a"),
+        Message("tool", "of b", tool_call_id="b"),
+    )
+    made = records(entries)[2]["toolCalls"]
+    said = {one["id"]: one["result"][0]["functionResponse"] for one in made}
+    assert {id_: (one["id"], one["response"]) for id_, one in said.items()} == {
+        "a": ("a", {"output": "of a"}),
+        "b": ("b", {"output": "of b"}),
+    }
 
 
 def test_a_call_that_nobody_answered_is_closed() -> None:

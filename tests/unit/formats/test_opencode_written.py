@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harken.core.clock import microseconds
 from harken.core.messages import (
     FunctionCall,
     ImagePart,
@@ -81,6 +82,14 @@ def test_ids_ascend_and_times_never_go_back() -> None:
     assert [entry.time for entry in again(entries)][1:] == [
         f"{entry.time[:-1]}.000000Z" for entry in entries[1:] if entry.time
     ]
+
+
+def test_an_entry_without_a_time_does_not_say_when_a_session_began() -> None:
+    first, *rest = plain_conversation()
+    for time in (None, "noon"):
+        made = export([WholeEntry(first.message, time), *rest])
+        began = microseconds("2026-01-31T12:00:01Z") // 1000
+        assert made["info"]["time"]["created"] == began
 
 
 def test_every_id_names_this_session() -> None:

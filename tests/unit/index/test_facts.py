@@ -16,6 +16,7 @@ from harken.core.messages import Message
 from harken.errors import ConfigError
 from harken.formats.base import WholeEntry
 from harken.index.facts import Facts
+from harken.store.base import Keeping
 from harken.store.sqlite import SqliteStore
 from tests.unit.formats.transcripts import Transcript, text, thought, use
 from tests.unit.index.imported import Imports
@@ -51,7 +52,10 @@ def test_what_is_said_once_is_one_row(imports: Imports) -> None:
 def test_a_call_knows_its_result(imports: Imports) -> None:
     imports.read("a.jsonl", cafe())
     found = imports.rows("SELECT name, call_id, result_id, is_error, duration FROM tool_calls")
-    assert found == [("Bash", "c1", 3, 0, 1_000_000), ("Read", "c2", 4, 1, 2_000_000)]
+    assert found == [
+        ("Bash", "c1", imports.messages[2], 0, 1_000_000),
+        ("Read", "c2", imports.messages[3], 1, 2_000_000),
+    ]
 
 
 def test_a_call_knows_its_result_also_where_it_came_later(imports: Imports) -> None:
@@ -194,14 +198,28 @@ def test_a_session_lasts_from_its_first_message_to_its_last(imports: Imports) ->
     assert imports.rows("SELECT (ended - began) / 1000000 FROM sessions") == [(6,)]
 
 
-def test_what_commits_said_that_are_gone_is_forgotten(imports: Imports) -> None:
+def test_what_commits_said_that_are_gone_is_forgotten_and_heard_when_said_again(
+    imports: Imports,
+) -> None:
     first = said(imports.store, "Tea.", id="1")
     second = said(imports.store, "Coffee.", first, id="2")
+    last = said(imports.store, "Milk.", second, id="3")
+    said(imports.store, "Coffee.", id="2")  # a copy, which says again what the second one did
     imports.update()
-    imports.facts.forget([second])
-    assert imports.column("SELECT characters FROM messages") == [4]
-    assert imports.column("SELECT count(*) FROM edges") == [0]
-    assert imports.rows("SELECT tip_id FROM agents") == [(1,)]
+    assert imports.column("SELECT is_repeat FROM messages") == [0, 0, 0, 1]
+    imports.store.keep(dict.fromkeys((second, last), Keeping("ephemeral", "2026-02-01T00:00:00Z")))
+    gone = imports.store.collect((), now="2027-01-01T00:00:00Z", grace_s=0).commits
+    assert {*gone} == {second, last}
+    imports.facts.forget(gone)
+    imports.update()
+    assert imports.column("SELECT is_repeat FROM messages") == [0, 0]
+    assert imports.column("SELECT count(*) FROM words WHERE words MATCH 'coffee'") == [1]
+    assert imports.column("SELECT count(*) FROM agents WHERE tip_id NOTNULL") == [1]
+    said(imports.store, "Milk.", said(imports.store, "Coffee.", first, id="2"), id="3")
+    imports.update()
+    assert imports.rows("SELECT characters, is_repeat FROM messages") == [
+        *[(4, 0), (7, 0), (7, 1), (5, 0)],
+    ]
 
 
 def test_only_its_owner_may_read_it(imports: Imports) -> None:

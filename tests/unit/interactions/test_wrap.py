@@ -17,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import anthropic
 import httpx
 import httpx2
 import openai
@@ -37,6 +38,8 @@ from tests.sdk_kit import (
     WHOLE,
     a_messages,
     answering,
+    async_anthropic,
+    b_messages,
     dump,
     o_chat,
     sync_anthropic,
@@ -314,6 +317,34 @@ def test_a_client_of_httpx_alone_is_recorded(library: Any) -> None:
             assert b"".join(response.iter_bytes()) == b"".join(STREAMS["/v1/messages"])
         into.flush()
         assert [call.path for call in into.collected.calls] == ["/v1/messages?beta=true"] * 2
+
+
+def test_clients_of_other_makes_are_recorded_alike() -> None:
+    """Azure's paths, the older httpx below OpenAI's client, aiohttp below Anthropic's."""
+
+    def any_answer(asked: Asked) -> Answer:
+        is_chat = "chat/completions" in asked.path
+        return as_json(WHOLE["/v1/chat/completions" if is_chat else "/v1/messages"])
+
+    async def by_aiohttp(url: str, into: Background) -> None:
+        http = anthropic.DefaultAioHttpClient()
+        async with wrap(async_anthropic(url, http_client=http), into) as client:
+            assert (await b_messages(client))["id"] == "msg_1"
+
+    with Provider(any_answer) as provider, Heard() as into:
+        azure = openai.AzureOpenAI(
+            api_key=KEY, azure_endpoint=provider.url, api_version="1", azure_deployment="d"
+        )
+        older = sync_openai(provider.url, http_client=httpx.Client())
+        for client in (azure, older):
+            with wrap(client, into) as wrapped:
+                assert o_chat(wrapped)["id"] == "c1"
+        asyncio.run(by_aiohttp(provider.url, into))
+        into.flush()
+        assert [(reply.status, reply.broken) for reply in into.collected.replies] == [(200, "")] * 3
+        assert into.collected.calls[0].path == (
+            "/openai/deployments/d/chat/completions?api-version=1"
+        )
 
 
 def test_other_objects_cannot_be_wrapped() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -186,6 +189,20 @@ def test_agents_that_the_client_names_are_told_apart(client: Client, tmp_path: P
     assert [one.agent_id for one in requests] == ["agent_001", "agent_002"] * 2
 
 
+def test_who_names_the_answer_before_is_the_same_agent(client: Client, tmp_path: Path) -> None:
+    client.protocol, client.path = "openai-responses", "/v1/responses"
+    said = {"type": "message", "role": "assistant", "content": []}
+    for turn in range(3):
+        asked = {"model": "gpt", "input": f"Question {turn}"}
+        before = {"previous_response_id": f"resp_{turn - 1}"} if turn else {}
+        text = [{"type": "output_text", "text": f"Answer {turn}"}]
+        answered = {"id": f"resp_{turn}", "status": "completed"}
+        id_ = client.begin({**asked, **before})
+        client.end(id_, whole={**answered, "output": [{**said, "content": text}]})
+    check(tmp_path, [client])
+    assert names(tmp_path) == ["main"]
+
+
 def test_calls_at_once_are_agents_of_their_own(client: Client, tmp_path: Path) -> None:
     first, second = client.begin(body("Hi")), client.begin(body("Hi"))
     client.end(second, "Hello, two.")
@@ -244,6 +261,86 @@ def test_a_session_goes_on_after_a_restart(
     assert names(tmp_path) == ["main"]
     assert half in client.sent
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 9
+
+
+def test_an_answer_alone_is_recorded_after_a_restart(client: Client, tmp_path: Path) -> None:
+    id_ = client.begin(body("Hi"))
+    for run in client.recorder._shelf.runs:
+        run.close()
+    client.recorder = recorder(tmp_path)
+    client.end(id_, "Hello.")
+    client.ask(body("Hi", "Hello.", "Bye"), "Bye.")
+    check(tmp_path, [client])
+    assert [one.stop_reason for one in of_kind(tmp_path, ev.LlmResponse)] == ["end_turn"] * 2
+
+
+def test_a_killed_recorder_loses_nothing_that_was_told(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from tests.recording_kit import Client, body, recorder\n"
+        "client = Client(recorder(Path(sys.argv[1])))\n"
+        "client.ask(body('Hi'), 'Hello.')\n"
+        "print(client.begin(body('Hi', 'Hello.', 'Bye')), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    assert done.returncode == -signal.SIGKILL
+    client = Client(recorder(tmp_path))
+    client.end(done.stdout.decode().strip(), "Bye.")
+    client.ask(body("Hi", "Hello.", "Bye", "Bye.", "..."), "?")
+    assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 7
+    assert [one.stop_reason for one in of_kind(tmp_path, ev.LlmResponse)] == ["end_turn"] * 3
+
+
+def test_idle_sessions_are_closed_and_found_again(tmp_path: Path) -> None:
+    client = Client(recorder(tmp_path, most_open=2))
+    for turn in range(3):
+        for talk in range(5):
+            said = [f"Talk {talk}.", *["Hello.", "Go on."] * turn]
+            client.ask(body(*said), "Hello.")
+            assert len(client.recorder._shelf.runs) <= 2
+    client.recorder.close()
+    check(tmp_path, [client])
+    assert len(logs(tmp_path)) == 5
+
+
+def test_sessions_with_like_names_have_files_of_their_own(tmp_path: Path) -> None:
+    client = Client(recorder(tmp_path))
+    ids = ("01a20055-735a-72f2", "01a20055-735a-9999", "01a20055/735a-72f2", "01a20055-735a-72f2")
+    for turn, id_ in enumerate(ids):
+        client.hints = Hints(client="codex", session=id_, agent="a")
+        client.ask(body("Hi", "Hello.", f"{turn}"), "Hello.")
+    check(tmp_path, [client])
+    assert [path.name for path in logs(tmp_path)] == [
+        "rec-codex-01a20055-735a-72f2.jsonl",
+        "rec-codex-01a20055-735a.jsonl",
+        "rec-codex-01a20055.jsonl",
+    ]
+
+
+def test_a_log_that_cannot_be_written_is_told_and_tried_again(tmp_path: Path) -> None:
+    told: list[str] = []
+    folder = tmp_path / "sessions"
+    folder.write_text("in the way")
+    client = Client(recorder(folder, told))
+    client.ask(body("Hi"), "Hello.")
+    client.ask(body("Hi"), "Hello.")
+    assert len(told) == 1
+    folder.unlink()
+    client.sent.clear()
+    client.ask(body("Hi", "Hello.", "Bye"), "Bye.")
+    check(folder, [client])
+    assert told[1:] == ["calls are being recorded again"]
+
+
+def test_who_is_no_person_prompts_nobody(client: Client, tmp_path: Path) -> None:
+    client.hints = Hints(client="x", session="abc")
+    client.ask(body("Hi"), "Hello.")
+    client.ask(body("A title?", system="You write titles."), "A greeting")
+    users = [one for one in of_kind(tmp_path, ev.TranscriptEntry) if one.role == "user"]
+    assert [one.cause for one in users] == [None, "msg_001"]
 
 
 def test_what_cannot_be_recorded_is_told_and_passed_over(tmp_path: Path) -> None:

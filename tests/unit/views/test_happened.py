@@ -74,6 +74,14 @@ EVENTS: list[tuple[ev.Event, str]] = [
         ev.MemoryOperation(memory_type="STM", operation="WRITE", file_path="a.md"),
         "STM WRITE, a.md",
     ),
+    (
+        ev.ThreadNoted(entry_type="CONTEXT_REPLAYED", position=3),
+        "CONTEXT_REPLAYED, at position 3",
+    ),
+    (
+        ev.ThreadNoted(entry_type="CONTEXT_REPLAYED", whole=True),
+        "CONTEXT_REPLAYED, the whole context",
+    ),
 ]
 
 

@@ -137,7 +137,9 @@ class Chain:
     def _begin(self, heard: Heard) -> _Voice:
         """Begin with an agent; one that was spawned goes on where its parent is."""
         main = self._voices.get("")
-        tip = self._store.latest(self._principal(""), rfc3339(self._clock()))
+        tip = None
+        if self._session:  # else it would go on with whatever run had no name, either
+            tip = self._store.latest(self._principal(""), rfc3339(self._clock()))
         if heard.agent and main is not None:
             self._commit(main, "turn_boundary")
             tip = main.tip

@@ -30,7 +30,7 @@ from harken.session.reader import Reading, events, open_log
 from harken.store.base import Store
 from harken.store.checks import fsck
 from harken.store.copy import copy_commits
-from harken.store.schema import VERSION, WHOLE
+from harken.store.schema import VERSION, WHOLE, version_of
 from harken.store.sqlite import SqliteStore
 
 _CHUNK_BYTES = 1 << 20
@@ -149,7 +149,7 @@ def _check_tables(path: Path, database: Path) -> None:
         uri = f"{database.absolute().as_uri()}?mode=ro&immutable=1"
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             connection.execute("PRAGMA trusted_schema=OFF")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            version = version_of(connection)
             query = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
             found = set(connection.execute(query))
     except (sqlite3.Error, ValueError) as error:  # sqlite3 cannot decode some of its own

@@ -132,7 +132,7 @@ class _Retelling:
         for one in lane.commits:
             entries = self.entries.get(one.id, [])
             if told is None:
-                entries = self._inherit(voice, one, entries, inherited)
+                entries = _inherit(voice, one, entries, inherited)
             elif one.commit.parent != told:
                 voice.time = _first(entries, one.commit.created_at)
                 yield voice.time
@@ -163,22 +163,6 @@ class _Retelling:
         """Whether a model was asked for this, and it is not said again elsewhere."""
         id_ = response_of(answer)
         return id_ is None or self.last[id_] is answer
-
-    def _inherit(
-        self, voice: Voice, one: Stored, entries: list[WholeEntry], inherited: Sequence[Held]
-    ) -> list[WholeEntry]:
-        """Let an agent begin with what the one above it reads, as far as it does; return the rest.
-
-        A snapshot says all that it reads: so much of it as is the same, time and all. Else it goes
-        on from there.
-        """
-        same = len(inherited)
-        if one.commit.type != "delta":
-            same = _same(entries, inherited)
-            entries = entries[same:]
-        if same:
-            voice.edit(inherited[:same], "inherited")
-        return entries
 
     def _born(self, lane: Lane, above: Voice | None) -> Voice:
         """Tell the birth of an agent, and what it was told by whoever made it."""
@@ -221,6 +205,23 @@ class _Retelling:
 def _asks(one: Stored) -> bool:
     """Whether answers in a commit were given there, and not before."""
     return one.commit.type == "delta" or is_spawn(one)
+
+
+def _inherit(
+    voice: Voice, one: Stored, entries: list[WholeEntry], inherited: Sequence[Held]
+) -> list[WholeEntry]:
+    """Let an agent begin with what the one above it reads, as far as it does; return the rest.
+
+    A snapshot says all that it reads: so much of it as is the same, time and all. Else it goes
+    on from there.
+    """
+    same = len(inherited)
+    if one.commit.type != "delta":
+        same = _same(entries, inherited)
+        entries = entries[same:]
+    if same:
+        voice.edit(inherited[:same], "inherited")
+    return entries
 
 
 def _same(entries: Sequence[WholeEntry], inherited: Sequence[Held]) -> int:

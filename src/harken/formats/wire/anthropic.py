@@ -31,7 +31,16 @@ from harken.formats.anthropic import messages_of
 from harken.formats.anthropic_stream import usage_of
 from harken.formats.calls import MAX_COUNT, in_order
 from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
-from harken.formats.wire.cut import Cutting, cutting_of, fitting, put, shape_of, value_of
+from harken.formats.wire.cut import (
+    Cutting,
+    Text,
+    begins,
+    cutting_of,
+    fitting,
+    put,
+    shape_of,
+    value_of,
+)
 from harken.formats.wire.listening import listener_of
 from harken.formats.wire.saying import Saying, argument
 
@@ -64,15 +73,13 @@ def _system(cutting: Cutting) -> list[bytes]:
     """Take the system prompt: its blocks, as pieces."""
     blocks = cutting.array(_SYSTEM)
     if blocks is None:
-        lone = cutting.members.get(_SYSTEM, b"").lstrip()
-        if lone[:1] != b'"':
+        if not begins(cutting.members.get(_SYSTEM), b'"'):
             return []
-        del cutting.members[_SYSTEM]
-        return [b'{"system":%b}' % lone]
+        return [b'{"system":%b}' % bytes(cutting.members.pop(_SYSTEM))]
     cut: list[bytes] = []
     aside: list[Any] = []
     for at, marked in enumerate(blocks):
-        block = cutting.unmarked(marked, _SYSTEM, at)
+        block = cutting.unmarked(bytes(marked), _SYSTEM, at)
         if (beside := _beside(block)) is not None:
             aside.append([at, beside])
         else:
@@ -96,10 +103,9 @@ def _beside(block: bytes) -> Any:
     return None
 
 
-def _is_system(first: Sequence[bytes]) -> bool:
+def _is_system(first: Sequence[Text]) -> bool:
     """Whether a message looks like a piece of the system prompt."""
-    value = value_of(first[0]) if first and b'"system"' in first[0] else None
-    return _told(value) is not None
+    return bool(first) and _told(value_of(first[0])) is not None
 
 
 def _told(value: Any) -> Any:
@@ -232,7 +238,8 @@ class _Answer:
 
     id: str = ""
     _blocks: dict[Any, Body] = field(default_factory=dict)
-    _inputs: dict[Any, list[str]] = field(default_factory=dict)
+    _more: dict[Any, dict[str, list[str]]] = field(default_factory=dict)
+    """What has been added to members of a block, by its index."""
     _usage: dict[str, int] = field(default_factory=dict)
     _stop_reason: str = ""
     _model: str | None = None
@@ -261,7 +268,8 @@ class _Answer:
         blocks = [self._finished(index) for index in self._blocks]
         if not self._stop_reason and not self._is_whole:
             return Answered(id=self.id, partial=(_told_in(blocks, "thinking"), _told_in(blocks)))
-        reason = self._stop_reason or ("tool_use" if self._inputs else "end_turn")
+        called = any(isinstance(one, dict) and one.get("type") == "tool_use" for one in blocks)
+        reason = self._stop_reason or ("tool_use" if called else "end_turn")
         finish = Finish(stop_reason=reason, usage=usage_of(self._usage), model=self._model)
         said = {"role": "assistant", "content": blocks}
         return Answered(id=self.id, finish=finish, pieces=[SAYING.piece(said)] if blocks else ())
@@ -274,19 +282,26 @@ class _Answer:
     def _delta(self, index: Any, delta: Body) -> None:
         """Add to a block: what streams is a text, whatever its kind."""
         block = self._blocks.setdefault(index, {"type": "text", "text": ""})
-        kind = delta.get("type")
-        if kind == "input_json_delta":
-            self._inputs.setdefault(index, []).append(_text(delta.get("partial_json")))
-        elif kind == "citations_delta":
+        if delta.get("type") == "citations_delta":
             block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
-        else:
-            for name, more in delta.items():
-                if name != "type" and isinstance(more, str):
-                    block[name] = _text(block.get(name)) + more
+            return
+        more = self._more.setdefault(index, {})
+        for name, piece in delta.items():
+            if name != "type" and isinstance(piece, str):
+                more.setdefault(name, []).append(piece)
 
     def _finished(self, index: Any) -> Any:
-        text = "".join(self._inputs.get(index, ()))
-        return {**self._blocks[index], "input": argument(text)} if text else self._blocks[index]
+        block = self._blocks[index]
+        if index not in self._more:
+            return block
+        block = dict(block)
+        for name, pieces in self._more[index].items():
+            added = "".join(pieces)
+            if name != "partial_json":
+                block[name] = _text(block.get(name)) + added
+            elif added:
+                block["input"] = argument(added)
+        return block
 
     def _count(self, usage: Any) -> None:
         """Take counts; they are totals, so later ones stand for earlier ones."""

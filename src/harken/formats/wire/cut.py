@@ -21,12 +21,16 @@ from harken.errors import FormatError
 from harken.formats.wire.base import Asked, Body, Mark, Piece, Seen
 from harken.formats.wire.form import changed, form_of, with_set
 
+Text: TypeAlias = bytes | msgspec.Raw
+"""JSON, as it stands in a body. Of what is raw no copy is made: of a megabyte, that would take as
+long as all else."""
 Maker: TypeAlias = Callable[[Asked, Sequence[Any]], Body]
 _REASON_CHARACTERS = 120
 MARKS = ("cache_control", "cache_reference")
 _HINT = b'"cache_'
 """How all of them begin. Inside of a text a quotation mark has a backslash before the name's end,
 but also before its beginning: what is said of marks is no mark."""
+_MOST_KEPT_BYTES = 1024 * 1024
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _array = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -51,10 +55,10 @@ def cutting_of(
     return Cutting(members(body, protocol), identify, known or _NOTHING)
 
 
-def members(body: bytes, protocol: str) -> dict[str, bytes]:
+def members(body: bytes, protocol: str) -> dict[str, Text]:
     """Return the members of an object as JSON texts. Raises FormatError."""
     try:
-        return {name: bytes(raw) for name, raw in _object.decode(body).items()}
+        return {**_object.decode(body)}
     except (ValueError, RecursionError):
         pass  # lone surrogates and NaN, which msgspec refuses, or indeed no object
     try:
@@ -66,28 +70,33 @@ def members(body: bytes, protocol: str) -> dict[str, bytes]:
     raise FormatError(protocol, "it is no JSON object")
 
 
-def elements(data: bytes | None) -> list[bytes] | None:
+def begins(text: Text | None, how: bytes) -> bool:
+    """Whether a member is there and begins like this: what it is shows in one byte."""
+    return text is not None and bytes(memoryview(text)[:1]) == how
+
+
+def elements(text: Text | None) -> Sequence[Text] | None:
     """Return the elements of a list as JSON texts; None: it is none."""
-    if data is None or data.lstrip()[:1] != b"[":
+    if text is None or not begins(text, b"["):
         return None
     try:
-        return [bytes(raw) for raw in _array.decode(data)]
+        return _array.decode(text)
     except (ValueError, RecursionError):
         pass
-    value = value_of(data)
+    value = value_of(text)
     return [codec.encode(inner) for inner in value] if isinstance(value, list) else None
 
 
-def value_of(data: bytes) -> Any:
+def value_of(text: Text) -> Any:
     """Return the value of a JSON text that a body held; a text, where it cannot be read."""
-    return Piece(data, str).raw
+    return Piece(bytes(text), str).raw
 
 
 @dataclass(slots=True)
 class Cutting:
     """A body while it is taken apart: what is taken is no more among its parameters."""
 
-    members: dict[str, bytes]
+    members: dict[str, Text]
     identify: Callable[[Any], str]
     known: Seen
     marks: list[Mark] = field(default_factory=list)
@@ -106,19 +115,19 @@ class Cutting:
         del self.members["model"]
         return model
 
-    def array(self, name: str) -> list[bytes] | None:
+    def array(self, name: str) -> Sequence[Text] | None:
         """Take a member that is a list; None: it is none, and stays."""
         found = elements(self.members.get(name))
         if found is not None:
             del self.members[name]
         return found
 
-    def pieces(self, cut: Iterable[bytes], *path: str | int) -> list[Piece]:
+    def pieces(self, cut: Iterable[Text], *path: str | int) -> list[Piece]:
         """Return the elements of a list as pieces, without their marks. path: to the list."""
         known = self.known
         return [
-            known.find(data) or self.piece(self.unmarked(data, *path, at))
-            for at, data in enumerate(cut)
+            known.find(data := bytes(text)) or self.piece(self.unmarked(data, *path, at))
+            for at, text in enumerate(cut)
         ]
 
     def piece(self, data: bytes) -> Piece:
@@ -135,8 +144,9 @@ class Cutting:
 
     def tools(self, write: Callable[[Mapping[str, Any]], Any]) -> Sequence[Mapping[str, Any]]:
         """Take the tools of a list of such; `write` writes one plainly."""
-        data = self.members.get("tools", b"")
-        found = _tools(data, write)
+        data = bytes(self.members.get("tools", b""))
+        read = _tools if len(data) > _MOST_KEPT_BYTES else _tools_as_before
+        found = read(data, write)
         if found is None:
             return ()
         del self.members["tools"]
@@ -201,9 +211,8 @@ class _Tools:
     marks: list[Mark]
 
 
-@lru_cache(maxsize=32)
 def _tools(data: bytes, write: Callable[[Mapping[str, Any]], Any]) -> _Tools | None:
-    """Return tools; None: it is no list of objects. Most requests bring those of the last one."""
+    """Return tools; None: it is no list of objects."""
     found = value_of(data) if data else None
     if not isinstance(found, list) or not found:
         return None
@@ -215,6 +224,10 @@ def _tools(data: bytes, write: Callable[[Mapping[str, Any]], Any]) -> _Tools | N
         marks += taken
         tools.append(tool_of(bare, write))
     return _Tools(tuple(tools), marks)
+
+
+_tools_as_before = lru_cache(maxsize=32)(_tools)
+"""The same, where it is mostly known: a request brings the tools of the one before."""
 
 
 def tool_of(raw: Body, write: Callable[[Mapping[str, Any]], Any], manner: str = "") -> Body:

@@ -30,6 +30,8 @@ _DEPTH = 24
 """What differs further inside is set as a whole."""
 _SHORT = 40
 """A text that is not longer is set as a whole, too."""
+_STRIDE = 4096
+"""How much is compared at once: texts may be long."""
 _NAME = "form"
 
 
@@ -124,14 +126,20 @@ def _differ(plain: Any, value: Any, path: Path, changes: list[Change]) -> None:
 
 def _cut(plain: Any, value: Any, path: Path) -> Change:
     """Return the change of what stands between a common beginning and a common end."""
-    most = min(len(plain), len(value))
-    alike = str.__eq__ if isinstance(plain, str) else same
-    start = end = 0
-    while start < most and alike(plain[start], value[start]):
-        start += 1
-    while end < most - start and alike(plain[-1 - end], value[-1 - end]):
-        end += 1
+    start = _common(plain, value)
+    end = _common(plain[start:][::-1], value[start:][::-1])
     return ["cut", [*path], start, len(plain) - end, value[start : len(value) - end]]
+
+
+def _common(one: Any, other: Any) -> int:
+    """Return how long the common beginning of two lists or two texts is."""
+    most, at = min(len(one), len(other)), 0
+    alike = str.__eq__ if isinstance(one, str) else same
+    while at + _STRIDE <= most and alike(one[at : at + _STRIDE], other[at : at + _STRIDE]):
+        at += _STRIDE
+    while at < most and alike(one[at], other[at]):
+        at += 1
+    return at
 
 
 def _kind_of(value: object, text: str) -> str:

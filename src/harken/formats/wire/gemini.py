@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from harken.core.chunks import Finish
@@ -25,6 +26,7 @@ from harken.formats.calls import as_object, in_order
 from harken.formats.records import count, inner, items, text
 from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
 from harken.formats.wire.cut import (
+    begins,
     cutting_of,
     fitting,
     shape_of,
@@ -53,21 +55,24 @@ def _asks(path: str) -> bool:
 
 def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
     cutting = cutting_of(NAME, body, SAYING.identify, known)
-    named = _MODEL.search(path.partition("?")[0].rstrip("/"))
+    asks = _MODEL.search(path.partition("?")[0].rstrip("/"))
     listed = cutting.array("contents")
     if listed is None:
         raise FormatError(NAME, "it has no list of contents")
-    name = next((one for one in _SYSTEM if cutting.members.get(one, b"")[:1] == b"{"), None)
-    cut = [] if name is None else [b'{"%b":%b}' % (name.encode(), cutting.members.pop(name))]
+    named = (one for one in _SYSTEM if begins(cutting.members.get(one), b"{"))
+    cut = [
+        b'{"%b":%b}' % (name.encode(), bytes(cutting.members.pop(name)))
+        for name in islice(named, 1)
+    ]
     if not cut and listed and _told(value_of(listed[0])):
         cutting.shape["system"] = False
-    tools, groups = _tools(cutting.members.get("tools", b""))
+    tools, groups = _tools(bytes(cutting.members.get("tools", b"")))
     if groups is not None:
         del cutting.members["tools"]
         if groups != [{_DECLARED[0]: len(tools)}]:
             cutting.shape["tools"] = groups
     pieces = [*map(cutting.piece, cut), *cutting.pieces(listed, "contents")]
-    return cutting.asked(named[1] if named else "", pieces, tools)
+    return cutting.asked(asks[1] if asks else "", pieces, tools)
 
 
 def _told(value: Any) -> str:
@@ -239,6 +244,12 @@ class _Answer:
     """Puts together the content that a client sends back; of several candidates, the first."""
 
     _parts: list[Any] = field(default_factory=list)
+    """Those that are at their end."""
+    _kind: frozenset[str] | None = None
+    """Of the part that is under way, which is nothing but a text or a thought."""
+    _open: Body = field(default_factory=dict)
+    """That part, and the pieces of its text."""
+    _texts: list[str] = field(default_factory=list)
     _last: Body = field(default_factory=dict)
     """What the events said beside the candidates; a later one stands for an earlier one."""
     _reason: str = ""
@@ -259,6 +270,7 @@ class _Answer:
 
     def answered(self) -> Answered:
         """Return what has come."""
+        self._close()
         id_ = text(self._last, "responseId")
         reason = self._reason or text(inner(self._last, "promptFeedback"), "blockReason")
         if not reason:
@@ -272,12 +284,20 @@ class _Answer:
 
     def _add(self, part: Any) -> None:
         """Add a part; a text goes on with the last, where both are nothing but text."""
-        last: Any = self._parts[-1] if self._parts else None
         kind = _kind(part)
-        if kind and kind == _kind(last):
-            self._parts[-1] = {**part, "text": last["text"] + part["text"]}
-        elif part != {"text": ""}:
+        if kind is None or kind != self._kind:
+            self._close()
+        if kind is None:
             self._parts.append(part)
+        elif part["text"]:
+            self._kind, self._open = kind, part
+            self._texts.append(part["text"])
+
+    def _close(self) -> None:
+        """End the part that is under way, if any."""
+        if self._texts:
+            self._parts.append({**self._open, "text": "".join(self._texts)})
+        self._kind, self._texts = None, []
 
     def _told(self, *, thought: bool) -> str:
         said = [part for part in self._parts if isinstance(part, dict)]

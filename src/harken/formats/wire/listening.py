@@ -21,6 +21,8 @@ MOST_BYTES = 256 * 1024 * 1024
 _FAILED = 400
 _LINE_CHARACTERS = 500
 _DONE = b"[DONE]"
+_SENSELESS = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""What it may end in to put together what is no answer."""
 
 
 class Answer(Protocol):
@@ -72,11 +74,17 @@ class Listening:
             self._hear(self._reader.end())
         elif not self._error and self._held.strip():
             self._take_whole(bytes(self._held))
-        answered = self.answer.answered()
+        try:
+            answered = self.answer.answered()
+        except _SENSELESS as error:
+            answered = Answered(error=self._without_sense(error))
         if self.status >= _FAILED:
             told = f": {self._error}" if self._error else ""
             return replace(answered, error=f"HTTP {self.status}{told}")
         return replace(answered, pieces=(), error=self._error) if self._error else answered
+
+    def _without_sense(self, error: Exception) -> str:
+        return one_line(f"an answer without sense: {error}")
 
     def _hear(self, events: Iterator[ServerEvent]) -> None:
         try:
@@ -84,8 +92,8 @@ class Listening:
                 self._take(_DONE.decode() if event.data.strip() == _DONE else _value(event.data))
                 if self._error:
                     return
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            self._error = one_line(f"an answer without sense: {error}")
+        except _SENSELESS as error:
+            self._error = self._without_sense(error)
 
     def _take_whole(self, data: bytes) -> None:
         try:
@@ -102,8 +110,8 @@ class Listening:
                     self._take(event)
             else:
                 self.answer.whole(value)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            self._error = one_line(f"an answer without sense: {error}")
+        except _SENSELESS as error:
+            self._error = self._without_sense(error)
 
     def _take(self, event: Any) -> None:
         failed = isinstance(event, dict) and (event.get("type") == "error" or event.get("error"))

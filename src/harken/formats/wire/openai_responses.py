@@ -22,7 +22,7 @@ from harken.formats.base import WholeEntry
 from harken.formats.records import count, inner, items, text
 from harken.formats.responses import OUTPUTS, heard, is_answer, items_of, said
 from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
-from harken.formats.wire.cut import Cutting, cutting_of, fitting, put, shape_of, value_of
+from harken.formats.wire.cut import Cutting, begins, cutting_of, fitting, put, shape_of, value_of
 from harken.formats.wire.listening import error_line, listener_of
 from harken.formats.wire.saying import Saying, alone
 
@@ -58,8 +58,8 @@ def _take_apart(path: str, body: bytes, known: Seen | None = None) -> Asked:
 
 def _lone(cutting: Cutting, name: str) -> list[bytes]:
     """Take a member that is a text; empty: it is none, and stays."""
-    found = cutting.members.get(name, b"").lstrip()
-    return [cutting.members.pop(name)] if found[:1] == b'"' else []
+    is_text = begins(cutting.members.get(name), b'"')
+    return [bytes(cutting.members.pop(name))] if is_text else []
 
 
 def _told(value: Any) -> Any:
@@ -151,9 +151,9 @@ class _Answer:
     """Puts together the items of an answer."""
 
     _items: dict[Any, Body] = field(default_factory=dict)
-    _thought: dict[Any, str] = field(default_factory=dict)
+    _thought: dict[Any, list[str]] = field(default_factory=dict)
     """What has come of each item."""
-    _text: dict[Any, str] = field(default_factory=dict)
+    _text: dict[Any, list[str]] = field(default_factory=dict)
     _response: Body = field(default_factory=dict)
     """What the last event said of the answer as a whole."""
 
@@ -163,9 +163,9 @@ class _Answer:
         if kind == "response.output_item.done":
             self._items[at] = dict(event["item"])
         elif kind in _THOUGHTS:
-            self._thought[at] = self._thought.get(at, "") + str(event["delta"])
+            self._thought.setdefault(at, []).append(str(event["delta"]))
         elif kind in _TEXTS:
-            self._text[at] = self._text.get(at, "") + str(event["delta"])
+            self._text.setdefault(at, []).append(str(event["delta"]))
         elif isinstance(event.get("response"), dict):
             self._response = {**self._response, **event["response"]}
 
@@ -193,9 +193,12 @@ class _Answer:
         for at, item in self._items.items():
             blocks = items(item, "summary") or items(item, "content")
             shown = thought if text(item, "type") == "reasoning" else told
-            shown[at] = "".join(text(block, "text") for block in blocks) or shown.get(at, "")
-        thoughts, texts = ("\n\n".join(filter(None, one.values())) for one in (thought, told))
-        return thoughts, texts
+            shown[at] = [text(block, "text") for block in blocks] or shown.get(at, [])
+        return _joined(thought), _joined(told)
+
+
+def _joined(texts: Mapping[Any, Sequence[str]]) -> str:
+    return "\n\n".join(filter(None, map("".join, texts.values())))
 
 
 def _usage(counts: Body) -> Usage | None:

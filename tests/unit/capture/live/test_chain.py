@@ -221,6 +221,17 @@ def test_a_session_that_is_resumed_goes_on_where_it_was() -> None:
     assert first.tip in [one.id for one in again.commits()]
 
 
+def test_runs_that_name_no_session_do_not_go_on_with_each_other() -> None:
+    store = MemoryStore()
+    for _ in range(2):
+        ran, stream = Ran(store), conversation()
+        for line in stream.lines:
+            del line["session_id"]
+        ran.take(stream)
+        assert ran.commits()[0].commit.parent is None
+        assert len(ran.said()) == 4
+
+
 def test_a_run_without_a_result_keeps_what_was_said_and_what_failed() -> None:
     ran = Ran()
     stream = Stream()

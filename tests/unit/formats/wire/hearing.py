@@ -7,12 +7,13 @@ from typing import Any
 
 from harken.formats.wire.base import Answered, Protocol
 
+DONE = "[DONE]"
 STEPS = [0, 1, 3, 100]
 
 
 def streamed(*events: Any) -> bytes:
-    """Return events as a stream; a text is sent as it is."""
-    texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
+    """Return events as a stream; `[DONE]` is sent as it is."""
+    texts = [event if event == DONE else json.dumps(event) for event in events]
     return "".join(f"data: {text}\n\n" for text in texts).encode()
 
 

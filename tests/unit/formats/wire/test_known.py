@@ -61,14 +61,13 @@ def test_a_thousand_known_messages_cost_about_what_their_bytes_do() -> None:
     data = msgspec.json.encode({"model": "m", "messages": messages})
     known = Known()
 
-    def take() -> None:
-        for piece in ANTHROPIC.take_apart("", data, known).pieces:
-            assert piece.key
+    def take() -> list[str]:
+        return [piece.key for piece in ANTHROPIC.take_apart("", data, known).pieces]
 
     first = _fastest(take, times=1)
     again, decoded = _fastest(take), _fastest(lambda: msgspec.json.decode(data))
-    assert again < 4 * decoded  # 1 to 2 where it was measured; 1 MB in 1.5 ms
-    assert again < first / 3
+    assert again < 8 * decoded  # 1 to 3, by how much of the text is escaped; 1 MB in 1.5 ms
+    assert again < first / 4
 
 
 def _fastest(run: Callable[[], Any], times: int = 20) -> float:

@@ -1,0 +1,72 @@
+"""Bodies as their sender compressed them, decompressed: for the record only, what passes stays."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from dataclasses import dataclass
+from importlib import import_module
+
+import zstandard
+
+_PIECE = 1 << 10
+_GZIP, _RAW = 31, -15
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """What a body says."""
+
+    data: bytes
+    """As far as it came, and could be decompressed."""
+    problem: str = ""
+    """Why it could not; empty: it could."""
+
+
+def plain(data: bytes, encoding: str, most_bytes: int) -> Plain:
+    """Decompress a body. Never raises; `encoding` is the value of the header.
+
+    >>> plain(zlib.compress(b"Hi"), "deflate", 100).data
+    b'Hi'
+    """
+    names = [name.strip().lower() for name in encoding.split(",") if name.strip()]
+    for name in reversed(names):  # the last one was put on last
+        try:
+            data = _once(data, name, most_bytes)
+        except ImportError:
+            return Plain(b"", "it is compressed with br, to read which takes: pip install brotli")
+        except LookupError:
+            return Plain(b"", f"it is compressed in a way that nobody here knows: {name[:40]!r}")
+        except Exception as error:  # noqa: BLE001 - each library has its own; all mean damage
+            return Plain(b"", f"it is not compressed as it says ({name}: {error})")
+        if len(data) > most_bytes:
+            return Plain(data[:most_bytes], f"decompressed, it has more than {most_bytes} bytes")
+    return Plain(data)
+
+
+def _once(data: bytes, name: str, most_bytes: int) -> bytes:
+    """Return no more than a byte too many, or a piece: who sends it may mean harm."""
+    if name == "identity":
+        return data
+    if name in {"gzip", "x-gzip"}:
+        return zlib.decompressobj(_GZIP).decompress(data, most_bytes + 1)
+    if name == "deflate":  # some send it without the head that it should have
+        has_head = data[:1] and data[0] & 0xF == 8 and int.from_bytes(data[:2], "big") % 31 == 0
+        return zlib.decompressobj(15 if has_head else _RAW).decompress(data, most_bytes + 1)
+    if name == "zstd":
+        source = zstandard.ZstdDecompressor().stream_reader(
+            io.BytesIO(data), read_across_frames=True
+        )
+        return source.read(most_bytes + 1)
+    if name == "br":
+        return _brotli(data, most_bytes)
+    raise LookupError(name)
+
+
+def _brotli(data: bytes, most_bytes: int) -> bytes:
+    process, found = import_module("brotli").Decompressor().process, bytearray()
+    for at in range(0, len(data), _PIECE):
+        found += process(data[at : at + _PIECE])
+        if len(found) > most_bytes:
+            break
+    return bytes(found)

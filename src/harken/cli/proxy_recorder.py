@@ -1,0 +1,85 @@
+"""The recorder of `harken proxy`: a process of its own, which makes sessions of what passed."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import sys
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+from harken.capture.proxy.process import pokes
+from harken.capture.proxy.recording import Recording
+from harken.cli.home import Home
+from harken.cli.opened_store import made_store
+from harken.core.ids import AgentId
+from harken.recording.hints import hints_of
+from harken.recording.recorder import Recorder
+from harken.recording.shelf import RecorderOptions
+from harken.session.session import Session
+
+_BESIDE = 10
+"""How nice it is: whoever passes bytes on goes first."""
+_MOST_CHARACTERS = 200
+
+
+def record(home: Home, run: str) -> int:
+    """Record what a run of the proxy writes, until it ends; before that, what others have left."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # it ends when the proxy does, and all is recorded
+    os.nice(_BESIDE)
+    with (
+        made_store(home) as store,
+        Recorder(
+            home.sessions_folder,
+            store,
+            options=RecorderOptions(machine=platform.node()),
+            tell=lambda text: _say({"told": text}),
+        ) as recorder,
+    ):
+        recorder.answered = _answered
+        counts = _Counts()
+        recording = Recording(recorder, hints_of, lambda text: _say({"told": text}))
+        recording.progress = lambda: counts.say(recording)
+        recording.catch_up(home.proxy_folder, own=run)
+        recording.follow(home.proxy_folder / run, pokes())
+    return 0
+
+
+class _Counts:
+    """What was said of the counts so far."""
+
+    def __init__(self) -> None:
+        self._recorded = 0
+        self._unrecorded: Counter[str] = Counter()
+
+    def say(self, recording: Recording) -> None:
+        """Say what has come since the last time."""
+        recorded = recording.recorded - self._recorded
+        unrecorded = recording.unrecorded - self._unrecorded
+        if recorded or unrecorded:
+            _say({"recorded": recorded, "unrecorded": dict(unrecorded)})
+        self._recorded += recorded
+        self._unrecorded += unrecorded
+
+
+def _answered(session: Session, agent: AgentId) -> None:
+    """Say what an agent has said, and in which session."""
+    state = session.agents[agent]
+    context = session.context(agent)
+    last = context[-1] if context else None
+    said = last.content if last is not None and isinstance(last.content, str) else ""
+    calls = [call.function.name for call in getattr(last, "tool_calls", None) or ()]
+    text = said or ", ".join(calls)
+    _say({"session": session.path.stem, "agent": state.name or agent,
+          "said": " ".join(text[:_MOST_CHARACTERS].split())})  # fmt: skip
+
+
+def _say(value: dict[str, Any]) -> None:
+    """Write a line for the proxy; where it is gone, nobody reads."""
+    with suppress(OSError, ValueError):
+        sys.stdout.write(json.dumps(value) + "\n")
+        sys.stdout.flush()

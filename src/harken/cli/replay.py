@@ -1,0 +1,172 @@
+"""`harken replay SESSION`: a session request by request, with what each model call saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.cli.home import LATEST, Home, home_option, json_option
+from harken.cli.imported import find_log, imported
+from harken.cli.opened_store import resolver_of
+from harken.cli.terminal import say, say_json
+from harken.cli.view import open_viewer
+from harken.context.names import PREFIX
+from harken.errors import AmbiguousName, ConfigError, UnknownName
+
+if TYPE_CHECKING:
+    from harken.core.ids import AgentId
+    from harken.views.stepping import Stepping
+    from harken.views.viewer import SessionViewer
+
+
+@click.command()
+@click.argument("session")
+@click.option("--at", metavar="REQUEST", help="Begin here: a number, -1 the last, or an id.")
+@click.option("--agent", metavar="AGENT", help="Only the requests of this agent.")
+@click.option("--from", "first", metavar="REQUEST", help="From this request on.")
+@click.option("--to", "last", metavar="REQUEST", help="Up to this request.")
+@click.option("--context", "whole", is_flag=True, help="Print all that each request saw.")
+@click.option("--check", "checks", is_flag=True, help="Run it again, and see that it is the same.")
+@json_option
+@home_option
+def command(
+    home: Home, session: str, as_json: bool, whole: bool, checks: bool, **chosen: Any
+) -> int:
+    """Step through a SESSION: what each request saw, what was new in it, what came of it.
+
+    SESSION is an id, the beginning of it, "latest", a file, or SESSION/AGENT. In a terminal keys
+    move (? shows them); else all steps are printed, with --json a line each, with --at only one.
+
+    With --check it is run again offline, models and tools answering as recorded: exit code 0 where
+    all goes the same, 1 where it does not, 2 where it cannot be run again.
+    """
+    from harken.cli.screen.surroundings import has_screen
+
+    session, of_session = split_thread(home, session)
+    viewer = open_viewer(home, session)
+    if checks:
+        return _check(session, viewer, as_json=as_json)
+    steps = stepping_of(home, viewer)
+    if not len(steps):
+        raise ConfigError(f"{session}: no model was called in it, so there is nothing to replay")
+    span = _Span.of(steps, viewer, **{**chosen, "agent": chosen["agent"] or of_session})
+    if has_screen() and not as_json and not whole:
+        return _show(steps, viewer, span)
+    from harken.cli.replaying.printed import as_rows, printed
+
+    numbers = span.numbers if span.at is None else [span.at]
+    if as_json:
+        for row in as_rows(steps, numbers, whole=whole):
+            say_json(row, indent=None)
+    else:
+        for line in printed(steps, numbers, whole=whole):
+            say(line)
+    return 0
+
+
+def _check(session: str, viewer: SessionViewer, *, as_json: bool) -> int:
+    """Run a session again, or rebuild the requests of one that another program ran."""
+    from harken.cli.replaying import checked
+    from harken.experiments import determinism
+    from harken.experiments.playing import Own
+    from harken.world.local import local_tools
+
+    events, is_log = viewer.events, viewer.path.is_file()
+    if not is_log or determinism.is_recorded(events):
+        rebuilt = determinism.rebuild(events, viewer.resolver)
+        lines = checked.rebuilt_lines(session, rebuilt)
+        row, is_same = checked.rebuilt_row(session, rebuilt), not rebuilt.failures
+    else:
+        with TemporaryDirectory(prefix="harken-check-") as folder:
+            tools = local_tools(Path(folder), outputs=Path(folder))  # none of them runs
+        done = determinism.check(events, Own(tools=tools, resolver=viewer.resolver))
+        lines = checked.checked_lines(session, done)
+        row, is_same = checked.checked_row(session, done), done.difference is None
+    if as_json:
+        say_json(row)
+    else:
+        for line in lines:
+            say(line)
+    return 0 if is_same else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Which requests are meant."""
+
+    agent_id: AgentId | None
+    numbers: Sequence[int]
+    at: int | None
+
+    @classmethod
+    def of(
+        cls,
+        steps: Stepping,
+        viewer: SessionViewer,
+        *,
+        at: str | None,
+        agent: str | None,
+        first: str | None,
+        last: str | None,
+    ) -> _Span:
+        """Find what a person named. Raises UnknownName, ConfigError where nothing is left."""
+        agent_id = None if agent is None else viewer.resolve_agent(agent)
+        start = 1 if first is None else steps.find(first)
+        stop = len(steps) if last is None else steps.find(last)
+        numbers = [number for number in steps.of(agent_id) if start <= number <= stop]
+        if not numbers:
+            whose = "" if agent is None else f" of {agent}"
+            raise ConfigError(f"there is no request{whose} from {start} to {stop}")
+        return cls(agent_id, numbers, None if at is None else steps.find(at))
+
+
+def split_thread(home: Home, given: str) -> tuple[str, str | None]:
+    """Return the session and the agent in `<session>/<agent>`; no agent where all is a session.
+
+    A file is named with slashes, too, and so may an agent be: the longest beginning counts that is
+    a session.
+    """
+    places = [place for place, letter in enumerate(given) if letter == "/"]
+    if given.startswith(PREFIX) or not places or Path(given).exists():
+        return given, None
+    for place in reversed(places):
+        session, agent = given[:place], given[place + 1 :]
+        if session and agent and _is_session(home, session):
+            return session, agent
+    return given, None
+
+
+def stepping_of(home: Home, viewer: SessionViewer) -> Stepping:
+    """Return the steps of a session; the store is opened where an agent began from a commit."""
+    from harken.views.stepping import Stepping
+
+    return Stepping(viewer.events, resolver=resolver_of(home))
+
+
+def _is_session(home: Home, given: str) -> bool:
+    from harken.capture.sessions import find_session
+
+    try:
+        log = find_log(home, given)
+        if log is not None:
+            return log.is_file()
+        return given == LATEST or bool(find_session(imported(home), given))
+    except AmbiguousName:
+        return True  # whoever opens it says between which
+    except (ConfigError, UnknownName):
+        return False
+
+
+def _show(steps: Stepping, viewer: SessionViewer, span: _Span) -> int:
+    from harken.cli.replaying.reader import Reader
+    from harken.cli.replaying.window import ReplayWindow
+    from harken.cli.screen.surroundings import Surroundings
+
+    reader = Reader(steps, viewer, span.numbers[0] if span.at is None else span.at)
+    reader.agent = span.agent_id
+    return ReplayWindow(reader, Surroundings.here()).run()

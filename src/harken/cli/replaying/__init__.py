@@ -1,0 +1,1 @@
+"""A session request by request, in a terminal or as text: what `harken replay` shows."""

@@ -1,0 +1,247 @@
+"""`harken rerun SESSION --at REQUEST`: from a model call on, another road, into a new session."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harken.cli.commands import MODES
+from harken.cli.home import Home, command_line, home_option, json_option
+from harken.cli.terminal import one_line, say, say_json
+from harken.errors import ConfigError, UnknownName
+from harken.views.written import count
+
+if TYPE_CHECKING:
+    from harken.agents.runtime import Runtime
+    from harken.cli.settings import Settings
+    from harken.experiments.change import Change
+    from harken.experiments.fork_point import ForkPoint
+    from harken.experiments.rerun import Rerun
+    from harken.store.base import Store
+    from harken.world.permissions.permissions import Mode
+    from harken.world.world import World
+
+AT_ONCE = 4
+"""So many reruns are under way at one time."""
+
+
+@click.command()
+@click.argument("session")
+@click.option("--at", required=True, metavar="REQUEST", help="A number, -1 the last, or an id.")
+@click.option(
+    "--edit",
+    metavar="MESSAGE=TEXT",
+    multiple=True,
+    help="Let a message say this: msg_007, #0 (its place), -1 (from the end). Several times.",
+)
+@click.option("--drop", metavar="MESSAGE", multiple=True, help="Leave a message out.")
+@click.option("--model", metavar="MODEL", help="Ask this model (default: the recorded one).")
+@click.option(
+    "--system",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take the system prompt from this file.",
+)
+@click.option("--without-hook", metavar="NAME", multiple=True, help="Let this hook not watch.")
+@click.option("--times", metavar="N", type=click.IntRange(1), default=1, help="So many reruns.")
+@click.option("--follow", is_flag=True, help="Say again what was said to the agent later.")
+@click.option(
+    "--live/--refuse",
+    default=False,
+    help="What to do with tool calls that are not in the record (default: refuse them).",
+)
+@click.option("--permission", type=click.Choice(MODES), help="What live tools may do.")
+@json_option
+@home_option
+def command(home: Home, session: str, at: str, as_json: bool, **options: Any) -> int:
+    """Go on from any model call of a SESSION, with something changed.
+
+    The context of the call, as it is changed, begins a new session; tool calls get what they got
+    before, where they are the same. SESSION is as for `harken replay`, REQUEST as it numbers them.
+    """
+    point = find_point(home, session, at)
+    change = _change(options)
+    if options["live"] and not point.is_own:
+        raise click.UsageError("--live: the tools of another program are not here to be run")
+    with ExitStack() as stack:
+        bench = Bench.open(home, options["permission"], stack)
+        done = bench.run(
+            point,
+            change,
+            times=options["times"],
+            live=options["live"],
+            follow=options["follow"],
+        )
+    if as_json:
+        say_json([as_row(one) for one in done])
+    else:
+        _report(point.session, done, live=options["live"])
+    return int(any(one.error is not None for one in done))
+
+
+def find_point(home: Home, given: str, at: str) -> ForkPoint:
+    """Return the call that a person means. Raises UnknownName, ConfigError."""
+    from harken.cli.replay import split_thread
+    from harken.cli.view import open_viewer
+    from harken.experiments.fork_point import ForkPoint
+
+    session, agent = split_thread(home, given)
+    viewer = open_viewer(home, session)
+    name = viewer.path.stem if viewer.path.suffix == ".jsonl" else viewer.path.name
+    events, resolver = viewer.events, viewer.resolver
+    if agent is not None and at.removeprefix("-").isdecimal():
+        at = _of_agent(ForkPoint.find(name, events, "1"), viewer.resolve_agent(agent), at)
+    return ForkPoint.find(name, events, at, resolver=resolver)
+
+
+def _of_agent(point: ForkPoint, agent: str, at: str) -> str:
+    """Return the number in the session of a call that is numbered among those of an agent."""
+    numbers = point.stepping.of(agent)
+    place = len(numbers) + int(at) if at.startswith("-") else int(at) - 1
+    if not 0 <= place < len(numbers):
+        raise UnknownName(f"model call of {agent}", at, [f"1 to {len(numbers)}"])
+    return str(numbers[place])
+
+
+def _change(options: dict[str, Any]) -> Change:
+    from harken.cli.opening import anchored
+    from harken.experiments.change import Change
+
+    edits: list[tuple[str, str]] = []
+    for given in options["edit"]:
+        message, equals, text = given.partition("=")
+        if not equals or not message:
+            raise click.UsageError(f"--edit {one_line(given, 40)!r}: write MESSAGE=TEXT")
+        edits.append((message, text))
+    system: Path | None = options["system"]
+    return Change(
+        edit=edits,
+        drop=options["drop"],
+        model=None if options["model"] is None else anchored(options["model"]),
+        system=None if system is None else _text(system),
+        without_hooks=options["without_hook"],
+    )
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8").rstrip("\n")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: a system prompt is UTF-8 text") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where reruns are made: models, store and tools of this machine, as a chat has them."""
+
+    home: Home
+    runtime: Runtime
+    store: Store | None
+    live: Callable[[str], World]
+    """Makes the world in which calls are run that are not in the record."""
+
+    @classmethod
+    def open(cls, home: Home, permission: Mode | None, stack: ExitStack) -> Bench:
+        """Open it. Raises ConfigError, StoreError; `stack` closes it."""
+        from harken.agents.runtime import Runtime
+        from harken.cli.keeping import PATIENCE_S, Keeping
+        from harken.cli.opened_store import open_store
+        from harken.cli.opening import Wish, model_finder, open_world, permissions_of
+        from harken.cli.settings import load_settings
+
+        settings: Settings = load_settings(home, permission=permission)
+        home.make()
+        kept = Keeping.opened(
+            lambda: open_store(home, settings.store, settings.backing, patience_s=PATIENCE_S)
+        )
+        stack.callback(kept.close)
+        for note in kept.notes:
+            click.echo(one_line(note, 500), err=True)
+        checkpoints = kept.checkpoints(home)
+        if checkpoints is not None and checkpoints.sockets is not None:
+            stack.callback(checkpoints.sockets.close)
+        runtime = Runtime(
+            models=model_finder(home, settings),
+            checkpoints=checkpoints,
+            templates=settings.templates,
+            compact_at=settings.compact_at or None,
+            windows=settings.windows,
+            on_notice=lambda notice: click.echo(one_line(notice, 500), err=True),
+        )
+
+        def live(stem: str) -> World:
+            outputs = home.folder / "outputs" / stem
+            return open_world(Wish(), settings, permissions_of(settings), outputs, None)
+
+        return cls(home, runtime, kept.store, live)
+
+    def run(
+        self, point: ForkPoint, change: Change, *, times: int, live: bool, follow: bool
+    ) -> list[Rerun]:
+        """Rerun so often, several at once. Raises as `experiments.rerun`, before any begins."""
+        from harken.experiments.rerun import check, rerun
+
+        check(point, change, self.runtime)
+        logs = [self.home.new_session(stem) for stem in _stems(self.home, point.session, times)]
+        turn = asyncio.Semaphore(AT_ONCE)
+
+        async def one(log: Path) -> Rerun:
+            async with turn:
+                world = self.live(log.stem) if live else None
+                return await rerun(
+                    point,
+                    log,
+                    change,
+                    runtime=self.runtime,
+                    store=self.store,
+                    live=world,
+                    follow=follow,
+                )
+
+        async def every() -> list[Rerun]:
+            return list(await asyncio.gather(*map(one, logs)))
+
+        return asyncio.run(every())
+
+
+def _stems(home: Home, session: str, times: int) -> list[str]:
+    """Return what the new sessions are called: of several, `-1` to `-N`."""
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", session).strip("._")[:80] or "session"
+    taken = {log.stem for log in home.logs()}
+    base, number = f"{stem}-rerun", 1
+    while any(name == base or name.startswith(f"{base}-") for name in taken):
+        number += 1
+        base = f"{stem}-rerun{number}"
+    return [base] if times == 1 else [f"{base}-{n}" for n in range(1, times + 1)]
+
+
+def as_row(done: Rerun) -> dict[str, Any]:
+    """Return a rerun as JSON values."""
+    return {
+        "session": done.log.stem,
+        "answer": done.answer,
+        "error": done.error,
+        "differing": [
+            {"agent": agent, "tool": call.name, "arguments": call.arguments}
+            for agent, call in done.differing
+        ],
+    }
+
+
+def _report(session: str, done: Sequence[Rerun], *, live: bool) -> None:
+    for one in done:
+        said = one.answer if one.error is None else f"failed: {one.error}"
+        say(f"{one.log.stem}  {one_line(said or '', 200)}")
+        if one.differing:
+            calls = ", ".join(dict.fromkeys(call.name for _, call in one.differing))
+            what = "not in the record" if live else "not in the record, and refused"
+            say(f"  {count(len(one.differing), 'call')} {what}: {one_line(calls)}")
+    names = [one.log.stem for one in done]
+    click.echo(f"See what differs: `{command_line('compare', session, *names[:8])}`", err=True)

@@ -1,0 +1,160 @@
+"""`ForkPoint`: a model call of a session, from which another road can be taken.
+
+All that the call depended on is read from the record: context, tools, parameters, and where its
+agent stood. The session may be Harken's own, one of another program that was recorded, or an
+imported one; nothing of it is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from typing import Any
+
+from harken.core import events as ev
+from harken.core.ids import AgentId, MessageId, base_of, number_of
+from harken.core.messages import Message, extend_context_hash, text_of
+from harken.errors import HarkenError, UnknownName
+from harken.session.fold import Resolver, fold
+from harken.session.state import AgentState, SessionState
+from harken.views.calls import placeholders
+from harken.views.context import ContextMessage
+from harken.views.stepping import Stepping
+
+_NEAREST = 2
+"""So many calls before and after are named where there is no such one."""
+
+
+@dataclass(frozen=True)
+class ForkPoint:
+    """A model call; see `find`."""
+
+    session: str
+    """The name of the session."""
+    stepping: Stepping = field(repr=False)
+    number: int
+    """Which call of the session it is, from 1."""
+    resolver: Resolver = field(default=placeholders, repr=False)
+
+    @classmethod
+    def find(
+        cls,
+        session: str,
+        events: Iterable[ev.Event],
+        at: str,
+        *,
+        resolver: Resolver = placeholders,
+    ) -> ForkPoint:
+        """Return the call that a person means.
+
+        at: its number, from 1, `-1` for the last one; or the id of the request, of its response
+        or its answer. `resolver` gives the messages of commits that agents started from. Raises
+        UnknownName with the nearest calls there are.
+        """
+        stepping = Stepping(events, resolver=resolver)
+        try:
+            number = stepping.find(at)
+        except UnknownName as error:
+            raise UnknownName("model call", at, _nearest(stepping, at) or error.known) from None
+        return cls(session, stepping, number, resolver)
+
+    @property
+    def request(self) -> ev.LlmRequest:
+        """The event of the call."""
+        return self.stepping.requests[self.number - 1]
+
+    @property
+    def agent_id(self) -> AgentId:
+        """Who made it."""
+        return self.request.agent_id or AgentId("")
+
+    @property
+    def name(self) -> str:
+        """What that agent is called."""
+        return self.stepping.links.names.of(self.agent_id) or self.agent_id
+
+    @cached_property
+    def context(self) -> list[ContextMessage]:
+        """Exactly what it saw. Raises HarkenError where the log lacks some of it."""
+        return self.stepping.context(self.number)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The same as messages alone."""
+        return [row.message for row in self.context]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the context is what was logged with the call, by its hash."""
+        return reduce(extend_context_hash, self.messages, "") == self.request.context_hash
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The schemas that it was offered."""
+        return self.stepping.tools(self.number)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """With which parameters the model was asked."""
+        return self.request.parameters or {}
+
+    @cached_property
+    def state(self) -> SessionState:
+        """What the session amounted to just before the call. Raises HarkenError."""
+        state = SessionState()
+        for event in self.stepping.links:
+            if event is self.request:
+                break
+            try:
+                fold(state, event, self.resolver)
+            except ValueError as error:
+                raise HarkenError(f"{self.session}: the log contradicts itself: {error}") from None
+        return state
+
+    @property
+    def agent(self) -> AgentState:
+        """What its agent was then."""
+        return self.state.agents[self.agent_id]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether Harken ran the agent: then its hooks and subagents are at hand."""
+        return "kind" in self.agent.spec and not self.agent.is_recorded
+
+    def inputs_after(self) -> list[list[str]]:
+        """Return what the agent was told later, oldest first; not what hooks or tools said.
+
+        What it was told before its model was called again stands together.
+        """
+        links = self.stepping.links
+        found: list[list[str]] = [[]]
+        for event in links.events[links.at[self.request.message_id] :]:
+            if event.agent_id != self.agent_id:
+                continue
+            if isinstance(event, ev.LlmRequest):
+                found.append([])
+            elif isinstance(event, ev.TranscriptEntry) and event.role == "user":
+                text = text_of(event.content)
+                if event.cause is None and text:
+                    found[-1].append(text)
+        return [told for told in found if told]
+
+
+def _nearest(stepping: Stepping, at: str) -> Sequence[str]:
+    """Return the calls around a message that is no call; nothing where it is no id."""
+    asked = number_of(base_of(at), "msg_")
+    if asked is None:
+        return []
+    numbered = [
+        (number_of(request.message_id, "msg_") or 0, number)
+        for number, request in enumerate(stepping.requests, 1)
+    ]
+    before = [number for id_, number in numbered if id_ <= asked][-_NEAREST:]
+    after = [number for id_, number in numbered if id_ > asked][:_NEAREST]
+    return [_called(stepping, number) for number in (*before, *after)]
+
+
+def _called(stepping: Stepping, number: int) -> str:
+    step = stepping.step(number)
+    return f"{MessageId(step.request)} (call {number}, of {step.name})"

@@ -1,0 +1,213 @@
+"""Agents that do again what code did in a recorded session, without that code.
+
+A dumb agent or a hook is a class of somebody's program, which need not be here, nor what it looked
+at. What it said and which state it saved stands in the record: a stand-in says it again, in its
+order, where it is asked the same. A smart agent is the real one; only when its context is compacted
+is taken from the record, since what a model reads at once is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harken.agents.base import Agent
+from harken.agents.hook import Hook, Question, Verdict, read_verdict
+from harken.agents.smart import SmartAgent
+from harken.agents.templates import Template, Templates
+from harken.core import events as ev
+from harken.core.ids import AgentId, base_of
+from harken.core.messages import text_of
+from harken.errors import HarkenError, UnknownName
+from harken.experiments.lanes import COMPACTOR, Lane, Lanes, kind_of
+from harken.experiments.recorded_model import Crash
+from harken.session.state import AgentState
+from harken.views.verdicts import FAILED
+
+
+class NotRecorded(HarkenError):
+    """An agent was asked what it was not asked in the record."""
+
+
+@dataclass(slots=True)
+class Script:
+    """The record, and how far it has been played again."""
+
+    recorded: Lanes
+    again: Lanes = field(default_factory=Lanes)
+    kinds: dict[str, type[Agent]] = field(default_factory=dict)
+
+    def here(self, recorded: str) -> str | None:
+        """Return what a message, or a call, of the record is called here; None: it is not here."""
+        message = base_of(recorded)
+        lane, at = self.recorded.places.get(message, ("", 0))
+        row = self.again.events.get(lane, ())
+        return row[at].message_id + recorded.removeprefix(message) if at < len(row) else None
+
+    def lane(self, agent: Agent) -> Lane:
+        """Return an agent's lane, which is the same in both."""
+        return self.again.of_agent.get(agent.agent_id, "")
+
+    def coming(self, lane: Lane) -> list[ev.Event]:
+        """Return what an agent is still to do."""
+        return self.recorded.events.get(lane, [])[self.again.size(lane) :]
+
+    def is_compacted_next(self, lane: Lane) -> bool:
+        """Whether an agent's context was compacted before its next model call."""
+        asked = [e for e in self.recorded.events.get(lane, ()) if isinstance(e, ev.LlmRequest)]
+        done = self.again.count(lane, ev.LlmRequest)
+        order = self.recorded.order
+        until = order[asked[done].message_id] if done < len(asked) else len(order)
+        due = [b for b in self.recorded.born(lane, COMPACTOR) if order[b.message_id] < until]
+        return len(self.again.born(lane, COMPACTOR)) < len(due)
+
+    def hook_of_next_child(self, lane: Lane, name: str) -> ev.AgentCreated | None:
+        """Return the birth of the hook with this name above the next subagent of an agent."""
+        born, made = (lanes.subagents(lane) for lanes in (self.recorded, self.again))
+        if len(made) >= len(born):
+            return None
+        child = self.recorded.of_agent[born[len(made)].agent_id or AgentId("")]
+        births = self.recorded.births.get(child, ())
+        return next((b for b in births if b.relation == "hook" and b.name == name), None)
+
+
+class RecordedAgent(Hook):
+    """A stand-in for a dumb agent or a hook."""
+
+    script: ClassVar[Script]
+    given: Mapping[str, Any] | None = None
+    """What its birth recorded, of one that is about to be born."""
+
+    def begin(self) -> None:
+        """Nothing is to be saved yet."""
+        self._saves: ev.AgentStateSaved | None = None
+
+    def restore(self, state: AgentState) -> None:
+        """All that it would take back stands in the record."""
+
+    def spec(self) -> dict[str, Any]:
+        """Return what the birth recorded."""
+        return dict(self.given or super().spec())
+
+    def saved_state(self) -> Any:
+        """Return the state that was saved then, else the one that is saved now."""
+        return self.state.saved if self._saves is None else self._saves.state
+
+    def concerns(self, question: Question) -> bool:
+        """Whether it was asked just this, next."""
+        coming = self.script.coming(self.script.lane(self))
+        asked = coming[0] if coming else None
+        return (
+            isinstance(asked, ev.TranscriptEntry)
+            and asked.content == question.words
+            and isinstance(asked.cause, str)
+            and self.script.recorded.named(asked.cause) == self.script.again.named(question.subject)
+        )
+
+    def judge(self, question: Question) -> Verdict:
+        """Return the verdict that it gave, or fail as it did."""
+        words = self._next_words()
+        if words.startswith(FAILED):
+            kind, _, text = words.removeprefix(FAILED).partition(": ")
+            raise type(kind, (Exception,), {})(text)
+        return read_verdict(words)
+
+    async def answer(self, heard: str) -> str:
+        """Return what it said."""
+        return self._next_words()
+
+    def copy_for(self, agent: Agent) -> Hook | None:
+        """Return a stand-in for the copy that it made for a subagent; None where it made none."""
+        watched = self.state.parent
+        lane = self.script.again.of_agent.get(watched or AgentId(""), "")
+        birth = self.script.hook_of_next_child(lane, self.name)
+        if birth is None:
+            return None
+        kind = self.script.kinds[kind_of(birth)]
+        copy = kind(agent.session, runtime=agent.runtime)
+        assert isinstance(copy, Hook)
+        if isinstance(copy, RecordedAgent):
+            copy.given = birth.spec
+        return copy
+
+    def _next_words(self) -> str:
+        """Return what it says next; the state that it saves with it is saved, too."""
+        coming = self.script.coming(self.script.lane(self))
+        said = coming[0] if coming else None
+        if isinstance(said, ev.TranscriptEntry) and said.role == "user":
+            raise Crash  # it was asked again after that: the process ended meanwhile
+        if not isinstance(said, ev.TranscriptEntry):
+            raise NotRecorded(f"{self.name} was not asked this in the record")
+        after = coming[1] if len(coming) > 1 else None
+        self._saves = after if isinstance(after, ev.AgentStateSaved) else None
+        return text_of(said.content)
+
+
+class RecordedSmartAgent(SmartAgent):
+    """A smart agent whose context is compacted when it was."""
+
+    script: ClassVar[Script]
+
+    def is_full(self) -> bool:
+        """Whether its context was compacted here."""
+        return self.script.is_compacted_next(self.script.lane(self))
+
+
+def kinds_for(script: Script, own: Mapping[str, type[Agent]]) -> dict[str, type[Agent]]:
+    """Return a class for each kind of agent in the record, those of `own` as they are."""
+    kinds: dict[str, type[Agent]] = {}
+    for lane in script.recorded.agents:
+        kind = kind_of(script.recorded.events[lane][0])
+        if kind == COMPACTOR or kind in kinds:
+            continue
+        asks = script.recorded.count(lane, ev.LlmRequest) > 0
+        base = RecordedSmartAgent if asks or kind == SmartAgent.kind else RecordedAgent
+        stand_in = type(base.__name__, (base,), {"kind": kind, "script": script})
+        kinds[kind] = own.get(kind, stand_in)
+    script.kinds = kinds
+    return kinds
+
+
+class RecordedTemplates(Templates):
+    """The templates that agents were made from, as they were then."""
+
+    def __init__(self, uses: Iterable[tuple[str, Template | str]]) -> None:
+        """Give back, by name and in their order, what was found, or why it could not be used."""
+        super().__init__()
+        self.shown = ""
+        """What models are told of them."""
+        self._uses: dict[str, list[Template | str]] = {}
+        for name, found in uses:
+            self._uses.setdefault(name, []).append(found)
+
+    def find(self, name: str) -> Template:
+        """Return the template as it was when it was used the next time. Raises as it did then."""
+        uses = self._uses.get(name)
+        if not uses:
+            raise UnknownName("template", name, sorted(self._uses))
+        found = uses.pop(0)
+        if isinstance(found, str):
+            raise HarkenError(found)
+        return found
+
+    def listing(self) -> str:
+        """Return what models are told of templates."""
+        return self.shown
+
+
+def template_of(birth: ev.AgentCreated, instructions: str) -> Template | None:
+    """Return the template that an agent was made from, as far as its birth tells."""
+    spec = birth.spec or {}
+    origin, tools = spec.get("template"), spec.get("tools")
+    if not isinstance(origin, Mapping):
+        return None
+    return Template(
+        name=str(origin.get("name", "")),
+        instructions=instructions,
+        tools=None if tools is None else tuple(tools),
+        model=birth.language_model,
+        path=Path("recorded"),
+        hash=str(origin.get("hash", "")),
+    )

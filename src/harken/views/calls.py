@@ -1,0 +1,136 @@
+"""Model calls: all that is needed to rebuild any context of a session, collected in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+
+from harken.core.events import (
+    ContextLoaded,
+    Event,
+    Json,
+    LlmRequest,
+    LlmResponse,
+    Segment,
+    ToolsDefined,
+    TranscriptEntry,
+)
+from harken.core.ids import AgentId, MessageId
+from harken.core.messages import ChatMessage, Message
+from harken.errors import HarkenError
+from harken.session.fold import Resolver
+from harken.session.segments import context_of, leaves
+
+Key: TypeAlias = tuple[MessageId, int]
+"""An entry and -1, or a `context_loaded` and the position in what it brought in."""
+
+
+def placeholders(event: ContextLoaded) -> list[Message]:
+    """Stand in for the messages of a commit where no store is at hand: one says so for each."""
+    text = f"[message {{}} of {event.ctx}, which is in a store that is not open]"
+    return [Message("system", text.format(n)) for n in range(event.count)]
+
+
+@dataclass(slots=True)
+class Calls:
+    """The model calls of a session, and what they name."""
+
+    resolver: Resolver = placeholders
+    """Gives the messages of commits that agents started from."""
+    requests: dict[MessageId, LlmRequest] = field(default_factory=dict)
+    responses: dict[MessageId, LlmResponse] = field(default_factory=dict)
+    """By the request that they answer."""
+    entries: dict[MessageId, ChatMessage] = field(default_factory=dict)
+    loads: dict[MessageId, ContextLoaded] = field(default_factory=dict)
+    tools: dict[MessageId, list[dict[str, Json]]] = field(default_factory=dict)
+    answered: dict[MessageId, MessageId] = field(default_factory=dict)
+    """A response, or the entry that it became -> its request."""
+    previous: dict[MessageId, MessageId] = field(default_factory=dict)
+    """A request -> that of the same agent before it."""
+    _loaded: dict[MessageId, Sequence[ChatMessage]] = field(default_factory=dict)
+    _last: dict[AgentId | None, MessageId] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, events: Iterable[Event], resolver: Resolver = placeholders) -> Calls:
+        """Collect the calls of these events, oldest first."""
+        calls = cls(resolver)
+        for event in events:
+            calls.take(event)
+        return calls
+
+    def take(self, event: Event) -> None:
+        """Take the next event."""
+        match event:
+            case TranscriptEntry():
+                self.entries[event.message_id] = event
+            case LlmRequest():
+                self.requests[event.message_id] = event
+                if event.agent_id in self._last:
+                    self.previous[event.message_id] = self._last[event.agent_id]
+                self._last[event.agent_id] = event.message_id
+            case LlmResponse():
+                self.responses[event.request] = event
+                self.answered[event.message_id] = event.request
+                if event.entry is not None:
+                    self.answered[event.entry] = event.request
+            case ContextLoaded():
+                self.loads[event.message_id] = event
+            case ToolsDefined():
+                self.tools[event.message_id] = event.tools
+            case _:
+                pass
+
+    def before(self, request: LlmRequest) -> LlmRequest | None:
+        """Return the agent's request before this one."""
+        return self.requests.get(self.previous.get(request.message_id, MessageId("")))
+
+    def schemas(self, request: LlmRequest) -> list[dict[str, Json]] | None:
+        """Return the tools that a call was offered, in full; None where there were none."""
+        return None if request.tools is None else self.tools.get(request.tools)
+
+    def messages(
+        self, request: LlmRequest, segments: Sequence[Segment] | None = None
+    ) -> list[ChatMessage]:
+        """Return what a call saw, or of that what some of its segments stand for.
+
+        Raises HarkenError where the log lacks what they name.
+        """
+        with _lacking(request):
+            return context_of(_only(request, segments), self.requests, self.entries, self._load)
+
+    def keys(self, request: LlmRequest, segments: Sequence[Segment] | None = None) -> list[Key]:
+        """Return what the messages of a call are, as `messages` returns them."""
+        keys: list[Key] = []
+        with _lacking(request):
+            for leaf in leaves(_only(request, segments), self.requests):
+                if leaf.loaded is not None:
+                    keys.extend((leaf.loaded, n) for n in range(leaf.start or 0, leaf.stop or 0))
+                else:
+                    keys.extend((id_, -1) for id_ in leaf.entries or ())
+        return keys
+
+    def _load(self, id_: MessageId) -> Sequence[ChatMessage]:
+        if id_ not in self._loaded:
+            self._loaded[id_] = self.resolver(self.loads[id_])
+        return self._loaded[id_]
+
+
+@contextmanager
+def _lacking(request: LlmRequest) -> Iterator[None]:
+    """Say which request cannot be rebuilt, and why."""
+    try:
+        yield
+    except KeyError as error:
+        raise HarkenError(f"{request.message_id} saw {error}, which this log lacks") from None
+    except ValueError as error:
+        raise HarkenError(str(error)) from None
+
+
+def _only(request: LlmRequest, segments: Sequence[Segment] | None) -> LlmRequest:
+    if segments is None:
+        return request
+    return msgspec.structs.replace(request, context=list(segments))

@@ -1,0 +1,1 @@
+"""What agents remember: notes beyond the session, and the session itself."""

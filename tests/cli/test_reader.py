@@ -1,0 +1,195 @@
+"""What the window of `harken replay` shows, without a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harken.cli.demo import play as play_demo
+from harken.cli.replaying.reader import HELP, Reader
+from harken.cli.screen.styled import cells
+from harken.views.stepping import Stepping
+from harken.views.viewer import SessionViewer
+from tests.unit.views.play import Play
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("reader") / "demo.jsonl"
+    play_demo(path)
+    return path
+
+
+def reader_of(log: Path) -> Reader:
+    viewer = SessionViewer(log)
+    return Reader(Stepping(viewer.events), viewer)
+
+
+@pytest.fixture
+def reader(log: Path) -> Reader:
+    return reader_of(log)
+
+
+def shown(reader: Reader, width: int = 80, height: int = 24) -> str:
+    rows = reader.frame(width, height)
+    assert len(rows) == height
+    return "\n".join("".join(text for _, text in row) for row in rows)
+
+
+def test_it_goes_on_and_back_and_says_where_it_ends(reader: Reader) -> None:
+    assert "request 1 of 9 · main (1 of 4)" in shown(reader)
+    reader.step(-1)
+    assert "this is the first request" in shown(reader)
+    reader.step(1)
+    assert "request 2 of 9" in shown(reader)
+    assert "this is the first" not in shown(reader)
+    reader.end(last=True)
+    reader.step(1)
+    assert "request 9 of 9" in shown(reader)
+    assert "this is the last request" in shown(reader)
+
+
+def test_it_goes_to_a_request_by_number_or_id(reader: Reader) -> None:
+    for given_, wanted in (("3", 3), (" -2 ", 8), ("msg_026", 4)):
+        reader.go(given_)
+        assert f"request {wanted} of 9" in shown(reader)
+    reader.go("77\x1b")
+    assert "no model call '77\\x1b'" in shown(reader)
+    assert "request 4 of 9" in shown(reader)
+
+
+def test_only_one_agent_and_all_again(reader: Reader) -> None:
+    reader.go("5")
+    reader.only_agent()
+    assert "only this agent" in shown(reader)
+    numbers = []
+    for _ in range(4):
+        numbers.append(reader.number)
+        reader.step(1)
+    assert numbers == [5, 6, 8, 8]
+    reader.only_agent()
+    reader.step(1)
+    assert reader.number == 9
+
+
+def test_another_agents_request_leads_to_the_nearest_of_this_one(reader: Reader) -> None:
+    reader.agent = reader.steps.requests[4].agent_id
+    for by, wanted in ((1, 8), (-1, 6)):
+        reader.number = 7
+        reader.step(by)
+        assert reader.number == wanted
+    reader.go("1")
+    assert (reader.agent, reader.number) == (None, 1)
+
+
+def test_each_side_of_a_request_can_be_seen(reader: Reader) -> None:
+    reader.go("9")
+    reader.look("context")
+    assert "The whole context: 8 messages" in shown(reader)
+    reader.step(-1)
+    assert "The whole context: 7 messages" in shown(reader)
+    reader.look("tools")
+    assert "3 tools: task, discuss, terminate" in shown(reader)
+    reader.look("raw")
+    assert '"event_type": "llm_request"' in shown(reader)
+    reader.look("raw")
+    assert "What it saw" in shown(reader)
+    reader.look("help")
+    assert HELP.splitlines()[0] in shown(reader)
+    assert max(map(len, HELP.splitlines())) <= 80
+    reader.leave()
+    assert "What it saw" in shown(reader)
+
+
+def test_a_search_goes_round_and_its_places_stand_out(reader: Reader) -> None:
+    reader.search("STRANGER")
+    assert reader.number == 2
+    found = {reader.number}
+    for _ in range(4):
+        reader.again(1)
+        found.add(reader.number)
+    assert found == {2, 3, 5}
+    assert ("reverse", "stranger") in [span for row in reader.frame(80, 24) for span in row]
+    reader.again(-1)
+    reader.search("no such words")
+    assert "nowhere: no such words" in shown(reader)
+    reader.leave()
+    assert "n next" in shown(reader)
+
+
+def test_a_long_page_is_scrolled_and_space_leads_on_at_its_end(tmp_path: Path) -> None:
+    with Play(tmp_path) as play:
+        play.hears(play.root, "\n".join(f"line {n}" for n in range(100)))
+        play.answers(play.root, play.asks(play.root), "yes")
+        play.asks(play.root)
+        reader = reader_of(play.session.path)
+    assert "line 3" in shown(reader, 40, 12)
+    assert "line 50" not in shown(reader, 40, 12)
+    reader.scroll(10_000)
+    assert "yes" in shown(reader, 40, 12)
+    reader.scroll(-10_000)
+    assert "What it saw" in shown(reader, 40, 12)
+    for _ in range(20):
+        if reader.number == 1:
+            reader.on()
+            shown(reader, 40, 12)
+    assert reader.number == 2
+
+
+SIGHTS: list[Callable[[Reader], None]] = [
+    lambda reader: reader.look("context"),
+    lambda reader: reader.look("tools"),
+    lambda reader: reader.look("raw"),
+    lambda reader: reader.look("help"),
+    lambda reader: reader.step(1),
+    lambda reader: reader.step(-1),
+    lambda reader: reader.on(),
+    lambda reader: reader.scroll(3),
+    lambda reader: reader.scroll(-3),
+    lambda reader: reader.only_agent(),
+    lambda reader: reader.search("Jack"),
+    lambda reader: reader.again(1),
+    lambda reader: reader.leave(),
+    lambda reader: reader.go("5"),
+    lambda reader: reader.end(last=True),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(0, len(SIGHTS) - 1), max_size=12),
+    st.lists(st.tuples(st.integers(1, 90), st.integers(1, 30)), min_size=1, max_size=3),
+)
+def test_whatever_is_done_the_window_is_full_and_no_row_is_too_wide(
+    log: Path, keys: list[int], sizes: list[tuple[int, int]]
+) -> None:
+    reader = reader_of(log)
+    for at, key in enumerate(keys):
+        width, height = sizes[at % len(sizes)]
+        SIGHTS[key](reader)
+        rows = reader.frame(width, height)
+        assert len(rows) == height
+        assert all(cells("".join(text for _, text in row)) <= max(width, 2) for row in rows)
+
+
+def test_a_thousand_requests_show_at_once(tmp_path: Path) -> None:
+    """The long form of it is measured in benchmarks; here it must only not be slow."""
+    with Play(tmp_path) as play:
+        play.hears(play.root, "Hi")
+        for n in range(300):
+            play.hears(play.root, f"and then {n}")
+            play.answers(play.root, play.asks(play.root), f"yes {n}")
+        viewer = SessionViewer(play.session.path)
+        assert len(viewer.events) > 900
+    began = perf_counter()
+    reader = Reader(Stepping(viewer.events), viewer)
+    reader.frame(80, 24)
+    reader.end(last=True)
+    reader.look("context")
+    reader.frame(80, 24)
+    assert perf_counter() - began < 1

@@ -1,0 +1,249 @@
+"""The real clients, before the recording proxy: what is recorded is what they sent.
+
+Source: the clients and the fake provider of the lab; see `tests.clients.kit`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.cli.run import QUIET
+from harken.core import events as ev
+from harken.recording.rebuilt import Rebuilder
+from harken.session.reader import events
+from tests.cli.kit import start
+from tests.clients.kit import LAB_PY, TIMEOUT_S, needs, programs
+
+ARGUMENTS = {
+    "claude": ["-p", "--dangerously-skip-permissions"],
+    "codex": ["exec", "--skip-git-repo-check"],
+    "gemini": ["-m", "gemini-2.5-pro", "--approval-mode", "yolo"],
+    "opencode": ["run"],
+    "pi": ["-p", "--provider", "fake", "--model", "fake-model", "--no-context-files"],
+}
+Bodies = list[dict[str, Any]]
+
+
+class Lab:
+    """A client, the proxy before the fake provider, and all in one folder."""
+
+    def __init__(self, client: str, home: Path, environ: dict[str, str]) -> None:
+        self.client, self.home, self.environ = client, home, environ
+
+    def ask(self, prompt: str, *options: str) -> None:
+        """Let the client hold a turn."""
+        binary = programs(self.client) / self.client
+        prompts = [f"--prompt={prompt}"] if self.client == "gemini" else [prompt]
+        done = subprocess.run(
+            [str(binary), *ARGUMENTS[self.client], *options, *prompts],
+            cwd=self.home / "work",
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done
+
+    def run_by_proxy(
+        self, name: str, prompt: str, path: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Let `harken proxy` run a turn of the client."""
+        binary = programs(self.client) / self.client
+        home = str(self.home / "harken")
+        done = subprocess.run(
+            [sys.executable, "-m", "harken", "proxy", "--home", home, "--upstream",
+             f"{name}={self.environ['HTTPS_PROXY']}{path}", "--", str(binary),
+             *ARGUMENTS[self.client], prompt],
+            cwd=self.home / "work",
+            env={**os.environ, **self.environ, "OPENAI_API_KEY": "none", "CODEX_API_KEY": "none"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done
+        return done
+
+    def go_on(self, prompt: str, *options: str) -> None:
+        """Let it go on with its conversation."""
+        if self.client == "claude":
+            self.ask(prompt, "-c", *options)
+            return
+        first = min(self.home.glob(".codex/sessions/*/*/*/rollout-*.jsonl"))  # not a subagent's
+        self.ask(prompt, "resume", first.stem[-36:], *options)
+
+    def sent(self) -> Bodies:
+        """Return the bodies that the provider was sent, for an answer of the model."""
+        lines = (self.home / "requests.jsonl").read_text().splitlines()
+        entries = [json.loads(line) for line in lines]
+        return [one["body"] for one in entries if one["protocol"]]
+
+    def logs(self) -> list[Path]:
+        return sorted((self.home / "harken" / "sessions").glob("*.jsonl"))
+
+    def rebuilt(self) -> Bodies:
+        """Return the bodies of all recorded requests."""
+        rebuilders = [Rebuilder(events(log)) for log in self.logs()]
+        return [one.body(request) for one in rebuilders for request in one.requests]
+
+    def events(self) -> list[ev.Event]:
+        (log,) = self.logs()
+        return list(events(log))
+
+
+@contextmanager
+def lab(client: str, home: Path) -> Iterator[Lab]:
+    """Run the fake provider and the proxy."""
+    sys.path.insert(0, str(LAB_PY.parent))
+    try:
+        clients, fake_api = map(importlib.import_module, ("clients", "fake_api"))
+    finally:
+        sys.path.remove(str(LAB_PY.parent))
+    for folder in ("work", "tmp"):
+        (home / folder).mkdir(parents=True)
+    subprocess.run(["git", "init", "--quiet", home / "work"], check=True)
+    with (
+        fake_api.FakeAPI(home / "requests.jsonl", home / "work") as api,
+        proxy(home / "harken", api.url) as address,
+    ):
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "TMPDIR": str(home / "tmp"),
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "HTTPS_PROXY": api.url,
+            "NO_PROXY": "127.0.0.1",
+            **dict.fromkeys(QUIET, "1"),
+            **clients.CLIENTS[client].configure(home, address),
+        }
+        yield Lab(client, home, environ)
+
+
+@pytest.mark.full
+@needs("claude")
+def test_claude_code_is_run_by_the_proxy(tmp_path: Path) -> None:
+    with lab("claude", tmp_path) as place:
+        done = place.run_by_proxy("anthropic", "RUNTOOL please")
+        assert "Done, the tool has answered." in done.stdout
+        assert done.stderr.endswith("rec-claude-code-" + place.logs()[0].stem[-8:] + "\n")
+    assert as_json(place.rebuilt()) == as_json(place.sent())
+
+
+@pytest.mark.full
+@needs("codex")
+def test_codex_is_run_by_the_proxy_and_asks_over_http_though_it_likes_websockets(
+    tmp_path: Path,
+) -> None:
+    with lab("codex", tmp_path) as place:
+        (tmp_path / ".codex" / "config.toml").write_text(
+            'model = "gpt-5.1-codex"\napproval_policy = "never"\nsandbox_mode = "danger-full-access"\n'
+            "analytics = { enabled = false }\n"
+        )
+        done = place.run_by_proxy("openai", "RUNTOOL please", "/v1")
+        assert "Done, the tool has answered." in done.stdout
+    assert as_json(place.rebuilt()) == as_json(place.sent())
+
+
+@contextmanager
+def proxy(home: Path, url: str) -> Iterator[str]:
+    """Run the proxy; the address for clients."""
+    command = [sys.executable, "-m", "harken", "proxy", "--home", str(home), "--json",
+               "--port", "0", "--upstream", f"lab={url}"]  # fmt: skip
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())["addresses"]["lab"]
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+            assert (process.returncode, err) == (0, "")
+            last = json.loads(out.splitlines()[-1])
+            assert last["unrecorded"] == {}
+            assert last["calls"] == last["recorded"]
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def as_json(bodies: Bodies) -> list[str]:
+    return sorted(json.dumps(one, sort_keys=True) for one in bodies)
+
+
+def names(found: list[ev.Event]) -> list[str]:
+    """Return the names of the agents, as they were born."""
+    return [one.name or "" for one in found if isinstance(one, ev.AgentCreated)]
+
+
+def reasons(found: list[ev.Event]) -> set[str]:
+    """Return why contexts were changed."""
+    return {one.reason or "" for one in found if isinstance(one, ev.TranscriptEdited)}
+
+
+@needs("claude")
+def test_claude_code_is_recorded_as_it_asked(tmp_path: Path) -> None:
+    with lab("claude", tmp_path) as place:
+        place.ask("RUNTOOL please")
+        place.go_on("SUBAGENT please")
+        place.go_on("/compact")
+        place.go_on("And now?")
+    assert as_json(place.rebuilt()) == as_json(place.sent())
+    assert len(place.sent()) >= 7
+    found = place.events()
+    assert len(names(found)) >= 2
+    assert "compaction" in reasons(found)
+    for command in (["sessions"], ["search", "tool-output-42"], ["ctx", "log"]):
+        done = start(place.home / "harken", *command)
+        assert (done.returncode, bool(done.stdout)) == (0, True), done
+
+
+@needs("codex")
+def test_codex_is_recorded_as_it_asked(tmp_path: Path) -> None:
+    with lab("codex", tmp_path) as place:
+        place.ask("RUNTOOL please")
+        place.go_on("SUBAGENT please")
+        place.go_on("And now?", "-c", "model_auto_compact_token_limit=1000")
+        place.go_on("And then?")
+    assert as_json(place.rebuilt()) == as_json(place.sent())
+    found = place.events()
+    assert len(names(found)) >= 2
+    assert "compaction" in reasons(found)
+
+
+@pytest.mark.full
+@needs("gemini")
+def test_gemini_cli_is_recorded_as_it_asked(tmp_path: Path) -> None:
+    with lab("gemini", tmp_path) as place:
+        place.ask("RUNTOOL please")
+    assert as_json(place.rebuilt()) == as_json(place.sent())
+
+
+@pytest.mark.full
+@needs("pi")
+def test_pi_is_recorded_as_it_asked(tmp_path: Path) -> None:
+    with lab("pi", tmp_path) as place:
+        place.ask("RUNTOOL please")
+    assert as_json(place.rebuilt()) == as_json(place.sent())
+
+
+@pytest.mark.full
+@needs("opencode")
+def test_opencode_is_recorded_as_it_asked(tmp_path: Path) -> None:
+    with lab("opencode", tmp_path) as place:
+        place.ask("RUNTOOL please")
+    assert as_json(place.rebuilt()) == as_json(place.sent())

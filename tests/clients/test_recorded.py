@@ -1,0 +1,121 @@
+"""What the real clients sent, recorded: every request comes back from the log as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.core import codec
+from harken.core import events as ev
+from harken.core.clock import rfc3339
+from harken.formats.wire import wires
+from harken.recording.exchange import Call, Reply
+from harken.recording.hints import hints_of
+from harken.recording.rebuilt import Rebuilder
+from harken.session.reader import events
+from tests.clients.kit import lab
+from tests.recording_kit import logs, recorder
+
+_LOGS = sorted(path for path in lab().glob("homes/*/logs/*.requests.jsonl"))
+_WITH_SUBAGENT = "SUBAGENT"
+
+
+@dataclass
+class Sent:
+    """A request that a client sent."""
+
+    call: Call
+    body: dict[str, Any]
+    keys: list[str]
+    values: list[Any]
+
+    def answer_in(self, later: Sequence[Sent]) -> list[Any]:
+        """Return what was answered, as a later request has it."""
+        size = len(self.keys)
+        for other in later:
+            if other.keys[:size] == self.keys and len(other.keys) > size:
+                return [*_said(other.values[size:])]
+        return []
+
+    def reply(self, answered: list[Any]) -> Reply:
+        body: dict[str, Any] = {"id": f"answer to {self.call.id}", "status": "completed"}
+        if self.call.protocol == "openai-responses":
+            body["output"] = answered
+        elif self.call.protocol == "gemini":
+            body["candidates"] = [{"content": answered[0], "finishReason": "STOP"}]
+        else:
+            body |= {**answered[0], "stop_reason": "end_turn"}
+        raw = json.dumps(body).encode()
+        return Reply(id=self.call.id, status=200, body=raw, time=self.call.time)
+
+
+def _said(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        if value.get("role") not in ("assistant", "model") and value.get("type") not in (
+            "reasoning",
+            "function_call",
+            "custom_tool_call",
+        ):
+            return
+        yield value
+
+
+def sent_in(path: Path) -> list[Sent]:
+    found = []
+    for line in path.read_text().splitlines():
+        record = json.loads(line)
+        protocol = wires.of(record["path"])
+        if protocol is None or not isinstance(record.get("body"), dict):
+            continue
+        raw = json.dumps(record["body"]).encode()
+        headers = {name.lower(): value for name, value in record["headers"].items()}
+        call = Call(
+            id=f"{path.parent.parent.name}/{path.name}/{record['n']}",
+            protocol=protocol.name,
+            path=record["path"],
+            body=raw,
+            time=rfc3339(int(record["time"] * 1e6)),
+            hints=hints_of(headers, record["path"], raw),
+        )
+        pieces = protocol.take_apart(call.path, raw).pieces
+        found.append(Sent(call, record["body"], [p.key for p in pieces], [p.raw for p in pieces]))
+    return found
+
+
+@pytest.mark.skipif(not _LOGS, reason=f"no client was run in the lab {lab()}")
+@pytest.mark.parametrize("path", _LOGS, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
+def test_requests_of_real_clients_come_back(path: Path, tmp_path: Path) -> None:
+    sent = sent_in(path)
+    with recorder(tmp_path) as recording:
+        for at, one in enumerate(sent):
+            recording.begin(one.call)
+            answered = one.answer_in(sent[at + 1 :])
+            if answered:
+                recording.end(one.reply(answered))
+            else:
+                recording.end(Reply(id=one.call.id, status=0, time=one.call.time, broken="lost"))
+    bodies = {one.call.id: one.body for one in sent}
+    for log in logs(tmp_path):
+        found = list(events(log))
+        rebuilder = Rebuilder(found)
+        for id_, request in rebuilder.requests.items():
+            body = bodies.pop((request.wire or {})["call"])
+            assert codec.canonical(rebuilder.body(id_)) == codec.canonical(body)
+        _check_agents(found, sent)
+    assert not bodies
+
+
+def _check_agents(found: Sequence[ev.Event], sent: Sequence[Sent]) -> None:
+    """Check that a subagent stands below the call that made it."""
+    if not any(_WITH_SUBAGENT in str(one.body) for one in sent) or not sent[0].call.hints.session:
+        return
+    births = [event for event in found if isinstance(event, ev.AgentCreated)]
+    edits = [event for event in found if isinstance(event, ev.TranscriptEdited)]
+    assert [birth.relation for birth in births] == ["primary", "subagent"]
+    assert births[1].name not in (None, "aside")
+    assert not edits

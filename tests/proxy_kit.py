@@ -1,0 +1,206 @@
+"""A provider, the proxy's server before it, and what a client sees of either."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from harken.capture.proxy.noted import Notes
+from harken.capture.proxy.recording import Recording
+from harken.capture.proxy.server import Server, serving
+from harken.capture.proxy.spool import Limits, Spool
+from harken.capture.proxy.upstreams import Upstreams, upstream
+from harken.core.clock import system_clock
+from harken.recording.exchange import Call, Hints, Reply
+
+PROVIDER = Path(__file__).with_name("proxy_provider.py")
+TOKEN = "a-token-of-the-proxy-for-tests-only"
+KEY = "sk-ant-api03-" + "Plant3d" * 13
+"""A credential that must be nowhere in what is kept."""
+PATHS = {
+    "anthropic": "/v1/messages?beta=true",
+    "openai-chat": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
+    "gemini": "/v1beta/models/fake:streamGenerateContent?alt=sse",
+}
+
+
+@contextmanager
+def provider() -> Iterator[str]:
+    """Run the provider; its address."""
+    command = [sys.executable, str(PROVIDER)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.stdin.close()
+            process.wait(10)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a client sees of an answer."""
+
+    status: int
+    reason: str
+    headers: list[tuple[str, str]]
+    """But for those of the connection, and the time."""
+    body: bytes
+    cut: bool = False
+    """Whether the connection ended before the answer did."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a client asks."""
+
+    url: str
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=20)
+
+    def raw(self) -> socket.socket:
+        """Return a connection on which anything may be said."""
+        return socket.create_connection(("127.0.0.1", urlsplit(self.url).port or 0), 20)
+
+    def ask(
+        self,
+        path: str,
+        body: Any = b"{}",
+        *,
+        method: str = "POST",
+        headers: dict[str, str] | None = None,
+        **wish: Any,
+    ) -> Seen:
+        """Ask for something."""
+        connection = self.connect()
+        sent = {"X-Fake": json.dumps(wish), "Authorization": f"Bearer {KEY}", **(headers or {})}
+        try:
+            connection.request(method, urlsplit(self.url).path + path, body, sent)
+            return seen(connection.getresponse())
+        except (http.client.RemoteDisconnected, ConnectionResetError):
+            return Seen(0, "", [], b"", cut=True)
+        finally:
+            connection.close()
+
+
+def seen(answer: http.client.HTTPResponse) -> Seen:
+    own = {"connection", "transfer-encoding", "date", "keep-alive"}
+    headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in own]
+    try:
+        return Seen(answer.status, answer.reason, headers, answer.read())
+    except http.client.IncompleteRead as error:
+        return Seen(answer.status, answer.reason, headers, error.partial, cut=True)
+    except ConnectionResetError:
+        return Seen(answer.status, answer.reason, headers, b"", cut=True)
+
+
+@dataclass
+class Collected:
+    """A recorder that collects."""
+
+    calls: list[Call] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    failure: Exception | None = None
+    held: set[str] = field(default_factory=set)
+
+    def begin(self, call: Call) -> None:
+        self.failure = self.refusal(call)
+        if self.failure is None:
+            self.calls.append(call)
+
+    def end(self, reply: Reply) -> None:
+        self.failure = None
+        self.replies.append(reply)
+
+    def holds(self, call_id: str) -> bool:
+        return call_id in self.held
+
+    def close(self) -> None:
+        self.held.clear()
+
+    def refusal(self, call: Call) -> Exception | None:
+        """Return why a call cannot be recorded."""
+        return None
+
+
+def protocol_of(path: str) -> str:
+    """Return which of `PATHS` it is."""
+    return next((n for n, one in PATHS.items() if path.endswith(one.partition("?")[0])), "")
+
+
+@dataclass
+class Place:
+    """The proxy's server in this process, before a provider."""
+
+    direct: Address
+    proxied: Address
+    spool: Spool
+    server: Server
+    told: list[str]
+
+    def log(self) -> list[dict[str, Any]]:
+        """Return what the provider was asked."""
+        found: list[dict[str, Any]] = self.of_provider()["log"]
+        return found
+
+    def of_provider(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.direct.ask("/log", method="GET").body)
+        return found
+
+    def recorded(self, *, is_over: bool = False) -> Collected:
+        """Return what is in the spool, once no request is under way, or the server is over."""
+        wait_for(lambda: is_over or self.server.open == 0)
+        self.spool.close()
+        into = Collected()
+        self.recording = Recording(
+            into, lambda headers, *_: Hints(client=headers.get("user-agent", "")), self.told.append
+        )
+        self.recording.catch_up(self.spool.folder.parent)
+        return into
+
+
+@contextmanager
+def place(
+    folder: Path, url: str, *, token: str = TOKEN, limits: Limits | None = None, **spool: Any
+) -> Iterator[Place]:
+    """Run the proxy's server before a provider."""
+    told: list[str] = []
+    kept = Spool(
+        folder / "runs" / secrets.token_hex(4),
+        told.append,
+        lambda: None,
+        limits or Limits(),
+        **spool,
+    )
+    kept.start()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        upstreams = Upstreams({"fake": upstream("fake", url)}, token)
+        notes = Notes(kept, protocol_of, "run", system_clock)
+        address = upstreams.address("fake", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        with serving(listener, upstreams, notes) as server:
+            yield Place(Address(url), Address(address), kept, server, told)
+    kept.close()
+
+
+def wait_for(is_so: Callable[[], object], timeout_s: float = 10) -> None:
+    """Wait until something is so. Raises AssertionError where it is not in time."""
+    end = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)

@@ -1,0 +1,206 @@
+"""A provider on loopback, in a process of its own: fast, it streams in all protocols, as it is told.
+
+`python tests/proxy_provider.py` prints its address and serves until its standard input ends. A request
+says in its header `X-Fake` what is to happen, as JSON: see `Wish`. What it was asked is at `/log`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import json
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+WORDS = ["The", "kettle", "is", "on", "the", "fire", "and", "whistles"]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a request is to be answered."""
+
+    status: int = 200
+    first_ms: float = 0
+    """Until the answer begins."""
+    each_ms: float = 0
+    """Before each further piece of a stream."""
+    pieces: int = 8
+    encoding: str = ""
+    cut: int = -1
+    """After so many pieces the connection is cut; 0: before the answer."""
+    whole: bool = False
+    """No stream: one JSON object, with its length."""
+    size: int = 0
+    """So many bytes of filling in each piece."""
+    extra: tuple[tuple[str, str], ...] = ()
+    bare: bool = False
+    """Nothing in the body."""
+    close: bool = False
+    """The answer ends where the connection does: it has no length, and no chunks."""
+
+
+class Provider:
+    """Answers, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.log: list[dict[str, Any]] = []
+        self.gone = 0
+        """How many have hung up in the midst of an answer."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if request.path == "/log":
+            return web.json_response({"log": self.log, "gone": self.gone})
+        digest, size = hashlib.sha256(), 0
+        async for data in request.content.iter_any():
+            digest.update(data)
+            size += len(data)
+        headers = [[a.decode(), b.decode("latin-1")] for a, b in request.raw_headers]
+        self.log.append({"method": request.method, "path": request.raw_path, "headers": headers,
+                         "sha256": digest.hexdigest(), "size": size})  # fmt: skip
+        wish = Wish(**json.loads(request.headers.get("X-Fake", "{}")))
+        if wish.first_ms:
+            await asyncio.sleep(wish.first_ms / 1000)
+        if wish.cut == 0:
+            assert request.transport is not None
+            request.transport.abort()
+        try:
+            return await self.answer(request, wish)
+        except (asyncio.CancelledError, ConnectionError):
+            self.gone += 1
+            raise
+
+    async def answer(self, request: web.Request, wish: Wish) -> web.StreamResponse:
+        pieces = [] if wish.bare else list(stream(request.path, wish))
+        kind = "application/json" if wish.whole or wish.status >= 400 else "text/event-stream"
+        if wish.whole or wish.status >= 400:
+            pieces = [json.dumps(whole(request.path, wish)).encode()]
+        response = web.StreamResponse(status=wish.status, headers={"Content-Type": kind})
+        for name, value in wish.extra:
+            response.headers.add(name, value)
+        if wish.encoding:
+            response.headers["Content-Encoding"] = wish.encoding
+            pieces = compressed(pieces, wish.encoding)
+        if wish.bare or wish.whole:
+            response.headers["Content-Length"] = str(sum(map(len, pieces)))
+        if wish.close:
+            response.headers["Connection"] = "close"
+            response.force_close()
+        await response.prepare(request)
+        for number, piece in enumerate(pieces if request.method != "HEAD" else []):
+            if number == wish.cut:
+                assert request.transport is not None
+                request.transport.close()
+                return response
+            if number and wish.each_ms:
+                await asyncio.sleep(wish.each_ms / 1000)
+            await response.write(piece)
+        await response.write_eof()
+        return response
+
+
+def compressed(pieces: list[bytes], encoding: str) -> list[bytes]:
+    if encoding == "gzip" and len(pieces) == 1:
+        return [gzip.compress(pieces[0], mtime=0)]
+    step = zlib.compressobj(wbits=31 if encoding == "gzip" else 15)
+    found = [step.compress(piece) + step.flush(zlib.Z_SYNC_FLUSH) for piece in pieces]
+    return [*found, step.flush()]
+
+
+def texts(wish: Wish) -> list[str]:
+    filling = "." * wish.size
+    return [f"{WORDS[n % len(WORDS)]} {filling}" for n in range(wish.pieces)]
+
+
+def stream(path: str, wish: Wish) -> Iterator[bytes]:
+    """Yield the events of an answer, each as it is sent."""
+    for name, data in events(path, texts(wish)):
+        head = f"event: {name}\n" if name else ""
+        text = data if isinstance(data, str) else json.dumps(data)
+        yield f"{head}data: {text}\n\n".encode()
+
+
+def events(path: str, said: list[str]) -> Iterator[tuple[str, Any]]:
+    if "/messages" in path:
+        usage = {"input_tokens": 11, "output_tokens": len(said)}
+        head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "fake"}
+        yield "message_start", {"type": "message_start",
+                                "message": {**head, "content": [], "usage": usage}}  # fmt: skip
+        block = {"type": "text", "text": ""}
+        yield "content_block_start", {"type": "content_block_start", "index": 0,
+                                      "content_block": block}  # fmt: skip
+        for text in said:
+            delta = {"type": "text_delta", "text": text}
+            yield "content_block_delta", {"type": "content_block_delta", "index": 0, "delta": delta}
+        yield "content_block_stop", {"type": "content_block_stop", "index": 0}
+        yield "message_delta", {"type": "message_delta", "delta": {"stop_reason": "end_turn"},
+                                "usage": usage}  # fmt: skip
+        yield "message_stop", {"type": "message_stop"}
+    elif "/responses" in path:
+        for text in said:
+            yield "response.output_text.delta", {"type": "response.output_text.delta",
+                                                 "delta": text}  # fmt: skip
+        answer = whole(path, Wish(pieces=len(said)))
+        answer["output"][0]["content"][0]["text"] = "".join(said)
+        item = answer["output"][0]
+        kind = "response.output_item.done"
+        yield kind, {"type": kind, "output_index": 0, "item": item}
+        yield "response.completed", {"type": "response.completed", "response": answer}
+    elif ":streamGenerateContent" in path:
+        for number, text in enumerate(said, 1):
+            content = {"role": "model", "parts": [{"text": text}]}
+            last = {"finishReason": "STOP"} if number == len(said) else {}
+            usage = {"promptTokenCount": 11, "candidatesTokenCount": number}
+            yield "", {"candidates": [{"content": content, **last}], "usageMetadata": usage}
+    else:
+        head = {"id": "c_1", "object": "chat.completion.chunk", "model": "fake"}
+        for text in said:
+            delta = {"role": "assistant", "content": text}
+            yield "", {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+        yield "", {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+        yield "", "[DONE]"
+
+
+def whole(path: str, wish: Wish) -> dict[str, Any]:
+    """Return an answer that is no stream."""
+    if wish.status >= 400:
+        return {"type": "error", "error": {"type": "some_error", "message": f"is {wish.status}"}}
+    said = "".join(texts(wish))
+    if "/messages" in path:
+        return {"id": "msg_1", "type": "message", "role": "assistant", "model": "fake",
+                "content": [{"type": "text", "text": said}], "stop_reason": "end_turn",
+                "usage": {"input_tokens": 11, "output_tokens": 3}}  # fmt: skip
+    if "/responses" in path:
+        text = {"type": "output_text", "text": said}
+        item = {"type": "message", "id": "m_1", "role": "assistant", "content": [text]}
+        usage = {"input_tokens": 11, "output_tokens": 3, "total_tokens": 14}
+        return {"id": "r_1", "status": "completed", "model": "fake", "output": [item],
+                "usage": usage}  # fmt: skip
+    if "enerateContent" in path:
+        content = {"role": "model", "parts": [{"text": said}]}
+        return {"candidates": [{"content": content, "finishReason": "STOP"}],
+                "usageMetadata": {"promptTokenCount": 11}}  # fmt: skip
+    message = {"role": "assistant", "content": said}
+    return {"id": "c_1", "object": "chat.completion", "model": "fake",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}  # fmt: skip
+
+
+async def main() -> None:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", Provider().handle)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, auto_decompress=False)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    print(f"http://127.0.0.1:{runner.addresses[0][1]}", flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await runner.cleanup()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

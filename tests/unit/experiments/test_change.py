@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from harken.core.ids import MessageId
+from harken.core.messages import Message, TextPart, ThinkingPart
+from harken.errors import AmbiguousName, UnknownName
+from harken.experiments.change import Change, find_message, saying
+from harken.views.context import ContextMessage
+from tests.agent_kit import call, calls
+
+MESSAGES = [
+    Message("system", "Be."),
+    Message("user", "Add."),
+    calls(call("add"), text="Adding."),
+    Message("tool", "4", tool_call_id="c1", name="add"),
+]
+ROWS = [
+    ContextMessage(position=n, message_id=MessageId(f"msg_{n + 3:03d}"), message=message)
+    for n, message in enumerate(MESSAGES)
+]
+
+
+def test_nothing_changes_by_default() -> None:
+    assert Change().context(ROWS) == MESSAGES
+    assert Change().said() == []
+
+
+@pytest.mark.parametrize("given", ["msg_004", "4", "#1", "-3"])
+def test_messages_are_named_by_id_number_or_place(given: str) -> None:
+    assert find_message(ROWS, given) == 1
+    changed = Change(edit=[(given, "Subtract.")]).context(ROWS)
+    assert changed == [MESSAGES[0], Message("user", "Subtract."), *MESSAGES[2:]]
+
+
+def test_places_are_those_of_the_recorded_context() -> None:
+    change = Change(edit=[("#3", "5")], drop=["#0"], system="Be kind.")
+    said = change.context(ROWS)
+    assert [message.role for message in said] == ["system", "user", "assistant", "tool"]
+    assert said[0].content == "Be kind."
+    assert said[-1].content == "5"
+    assert said[-1].tool_call_id == "c1"
+
+
+@pytest.mark.parametrize("given", ["msg_099", "#9", "-9", "x", "", "#"])
+def test_a_message_that_is_not_there_is_refused_with_those_that_are(given: str) -> None:
+    with pytest.raises(UnknownName, match=r"#3 \(msg_006\)"):
+        find_message(ROWS, given)
+
+
+def test_a_message_that_stands_twice_needs_its_place() -> None:
+    twice = [
+        *ROWS,
+        ContextMessage(position=4, message_id=MessageId("msg_003"), message=MESSAGES[0]),
+    ]
+    with pytest.raises(AmbiguousName, match="#0, #4"):
+        find_message(twice, "3")
+
+
+def test_only_the_text_changes() -> None:
+    thinking = ThinkingPart("hm", {"signature": "s"})
+    message = Message(
+        "assistant", [thinking, TextPart("a"), TextPart("b")], calls(call("x")).tool_calls
+    )
+    assert saying(message, "c").content == [thinking, TextPart("c")]
+    assert saying(message, "c").tool_calls == message.tool_calls
+    assert saying(message, "").content == [thinking]
+    assert saying(Message("assistant", [thinking]), "c").content == [thinking, TextPart("c")]
+    assert saying(MESSAGES[3], "").content == ""
+    assert saying(MESSAGES[1], "").content is None
+
+
+def test_a_system_prompt_goes_or_comes() -> None:
+    assert Change(system="").context(ROWS) == MESSAGES[1:]
+    assert Change(system="New.").context(ROWS[1:])[0] == Message("system", "New.")
+
+
+def test_parameters_come_beside_the_recorded_ones_and_none_takes_away() -> None:
+    change = Change(parameters={"seed": 3, "top_p": None})
+    assert change.asked_with({"top_p": 0.5, "max_tokens": 9}) == {"max_tokens": 9, "seed": 3}

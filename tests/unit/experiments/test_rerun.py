@@ -1,0 +1,429 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import Deny, ReplayModel, Runtime, Session, SessionViewer, World, load_session, tool
+from harken.agents.checkpoints import Checkpointer
+from harken.context.history import show
+from harken.context.materialize import resolver
+from harken.core import events as ev
+from harken.core.commits import CommitId
+from harken.core.messages import Message, extend_context_hash
+from harken.errors import ConfigError, ModelError, UnknownName
+from harken.experiments.change import Change
+from harken.experiments.fork_point import ForkPoint
+from harken.experiments.rerun import FAILED, REASON, Rerun, rerun
+from harken.experiments.validity import ContextRefused
+from harken.llm.base import Model, tools_hash
+from harken.session.session import entry_of
+from harken.store.base import Store
+from harken.store.memory import MemoryStore
+from tests.agent_kit import (
+    Line,
+    Stage,
+    call,
+    calls,
+    check_log,
+    play,
+    quick,
+    raw_call,
+    rows,
+    run,
+    stage,
+)
+from tests.recording_kit import Client, body, logs, recorder
+from tests.unit.agents.hooking import watch
+
+LINES: list[Line] = [
+    calls(call("price", drink="tea")),
+    "3 euros.",
+    calls(call("price", drink="milk")),
+    "1 euro.",
+]
+SOLD: list[str] = []
+
+
+@tool
+def price(drink: str) -> str:
+    """Tell what a drink costs."""
+    SOLD.append(drink)
+    return f"{drink}: {len(drink)}"
+
+
+@pytest.fixture(autouse=True)
+def nothing_sold() -> None:
+    SOLD.clear()
+
+
+def cafe(folder: Path, store: Store | None = None, **more: Any) -> Stage:
+    """A session in which main was asked for the price of tea, then of milk."""
+    model = play(main=LINES, compaction=["<summary>Tea is 3.</summary>"])
+    checkpoints = None if store is None else Checkpointer(store=store)
+    runtime = Runtime(model=model, world=World([price]), checkpoints=checkpoints)
+    one = stage(folder, model, runtime=runtime, **more)
+    one.ask("What is tea?")
+    one.ask("And milk?")
+    return one
+
+
+def point(one: Stage, at: str, store: Store | None = None) -> ForkPoint:
+    one.session.close()
+    events = SessionViewer(one.log).events
+    if store is None:
+        return ForkPoint.find(one.log.stem, events, at)
+    return ForkPoint.find(one.log.stem, events, at, resolver=resolver(store))
+
+
+def again(
+    fork: ForkPoint, folder: Path, model: Model, change: Change | None = None, **more: Any
+) -> Rerun:
+    runtime = more.pop("runtime", None) or Runtime()
+    runtime = replace(runtime, models=lambda _: model)
+    done = run(rerun(fork, folder / "again.jsonl", change, runtime=runtime, **more))
+    check_log(done.log, finished=done.error is None)
+    return done
+
+
+def test_an_unchanged_rerun_asks_what_was_asked_and_does_what_was_done(tmp_path: Path) -> None:
+    one = cafe(tmp_path)
+    done = again(point(one, "1"), tmp_path, ReplayModel.load(one.log))
+    assert done == Rerun(done.log, "3 euros.")
+    assert SOLD == ["tea", "milk"]
+    first, second = rows(one.log, event_type="llm_request")[:2]
+    assert [row["context_hash"] for row in rows(done.log, event_type="llm_request")] == [
+        first["context_hash"],
+        second["context_hash"],
+    ]
+
+
+def test_what_was_said_later_is_said_again(tmp_path: Path) -> None:
+    one = cafe(tmp_path)
+    done = again(point(one, "2"), tmp_path, ReplayModel.load(one.log), follow=True)
+    assert done.answer == "1 euro."
+    assert SOLD == ["tea", "milk"]
+    assert rows(done.log, event_type="session_ended")[0]["reason"] == REASON
+
+
+def test_what_was_said_together_is_said_together_again(tmp_path: Path) -> None:
+    one = cafe(tmp_path)
+    one.root.harken("Thanks.")
+    one.root.harken("How much is wine?")
+    one.ask()
+    fork = point(one, "4")
+    assert fork.inputs_after() == [["Thanks.", "How much is wine?"]]
+    done = again(fork, tmp_path, ReplayModel.load(one.log), follow=True)
+    assert done.answer == "[main has no line 4]"
+
+
+def test_an_edit_changes_what_the_model_reads(tmp_path: Path) -> None:
+    fork = point(cafe(tmp_path), "2")
+    model = play(main=[".", "4 euros, then."])
+    done = again(fork, tmp_path, model, Change(edit=[("-1", "tea: 4")], system="Be short."))
+    assert done.answer == "4 euros, then."
+    assert [message.content for message in model.asked[0].messages] == [
+        "Be short.",
+        "What is tea?",
+        None,
+        "tea: 4",
+    ]
+
+
+def test_a_call_that_was_not_made_is_refused(tmp_path: Path) -> None:
+    fork = point(cafe(tmp_path), "1")
+    model = play(main=[calls(call("price", drink="wine")), "I do not know."])
+    done = again(fork, tmp_path, model)
+    assert done.answer == "I do not know."
+    assert [(agent, made.name) for agent, made in done.differing] == [("main", "price")]
+    (result,) = rows(done.log, role="tool", event_type="transcript_entry")
+    assert result["content"].startswith("Error: price was not run: nothing was recorded")
+    assert SOLD == ["tea", "milk"]
+
+
+def test_a_call_that_was_not_made_runs_live_where_it_may(tmp_path: Path) -> None:
+    fork = point(cafe(tmp_path), "1")
+    model = play(main=[calls(call("price", drink="wine")), "4."])
+    done = again(fork, tmp_path, model, live=World([price]))
+    assert done.answer == "4."
+    assert SOLD == ["tea", "milk", "wine"]
+
+
+def test_the_birth_says_of_what_it_is_a_rerun_and_what_was_changed(tmp_path: Path) -> None:
+    fork = point(cafe(tmp_path), "2")
+    done = again(fork, tmp_path, play(main=[".", "."]), Change(edit=[("#3", "x")], model="play"))
+    (birth,) = rows(done.log, event_type="agent_created")
+    assert (birth["name"], birth["spec"]["kind"]) == ("main", "smart")
+    assert birth["spec"]["rerun"] == {
+        "session": "s",
+        "request": fork.request.message_id,
+        "number": 2,
+        "agent": "agent_001",
+        "changes": ["edited #3", "model play"],
+    }
+
+
+def test_the_context_is_a_commit_that_goes_on_from_what_was_there(tmp_path: Path) -> None:
+    store = MemoryStore()
+    one = cafe(tmp_path, store)
+    fork = point(one, "4", store)
+    done = again(fork, tmp_path, ReplayModel.load(one.log), store=store)
+    assert done.answer == "1 euro."
+    (loaded,) = rows(done.log, event_type="context_loaded")
+    assert loaded["context_hash"] == fork.request.context_hash
+    commit = show(store, CommitId(loaded["ctx"])).commit
+    recorded = [row["ctx"] for row in rows(one.log, event_type="context_committed")]
+    assert commit.parent == recorded[2]
+    assert commit.message_count == 1
+
+
+def test_an_edited_context_shares_what_stands_before_the_edit(tmp_path: Path) -> None:
+    store = MemoryStore()
+    one = cafe(tmp_path, store)
+    fork = point(one, "4", store)
+    recorded = [CommitId(row["ctx"]) for row in rows(one.log, event_type="context_committed")]
+    done = again(fork, tmp_path, play(main=["."] * 4), Change(edit=[("#4", "x")]), store=store)
+    (loaded,) = rows(done.log, event_type="context_loaded")
+    commit = show(store, CommitId(loaded["ctx"])).commit
+    assert (commit.parent, commit.type) == (recorded[0], "delta")
+    other = tmp_path / "other"
+    other.mkdir()
+    changed = Change(system="Other.")
+    done = again(fork, other, play(main=["."] * 4), changed, store=store)
+    (loaded,) = rows(done.log, event_type="context_loaded")
+    commit = show(store, CommitId(loaded["ctx"])).commit
+    assert (commit.type, commit.message_count) == ("snapshot", fork.request.count)
+    assert commit.parent in recorded
+
+
+def test_the_same_fork_is_the_same_commit(tmp_path: Path) -> None:
+    store = MemoryStore()
+    fork = point(cafe(tmp_path, store), "4", store)
+    ctxs = set()
+    for name in ("a", "b"):
+        folder = tmp_path / name
+        folder.mkdir()
+        done = again(fork, folder, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store)
+        ctxs |= {row["ctx"] for row in rows(done.log, event_type="context_loaded")}
+    assert len(ctxs) == 1
+
+
+def test_after_a_compaction_a_rerun_reads_what_was_read(tmp_path: Path) -> None:
+    store = MemoryStore()
+    one = cafe(tmp_path, store)
+    assert run(one.root.compact()) is not None  # type: ignore[attr-defined]
+    one.ask("And now?")
+    fork = point(one, "-1", store)
+    assert len(fork.context) < 10
+    done = again(fork, tmp_path, ReplayModel.load(one.log), store=store)
+    assert done.error is None
+    (loaded,) = rows(done.log, event_type="context_loaded")
+    assert loaded["context_hash"] == fork.request.context_hash
+
+
+def test_a_context_in_a_store_that_is_not_at_hand_is_not_rerun(tmp_path: Path) -> None:
+    store = MemoryStore()
+    fork = point(cafe(tmp_path, store), "4", store)
+    done = again(fork, tmp_path, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store)
+    without = ForkPoint.find("again", SessionViewer(done.log).events, "1")
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(ConfigError, match="in a store that is not at hand"):
+        again(without, other, play(main=["."]))
+
+
+def test_a_rerun_is_a_session_that_goes_on(tmp_path: Path) -> None:
+    done = again(point(cafe(tmp_path), "2"), tmp_path, play(main=[".", "3.", "Bye."]))
+    runtime = Runtime(model=play(main=[".", "3.", "Bye."]))
+    root, session = load_session(done.log, runtime=runtime)
+    with session:
+        assert run(root.response("Bye!")) == "Bye."
+
+
+def test_a_rerun_of_a_rerun_is_one(tmp_path: Path) -> None:
+    store = MemoryStore()
+    fork = point(cafe(tmp_path, store), "4", store)
+    done = again(fork, tmp_path, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store)
+    events = SessionViewer(done.log).events
+    second = ForkPoint.find("again", events, "-1", resolver=resolver(store))
+    assert second.messages[-1].content == "x"
+    other = tmp_path / "other"
+    other.mkdir()
+    assert again(second, other, ReplayModel.load(done.log), store=store).answer == "."
+
+
+def test_hooks_watch_as_they_did_or_not_at_all(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=LINES), tools=[price])
+    watch(one, "guard", action=lambda _: Deny("no"))
+    one.ask("What is tea?")
+    fork = point(one, "1")
+    done = again(fork, tmp_path, play(main=LINES))
+    hook = rows(done.log, event_type="agent_created")[1]
+    assert (hook["name"], hook["relation"], hook["spec"]) == (
+        "guard",
+        "hook",
+        {"kind": "test-judge"},
+    )
+    other = tmp_path / "other"
+    other.mkdir()
+    done = again(fork, other, play(main=LINES), Change(without_hooks=["guard"]))
+    assert len(rows(done.log, event_type="agent_created")) == 1
+    with pytest.raises(UnknownName, match="guard"):
+        again(fork, tmp_path, play(main=LINES), Change(without_hooks=["nobody"]))
+
+
+def test_subagents_are_there_with_what_they_remember(tmp_path: Path) -> None:
+    lines: list[Line] = [
+        calls(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
+        "Ann is here.",
+        calls(call("discuss", prompt="Tea?")),
+        "She wants tea.",
+    ]
+    one = stage(tmp_path, play(main=lines, Ann=["Hello.", "Yes."]))
+    one.ask("Get Ann")
+    one.ask("Ask her")
+    fork = point(one, "4")
+    assert fork.name == "main"
+    done = again(fork, tmp_path, ReplayModel.load(one.log))
+    assert done.answer == "She wants tea."
+    names = [row["name"] for row in rows(done.log, event_type="agent_created")]
+    assert names == ["main", "Ann"]
+    heard = [row["content"] for row in rows(done.log, agent_id="agent_002", role="user")]
+    assert heard == ["Hi", "Tea?"]
+
+
+def test_a_subagents_call_is_rerun_on_its_own(tmp_path: Path) -> None:
+    lines: list[Line] = [
+        calls(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
+        "Ann is here.",
+    ]
+    one = stage(tmp_path, play(main=lines, Ann=["Hello."]))
+    one.ask("Get Ann")
+    done = again(point(one, "2"), tmp_path, play(Ann=["Bonjour."]))
+    assert done.answer == "Bonjour."
+
+
+@pytest.mark.parametrize("store", [MemoryStore(), None])
+def test_edits_that_a_provider_would_refuse_leave_nothing_behind(
+    tmp_path: Path, store: Store | None
+) -> None:
+    fork = point(cafe(tmp_path, store), "2", store)
+    with pytest.raises(ContextRefused, match="call-without-result"):
+        again(fork, tmp_path, play(main=LINES), Change(drop=["-1"]), store=store)
+    assert not (tmp_path / "again.jsonl").exists()
+
+
+def test_a_failing_model_ends_a_session_that_says_so(tmp_path: Path) -> None:
+    fork = point(cafe(tmp_path), "1")
+    done = again(fork, tmp_path, play(main=[ModelError("no credit")]))
+    assert (done.answer, done.error) == (None, "no credit")
+    assert rows(done.log, event_type="session_ended")[0]["reason"] == FAILED
+
+
+def test_a_call_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    one = cafe(tmp_path)
+    with pytest.raises(UnknownName, match="1 to 4"):
+        point(one, "9")
+    with pytest.raises(UnknownName, match=r"msg_\d+ \(call 4, of main\)"):
+        point(one, "msg_099")
+
+
+def foreign(folder: Path) -> ForkPoint:
+    """A call of another program: it has a tool that is called like an action of Harken."""
+    schema = {"name": "task", "description": "Run an agent.", "parameters": {"type": "object"}}
+    made = calls(call("task", prompt="Look"))
+    result = Message("tool", "Nothing there.", tool_call_id="c1", name="task")
+    with Session(folder / "claude.jsonl", options=quick()) as session:
+        one = session.allocate_agent_id()
+        session.log_agent_created(one, None, "main", "claude-x", spec={"recorded": "claude-code"})
+        session.append(entry_of(one, Message("user", "Go")))
+        hash_ = tools_hash([schema])
+        tools = session.append(ev.ToolsDefined(tools=[schema], tools_hash=hash_))
+        for said in (made, Message("assistant", "Nothing.")):
+            seen = session.context(one)
+            asked = ev.LlmRequest(
+                agent_id=one,
+                context=session.agent(one).segments(),
+                count=len(seen),
+                context_hash=reduce(extend_context_hash, seen, ""),
+                model="claude-x",
+                parameters={"stream": True, "max_tokens": 9, "metadata": {"user": "x"}},
+                tools=tools,
+            )
+            request = session.append(asked)
+            entry = session.append(entry_of(one, said))
+            session.append(ev.LlmResponse(agent_id=one, request=request, entry=entry))
+            if said is made:
+                session.append(entry_of(one, result))
+    return ForkPoint.find("claude", SessionViewer(session.path).events, "1")
+
+
+def test_a_call_of_another_program_is_rerun_with_its_tools_answered_from_the_record(
+    tmp_path: Path,
+) -> None:
+    fork = foreign(tmp_path)
+    assert not fork.is_own
+    model = play(main=[calls(call("task", prompt="Look")), "Nothing, as before."])
+    done = again(fork, tmp_path, model)
+    assert done.answer == "Nothing, as before."
+    assert rows(done.log, role="tool")[0]["content"] == "Nothing there."
+    assert [dict(one) for one in model.asked[0].tools] == fork.tools
+    assert model.asked[0].parameters == {"max_tokens": 9}
+
+
+def test_a_replay_of_another_program_is_asked_with_all_that_was_recorded(tmp_path: Path) -> None:
+    fork = foreign(tmp_path)
+    log = tmp_path / "claude.jsonl"
+    change = Change(model=f"replay:{log}")
+    assert again(fork, tmp_path, ReplayModel.load(log), change).answer == "Nothing."
+
+
+def test_whose_a_recorded_model_is_must_be_plain(tmp_path: Path) -> None:
+    fork = foreign(tmp_path)
+    fork.request.model = "some-model"
+    with pytest.raises(ConfigError, match="--model"):
+        again(fork, tmp_path, play())
+
+
+TOOL = {"name": "Look", "description": "Look.", "input_schema": {"type": "object"}}
+USE = {"type": "tool_use", "id": "toolu_1", "name": "Look", "input": {"at": "door"}}
+FOUND = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Jill."}
+
+
+@pytest.mark.parametrize("store", [MemoryStore(), None])
+def test_a_session_that_was_recorded_on_the_wire_is_rerun_the_same_and_otherwise(
+    tmp_path: Path, store: Store | None
+) -> None:
+    client = Client(recorder(tmp_path / "logs", store=store))
+    asked: list[Any] = [{"role": "user", "content": "Who is there?"}]
+    cached = [{"type": "text", "text": "You are Jack.", "cache_control": {"type": "ephemeral"}}]
+    more: dict[str, Any] = {
+        "system": cached,
+        "tools": [TOOL],
+        "stream": True,
+        "metadata": {"user_id": "x"},
+    }
+    client.ask(body(*asked, **more), [{"type": "text", "text": "I look."}, USE])
+    asked += [
+        {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]},
+        {"role": "user", "content": [FOUND]},
+    ]
+    client.ask(body(*asked, **more), "Jill is there.")
+    client.recorder.close()
+    (log,) = logs(tmp_path / "logs")
+    events = SessionViewer(log).events
+    fork = ForkPoint.find(log.stem, events, "1")
+    replay = Change(model=f"replay:{log}")
+    done = again(fork, tmp_path, ReplayModel.load(log), replay, store=store)
+    assert done == Rerun(done.log, "Jill is there.")
+    other = tmp_path / "other"
+    other.mkdir()
+    model = play(main=[calls(raw_call("Look", '{"at": "door"}')), "It is Jill."])
+    done = again(fork, other, model, Change(edit=[("-1", "Who?")], model="play"), store=store)
+    assert done == Rerun(done.log, "It is Jill.")
+    assert model.asked[0].parameters == {"max_tokens": 10}
+    with pytest.raises(ContextRefused, match="user-first"):
+        again(ForkPoint.find(log.stem, events, "2"), other, model, Change(drop=["#1"]))

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pytest
+
+from harken import Runtime, ScriptedModel, SessionViewer
+from harken.errors import ConfigError, ModelError
+from harken.experiments import Change, ContextRefused, ForkPoint, Grid, sweep
+from harken.llm.base import Model
+from tests.agent_kit import Line, call, calls, play, run, stage
+from tests.unit.experiments.test_rerun import price
+
+LINES: list[Line] = [calls(call("price", drink="tea")), "3 euros."]
+
+
+class Models:
+    """Gives models by name; counts how often each was asked."""
+
+    def __init__(self, **answers: str) -> None:
+        self.answers = answers
+        self.failing: set[str] = set()
+        self.asked: list[tuple[str, Any]] = []
+        self.running = self.most = 0
+
+    def __call__(self, name: str) -> Model:
+        if name not in self.answers:
+            raise ConfigError(f"there is no model {name!r}")
+        return _Counting(self, name)
+
+
+class _Counting:
+    def __init__(self, models: Models, name: str) -> None:
+        self.name, self._models = name, models
+        self._model = ScriptedModel([{"answer": models.answers[name], "delay_s": 0.01}], name)
+
+    async def stream(self, request: Any) -> Any:
+        models = self._models
+        models.asked.append((self.name, request.parameters.get("seed")))
+        models.running += 1
+        models.most = max(models.most, models.running)
+        try:
+            if self.name in models.failing:
+                raise ModelError("no credit")
+            async for chunk in self._model.stream(request):
+                yield chunk
+        finally:
+            models.running -= 1
+
+
+@pytest.fixture
+def point(tmp_path: Path) -> ForkPoint:
+    one = stage(tmp_path, play(main=LINES), tools=[price])
+    one.ask("What is tea?")
+    one.session.close()
+    return ForkPoint.find("s", SessionViewer(one.log).events, "2")
+
+
+MODELS = ("a", "b")
+
+
+def test_each_with_each_is_a_row_and_a_session(point: ForkPoint, tmp_path: Path) -> None:
+    models = Models(a="3 euros.", b="4 euros.")
+    grid = Grid(models=MODELS, prompts=[None, "Be short."], seeds=[1, 2])
+    found = run(sweep(point, tmp_path / "cells", grid, runtime=Runtime(models=models)))
+    assert found.ran == len(found.rows) == 8
+    assert [(row["model"], row["prompt"], row["seed"]) for row in found.rows[:3]] == [
+        ("a", None, 1),
+        ("a", None, 2),
+        ("a", "Be short.", 1),
+    ]
+    assert [row["answer"] for row in found.rows] == ["3 euros."] * 4 + ["4 euros."] * 4
+    assert [row["parts_after"] for row in found.rows] == [None, None, 0, 0, 4, 4, 0, 0]
+    for row in found.rows:
+        assert SessionViewer(row["log"]).list_agents() == {"agent_001": "main"}
+        assert Path(row["log"]).stem == row["session"]
+    assert sorted(models.asked) == sorted([("a", 1), ("a", 2), ("b", 1), ("b", 2)] * 2)
+
+
+def test_a_sweep_that_is_begun_again_runs_only_what_is_new(
+    point: ForkPoint, tmp_path: Path
+) -> None:
+    models = Models(a="A.", b="B.")
+    runtime = Runtime(models=models)
+    first = run(sweep(point, tmp_path / "cells", Grid(models=["a"]), runtime=runtime))
+    again = run(sweep(point, tmp_path / "cells", Grid(models=MODELS), runtime=runtime))
+    assert (first.ran, again.ran) == (1, 1)
+    assert again.rows[0] == first.rows[0]
+    assert [name for name, _ in models.asked] == ["a", "b"]
+
+
+def test_a_cell_that_failed_is_told_and_tried_again(point: ForkPoint, tmp_path: Path) -> None:
+    models = Models(a="A.", b="B.")
+    models.failing.add("b")
+    runtime, folder, grid = Runtime(models=models), tmp_path / "cells", Grid(models=MODELS)
+    first = run(sweep(point, folder, grid, runtime=runtime))
+    assert [(row["answer"], row["error"]) for row in first.rows] == [
+        ("A.", None),
+        (None, "no credit"),
+    ]
+    models.failing.clear()
+    again = run(sweep(point, folder, grid, runtime=runtime))
+    assert again.ran == 1
+    assert [row["answer"] for row in again.rows] == ["A.", "B."]
+    assert len(list(folder.iterdir())) == 3
+
+
+def test_so_many_cells_run_at_once_and_no_more(point: ForkPoint, tmp_path: Path) -> None:
+    models = Models(a="A.")
+    grid = Grid(models=["a"], seeds=range(9))
+    run(sweep(point, tmp_path / "cells", grid, runtime=Runtime(models=models), at_once=3))
+    assert models.most == 3
+
+
+def test_what_cannot_be_is_said_before_anything_runs(point: ForkPoint, tmp_path: Path) -> None:
+    runtime, folder = Runtime(models=Models(a="A.")), tmp_path / "cells"
+    with pytest.raises(ConfigError, match="no model 'c'"):
+        run(sweep(point, folder, Grid(models=["a", "c"]), runtime=runtime))
+    dropped = Grid(models=["a"], change=Change(drop=["#3"]))
+    with pytest.raises(ContextRefused):
+        run(sweep(point, folder, dropped, runtime=runtime))
+    with pytest.raises(ValueError, match="at least one"):
+        run(sweep(point, folder, Grid(), runtime=runtime, at_once=0))
+    assert not folder.exists()
+
+
+def test_equal_cells_are_one(point: ForkPoint, tmp_path: Path) -> None:
+    grid = Grid(models=["a", "a"])
+    found = run(sweep(point, tmp_path / "c", grid, runtime=Runtime(models=Models(a="A."))))
+    assert len(found.rows) == 1
+
+
+def test_a_table_is_one_for_pandas_and_polars(point: ForkPoint, tmp_path: Path) -> None:
+    grid = Grid(models=MODELS)
+    runtime = Runtime(models=Models(a="A.", b="B."))
+    table = run(sweep(point, tmp_path / "cells", grid, runtime=runtime)).table()
+    assert list(pd.DataFrame(table).groupby("model")["model_calls"].sum()) == [1, 1]
+    assert pl.DataFrame(table)["answer"].to_list() == ["A.", "B."]

@@ -1,0 +1,60 @@
+"""What tests of interactions share: a logger with a ticking clock, and short ways to say things."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harken.interactions.config import InteractionLoggingConfig
+from harken.interactions.logger import InteractionLogger
+from harken.interactions.records import (
+    LoggedMessage,
+    MessageMetadata,
+    MessageRole,
+    ThreadEntry,
+    ThreadEventType,
+)
+from harken.store.base import Store
+from harken.testing import ticking
+
+KIND = ThreadEventType
+ROLE = MessageRole
+
+
+def logger(folder: Path, store: Store | None = None, **config: Any) -> InteractionLogger:
+    """Return a logger whose clock ticks by the second, and which syncs nothing."""
+    made = InteractionLoggingConfig(**config)
+    return InteractionLogger(made, folder=folder, store=store, clock=ticking(), durability="none")
+
+
+def said(role: MessageRole, content: str, **metadata: Any) -> LoggedMessage:
+    """Return a record of a message, without its id."""
+    about = MessageMetadata(**metadata) if metadata else None
+    return LoggedMessage(role=role, content=content, metadata=about)
+
+
+def row(kind: ThreadEventType, id: str | None = None, at: int | None = None, **more: Any) -> Any:
+    """Return a row."""
+    return ThreadEntry(event_type=kind, message_id=id, position_in_context=at, **more)
+
+
+def brief(log: InteractionLogger, thread: str) -> list[tuple[str, str | None, int | None]]:
+    """Return the rows of a thread: type, content, position."""
+    found = []
+    for one in log.get_thread(thread):
+        message = None if one.message_id is None else log.get_message(one.message_id)
+        content = None if message is None else message.content
+        found.append((one.event_type.value, content, one.position_in_context))
+    return found
+
+
+SYSTEM = {"role": "system", "content": "You are Jack."}
+HI = {"role": "user", "content": "Hi"}
+LOOK = {
+    "role": "assistant",
+    "content": "I look.",
+    "tool_calls": [
+        {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
+    ],
+}
+DOOR = {"role": "tool", "tool_call_id": "c1", "content": "a door"}

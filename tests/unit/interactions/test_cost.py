@@ -1,0 +1,141 @@
+"""What a log of interactions costs, and that all else works on it: time travel, statistics."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from harken.capture.recorder import recorder
+from harken.core.events import LlmRequest, LlmResponse
+from harken.core.messages import text_of
+from harken.index.facts import Facts
+from harken.interactions.logger import InteractionLogger
+from harken.session.verify import verify
+from harken.views.viewer import SessionViewer
+from tests.unit.interactions.kit import HI, KIND, SYSTEM, brief, logger
+
+KB = 1000
+
+
+def texts() -> Iterator[str]:
+    """Yield texts of 500 bytes, no two the same, of words of a few thousand."""
+    chance = random.Random(7)
+    words = [
+        "".join(chance.choices("etaoinshrdlucmfw", k=chance.randint(2, 9))) for _ in range(3000)
+    ]
+    while True:
+        yield " ".join(chance.choices(words, k=120))[:500]
+
+
+def typical(log: InteractionLogger, thread: str, said: Iterator[str], system: str) -> None:
+    """Log a typical session: 50 messages of 500 bytes, 200 rows."""
+    context: list[Any] = [{"role": "system", "content": system}]
+    for heard in (8, 8, 9, 9, 8, 1):
+        context += [{"role": "user", "content": next(said)} for _ in range(heard)]
+        with log.call(thread, context, model="claude-sonnet") as call:
+            context.append({"role": "assistant", "content": call.answer(next(said))})
+
+
+@pytest.mark.req("S3-23")
+def test_a_typical_session_is_small_and_shares_what_others_have(tmp_path: Path) -> None:
+    said = texts()
+    prompt = " ".join(next(said) for _ in range(40))  # that of an agent with tools
+
+    def grown(name: str) -> int:
+        """Log one session more; return by how much the store has grown."""
+        with logger(tmp_path) as log:
+            before = log.open_store().stats().raw_bytes
+            typical(log, log.start_thread(name), said, prompt)
+            return log.open_store().stats().raw_bytes - before
+
+    with logger(tmp_path) as log:
+        log.open_store()
+    before = (tmp_path / "store.db").stat().st_size
+    with logger(tmp_path) as log:
+        thread = log.start_thread("one")
+        typical(log, thread, said, next(said))
+        [summary] = log.list_threads()
+        assert (summary.messages, len(log.get_thread(thread))) == (50, 201)
+    assert (tmp_path / "sessions" / "one.jsonl").stat().st_size <= 55 * KB
+    assert (tmp_path / "store.db").stat().st_size - before <= 30 * KB
+    first, second = grown("two"), grown("three")
+    assert 0.5 * first <= second <= 0.7 * first
+
+
+@pytest.mark.req("S3-18")
+def test_the_log_grows_by_what_is_new(tmp_path: Path) -> None:
+    """As long as the context is, a request costs the same: bytes of the last 50, of the first 50."""
+    with logger(tmp_path) as log:
+        thread = log.start_thread("one")
+        path = log.sessions_folder / "one.jsonl"
+        context: list[Any] = [SYSTEM]
+        sizes = []
+        for n in range(200):
+            context.append({"role": "user", "content": f"message {n:04}"})
+            with log.call(thread, context, model="m") as call:
+                context.append({"role": "assistant", "content": call.answer(f"answer {n:04}")})
+            sizes.append(path.stat().st_size)
+        assert sizes[199] - sizes[149] <= 1.1 * (sizes[60] - sizes[10])
+    assert verify(path) == []
+
+
+@pytest.mark.req("S3-17")
+def test_the_context_of_every_request_can_be_had_again(tmp_path: Path) -> None:
+    contexts = [
+        ["You are Jack.", "Hi"],
+        ["You are Jack.", "Hi", "Hello.", "And now?"],
+        ["You are Jack.", "So far: we met.", "What else?"],
+        ["You are Jill.", "Hi", "So far: we met."],
+    ]
+    with logger(tmp_path) as log:
+        thread = log.start_thread("one")
+        for at, context in enumerate(contexts):
+            if at == 2:
+                log.log_context_state(thread, context, KIND.CONTEXT_COMPACTED)
+            with log.call(thread, context) as call:
+                call.answer("Hello.")
+    viewer = SessionViewer(tmp_path / "sessions" / "one.jsonl")
+    asked = [one.message_id for one in viewer.events if isinstance(one, LlmRequest)]
+    views = [viewer.context(id_) for id_ in asked]
+    assert [[text_of(row.message.content) for row in view.messages] for view in views] == contexts
+    assert all(view.verified for view in views)
+
+
+@pytest.mark.req("S3-33")
+def test_tokens_cost_and_time_of_logged_calls_are_counted(tmp_path: Path) -> None:
+    with logger(tmp_path) as log:
+        thread = log.start_thread("one")
+        with log.call(thread, [HI], model="m") as call:
+            call.answer("Hello.", usage={"input_tokens": 7, "output_tokens": 2}, cost_usd=0.5)
+        with closing(Facts(None)) as facts:
+            facts.update(None, None, log.logs())
+            query = "SELECT model, input_tokens, output_tokens, cost_usd FROM requests"
+            assert facts.database.execute(query).fetchall() == [("m", 7, 2, 0.5)]
+    events = SessionViewer(tmp_path / "sessions" / "one.jsonl").events
+    [latency] = [one.latency_s for one in events if isinstance(one, LlmResponse)]
+    assert latency is not None
+    assert latency > 0
+
+
+@pytest.mark.req("S3-20")
+def test_a_client_that_is_wrapped_logs_into_the_folder(tmp_path: Path) -> None:
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    with logger(tmp_path) as log, recorder() as provider, httpx.Client() as client:
+        wrapped = log.wrap(client)
+        assert log.wrap(wrapped) is wrapped
+        answer = wrapped.post(f"{provider.url}/v1/messages", json=body)
+        assert answer.status_code == 200
+        log.close()
+        [thread] = log.list_threads()
+        kinds = [kind for kind, _, _ in brief(log, thread.thread_id)]
+        assert kinds[-2:] == ["LLM_REQUEST", "LLM_RESPONSE"]
+        with pytest.raises(TypeError):
+            log.wrap("no client")
+    with logger(tmp_path, enabled=False) as log, httpx.Client() as client:
+        assert log.wrap(client) is client

@@ -1,0 +1,79 @@
+"""Retention: old sessions go as wholes."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from harken.context.checkpoint import Draft, Origin, checkpoint
+from harken.core.messages import Message
+from harken.errors import ConfigError
+from harken.interactions.config import InteractionLoggingConfig
+from harken.interactions.logger import InteractionLogger
+from harken.store.base import Keeping
+from harken.store.memory import MemoryStore
+from tests.unit.interactions.kit import HI, KIND, logger
+
+
+@pytest.mark.req("S3-26")
+def test_old_sessions_go_as_wholes_unless_they_are_pinned(tmp_path: Path) -> None:
+    store = MemoryStore()
+    with logger(tmp_path) as log:
+        for name in ("old", "pinned", "labelled", "new"):
+            log.start_thread(name)
+            log.end_thread(name)
+        log.start_thread("written")
+        now = time.time()
+        made = {}
+        for name in ("old", "pinned", "labelled"):
+            draft = Draft(
+                messages=[Message("user", name)],
+                created_at="2026-01-31T12:00:00Z",
+                origin=Origin(session_id=name),
+                labels=("mine",) if name == "labelled" else (),
+            )
+            made[name] = checkpoint(store, draft)
+            with (tmp_path / "sessions" / f"{name}.jsonl").open("ab") as file:
+                file.write(made[name].encode() + b"\n")
+        store.keep({made["pinned"]: Keeping("pin")})
+        for name in ("old", "pinned", "labelled", "written"):
+            path = tmp_path / "sessions" / f"{name}.jsonl"
+            os.utime(path, (now - 8 * 86400, now - 8 * 86400))
+        config = InteractionLoggingConfig(retention_days=7)
+        with InteractionLogger(config, folder=tmp_path, store=store) as other:
+            assert other.dropped == ["old"]
+        left = {path.stem for path in (tmp_path / "sessions").glob("*.jsonl")}
+        assert left == {"pinned", "labelled", "new", "written"}
+    assert set(store.kept()) == {made["old"], made["pinned"]}
+    assert store.kept()[made["old"]].policy == "ephemeral"
+    with pytest.raises(ConfigError):
+        InteractionLoggingConfig(retention_days=0)
+
+
+def test_a_session_that_was_packed_is_read_gone_on_with_and_dropped_like_any_other(
+    tmp_path: Path,
+) -> None:
+    with logger(tmp_path) as log:
+        thread = log.start_thread("cafe")
+        log.log_context_state(thread, [HI], KIND.MESSAGE_ADDED)
+        rows = log.get_thread(thread)
+    path = tmp_path / "sessions" / "cafe.jsonl"
+    path.with_name("cafe.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    with logger(tmp_path) as log:
+        assert log.get_thread(thread) == rows
+        assert log.get_message(rows[0].message_id or "") is not None
+        assert [one.thread_id for one in log.list_threads()] == [thread]
+        assert not path.exists()
+        log.log_context_state(thread, [HI, "Bye"], KIND.MESSAGE_ADDED)
+        assert len(log.get_thread(thread)) == 3
+    path.with_name("cafe.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    os.utime(path.with_name("cafe.jsonl.gz"), (0, 0))
+    with logger(tmp_path, retention_days=1) as log:
+        assert log.dropped == ["cafe"]
+    assert list((tmp_path / "sessions").iterdir()) == []

@@ -1,0 +1,157 @@
+"""Units: what of a message has a position and an id of its own."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core import messages as ms
+from harken.core.messages import Message, message_hash
+from harken.errors import FormatError
+from harken.interactions.records import LoggedMessage, MessageMetadata, MessageRole
+from harken.interactions.unit import message_of, units_of
+from tests.unit.interactions.kit import ROLE, said
+
+CALL = ms.ToolCall("c1", ms.FunctionCall("look", '{"at": "door"}'))
+GOLDEN = [
+    (said(ROLE.USER, "Hi"), "c425f6bdc4458c9926666c202a662824ffe87d2a211fec01de7cfdb5ac8c8a19"),
+    (
+        said(ROLE.SYSTEM, "You are Jack."),
+        "17886dedf790d5380a0091a719d50004f006996fa136a9160657b294788494ba",
+    ),
+    (
+        said(ROLE.TOOL_RESULT, "a door", tool_name="look"),
+        "2da9059c80146364392edaef3e865e09dad1371e516215038c98a76c8f48b782",
+    ),
+    (
+        said(ROLE.TOOL_CALL, '{"at": "door"}', tool_name="look"),
+        "925b5600b28d1507dbc3c05fce1affb554f2eb9842647a41e1ac8acaf07095cb",
+    ),
+    (
+        said(ROLE.ASSISTANT, "I look.", thinking_content="Hm."),
+        "0cb3fce5fe7a1628a453f17303af2ae91a3b66cbedb618e49118e2694f87e082",
+    ),
+]
+
+
+@pytest.mark.req("S3-10")
+@pytest.mark.parametrize(("record", "id_"), GOLDEN, ids=lambda one: str(one)[:24])
+def test_the_id_of_a_record_is_this_one(record: LoggedMessage, id_: str) -> None:
+    """A changed id is a change of format (docs/formats/interactions.md)."""
+    assert message_hash(message_of(record)) == id_
+
+
+@pytest.mark.req("S3-09")
+def test_an_assistant_message_with_calls_is_several() -> None:
+    other = ms.ToolCall("c2", ms.FunctionCall("ask", "why?"), "custom")
+    found = units_of(Message("assistant", "I look.", [CALL, other]))
+    assert [(unit.role, unit.content, unit.tool_name) for unit in found] == [
+        (ROLE.ASSISTANT, "I look.", None),
+        (ROLE.TOOL_CALL, '{"at": "door"}', "look"),
+        (ROLE.TOOL_CALL, "why?", "ask"),
+    ]
+
+
+@pytest.mark.parametrize("content", [None, "", []])
+def test_calls_without_a_text_are_calls_alone(content: ms.Content) -> None:
+    [unit] = units_of(Message("assistant", content, [CALL]))
+    assert unit.role is ROLE.TOOL_CALL
+
+
+def test_units_stand_in_the_order_of_the_parts() -> None:
+    parts: list[ms.ContentPart] = [ms.CallPlace("c1"), ms.TextPart("Done."), ms.TextPart("Bye.")]
+    found = units_of(Message("assistant", parts, [CALL]))
+    assert [unit.content for unit in found] == ['{"at": "door"}', "Done.", "Bye."]
+
+
+def test_a_thought_belongs_to_the_text_after_it_and_else_stands_alone() -> None:
+    parts: list[ms.ContentPart] = [
+        ms.ThinkingPart("Hm."),
+        ms.ThinkingPart("Ah."),
+        ms.TextPart("I look."),
+        ms.ThinkingPart("Now."),
+    ]
+    found = units_of(Message("assistant", parts, [CALL]))
+    assert [(unit.content, unit.thinking) for unit in found] == [
+        ("", "Hm."),
+        ("I look.", "Ah."),
+        ("", "Now."),
+        ('{"at": "door"}', None),
+    ]
+
+
+def test_a_message_without_anything_is_one_unit() -> None:
+    for message in (Message("assistant"), Message("user", ""), Message("user", [])):
+        [unit] = units_of(message)
+        assert unit.content == ""
+
+
+def test_most_messages_are_known_by_the_name_that_the_store_has_for_them() -> None:
+    for message in (
+        Message("user", "Hi"),
+        Message("tool", "no door", tool_call_id="c1", name="look", is_error=True),
+        Message("assistant", None, [CALL]),
+        Message("user", [ms.ImagePart("image/png", "aGk=")]),
+    ):
+        assert [unit.id for unit in units_of(message)] == [message_hash(message)]
+
+
+PARTS = st.one_of(
+    st.builds(ms.TextPart, st.text(max_size=8)),
+    st.builds(ms.ThinkingPart, st.text(max_size=8)),
+    st.builds(ms.ImagePart, st.sampled_from(["image/png", None]), st.text(max_size=4)),
+    st.builds(ms.OtherPart, st.text(max_size=4), st.sampled_from(["{}", "[1]", "x"])),
+)
+CALLS = st.builds(
+    ms.ToolCall,
+    st.uuids().map(str),
+    st.builds(ms.FunctionCall, st.text(max_size=6), st.sampled_from(["{}", "no JSON", '{"a":1}'])),
+    st.sampled_from(["function", "custom"]),
+)
+CONTENT = st.one_of(
+    st.none(),
+    st.text(max_size=8),
+    st.sampled_from(["{}", "[]", "[1]"]),
+    st.lists(PARTS, max_size=4),
+)
+MESSAGES = st.one_of(
+    st.builds(Message, st.sampled_from(["user", "system", "assistant"]), CONTENT),
+    st.builds(Message, st.just("assistant"), CONTENT, st.lists(CALLS, min_size=1, max_size=3)),
+    st.builds(
+        Message,
+        st.just("tool"),
+        CONTENT,
+        tool_call_id=st.just("c1"),
+        name=st.text(min_size=1, max_size=6),
+        is_error=st.booleans(),
+    ),
+)
+
+
+@given(MESSAGES)
+def test_every_unit_is_a_message_by_itself_with_its_id(message: Message) -> None:
+    """Whatever is in it: what is no text is JSON, and a text that looks like it stays a text."""
+    for unit in units_of(message):
+        record = unit.logged("2026-01-31T12:00:00Z", "m")
+        again = message_of(record)
+        assert message_hash(again) == unit.id
+        assert [one.id for one in units_of(again)] == [unit.id]
+        [once_more] = units_of(again)
+        assert once_more.content == unit.content
+        assert (record.role, unit.thinking) == (once_more.role, once_more.thinking)
+
+
+def test_a_record_whose_id_is_another_is_none() -> None:
+    wrong = LoggedMessage(id="0" * 64, role=MessageRole.USER, content="Hi")
+    with pytest.raises(FormatError, match="its id '0000"):
+        message_of(wrong)
+
+
+def test_metadata_that_varies_is_no_part_of_the_id() -> None:
+    """S3-11: two models, one message."""
+    records = [
+        LoggedMessage(role=ROLE.ASSISTANT, content="Hi", metadata=MessageMetadata(model=model))
+        for model in ("one", "other")
+    ]
+    assert len({message_hash(message_of(one)) for one in records}) == 1
