@@ -14,6 +14,7 @@ from harken.capture.otlp.server import Server
 from harken.core.events import LlmRequest
 from harken.core.ids import AgentId
 from harken.recording.recorder import Recorder
+from harken.recording.shelf import RecorderOptions
 from harken.session.reader import events
 from harken.session.session import Session
 from harken.views.context import context
@@ -52,7 +53,7 @@ def test_what_goes_out_comes_back_into_another_harken(
     folder = tmp_path / "other"
     folder.mkdir()
     with (
-        Recorder(folder, durability="none") as recorder,
+        Recorder(folder, options=RecorderOptions(durability="none")) as recorder,
         Server(Receiver(recorder)) as server,
     ):
         thread = Thread(target=server.serve)

@@ -22,7 +22,7 @@ from harken.core.events import ContextLoaded, Event, SessionStarted
 from harken.core.messages import ChatMessage
 from harken.errors import ConfigError, FormatError
 from harken.session.file import is_being_written
-from harken.views.context import placeholders
+from harken.views.calls import placeholders
 from harken.views.viewer import SessionViewer
 from harken.views.written import count
 
