@@ -276,6 +276,22 @@ def test_a_session_is_found_after_a_restart_where_its_prompt_is_another(tmp_path
     assert names(tmp_path) == ["main"]
 
 
+def test_agents_share_how_a_text_is_written_also_after_a_restart(tmp_path: Path) -> None:
+    """What one agent wrote otherwise was, after a restart, unknown to one that shares the text."""
+    in_block, hints = [{"type": "text", "text": "You are Jack."}], Hints(client="x", session="abc")
+    with recorder(tmp_path) as first:
+        one = Client(first, hints)
+        one.ask(body("Hi", system=in_block), "Hello.")
+        one.ask(body("Hi", "Hello.", "Why?", system=in_block), "So.")
+        one.ask(body("Hi", "Hello.", "Who?", system=in_block), "Me.")
+    with recorder(tmp_path) as second:
+        other = Client(second, hints)
+        other.ask(body("Hi", "Hello.", "Why?", "So.", "Ah.", system="You are Jack."), "Oh.")
+        other.ask(body("Hi", "Hello.", "Who?", "Me.", "Ah.", system=in_block), "Oh.")
+    check(tmp_path, [one, other])
+    assert names(tmp_path) == ["main", "main (fork)"]
+
+
 def test_an_answer_alone_is_recorded_after_a_restart(client: Client, tmp_path: Path) -> None:
     id_ = client.begin(body("Hi"))
     for run in client.recorder._shelf.runs:
