@@ -50,6 +50,8 @@ class Retelling:
     """What the last whole context had."""
     _since: list[_Told] = field(default_factory=list)
     """What was heard since."""
+    _row: list[_Told] = field(default_factory=list)
+    """What is in the context now."""
     _compaction: ThreadEntry | None = None
     """A compaction that waits for the context that it led to."""
     _is_assembled: bool = False
@@ -76,10 +78,12 @@ class Retelling:
             self._compaction = row
             return self._run(at)
         if row.event_type is Kind.MESSAGE_ADDED and is_plain:
+            self._cut(row.position_in_context)
             stop = self._group(at, len(self.rows))
             self._since.append(self._hear(self.rows[at:stop]))
             return stop
-        if row.event_type is Kind.LLM_REQUEST and self._is_assembled and voice.open is None:
+        is_ready = self._is_assembled or not voice.row
+        if row.event_type is Kind.LLM_REQUEST and is_ready and voice.open is None:
             self._ask([Item(heard.key, []) for heard in voice.row], row)
             self._show(self._since)
             return at + 1
@@ -132,7 +136,7 @@ class Retelling:
         time = asked.timestamp if asked is not None else times[0]
         told = self._told(rows, time)
         items = [one.item for one in told]
-        self._sum_up(told)
+        self._row = list(told)
         self.writer.moment.set(time)
         if asked is None:
             self.writer.voice.bring(items)
@@ -156,12 +160,14 @@ class Retelling:
         told: list[_Told] = []
         at = 0
         while at < len(rows):
+            self._sum_up(told, at)
             found = self._known(rows[at:], left, told, time)
             if found is None:
                 stop = self._group_of(rows, at)
                 found = self._hear(rows[at:stop])
             at += len(found.ids)
             told.append(found)
+        self._sum_up(told, at)
         self._last, self._since = [], []
         self._show(told)
         return told
@@ -196,24 +202,22 @@ class Retelling:
         returned = [one for one in heard if one not in self._last and row.timestamp == time]
         return next(iter(fresh or returned[-1:]), None)
 
-    def _sum_up(self, told: Sequence[_Told]) -> None:
-        """Write the compaction that led to this context."""
-        row, self._compaction = self._compaction, None
+    def _sum_up(self, told: Sequence[_Told], size: int) -> None:
+        """Write the compaction that led to this context, as soon as all is there that it had."""
+        row = self._compaction
         if row is None or row.context_snapshot is None:
             return
-        kept: list[_Told] = []
-        positions = 0
-        for one in told:
-            if positions < row.context_snapshot.total_messages:
-                kept.append(one)
-            positions += len(one.ids)
-        sums_up = [at for at, one in enumerate(kept) if row.message_id in one.ids]
+        if size < row.context_snapshot.total_messages:
+            return
+        self._compaction = None
+        sums_up = [at for at, one in enumerate(told) if row.message_id in one.ids]
         self.writer.moment.set(row.timestamp)
         self.writer.voice.bring(
-            [one.item for one in kept],
+            [one.item for one in told],
             reason="compaction",
             summary=sums_up[-1] if sums_up else None,
         )
+        self._row = list(told)
 
     def _answer(self, at: int, request: MessageId) -> int:
         """Write an answer, all rows of it as one message."""
@@ -227,11 +231,22 @@ class Retelling:
             return stop
         rows = self.rows[at:stop]
         told = self._note(rows)
+        self._row.append(told)
         self.writer.moment.set(row.timestamp)
         self.writer.voice.answer(
             request, [told.item], finish=Finish(stop_reason="end_turn", model=other)
         )
         return stop
+
+    def _cut(self, position: int | None) -> None:
+        """Let the context end before a position, where it was cut there without a request."""
+        size = 0
+        for at, one in enumerate(self._row):
+            if size == position:
+                self.writer.voice.bring([kept.item for kept in self._row[:at]])
+                self._row = self._row[:at]
+                return
+            size += len(one.ids)
 
     def _group(self, at: int, end: int) -> int:
         """As `_group_of`, for all rows."""
@@ -258,6 +273,7 @@ class Retelling:
         self.writer.moment.set(rows[0].timestamp)
         told = self._note(rows)
         self.writer.voice.hear(told.item)
+        self._row.append(told)
         return told
 
     def _note(self, rows: Sequence[ThreadEntry]) -> _Told:

@@ -269,6 +269,7 @@ class ThreadReader:
     def _edited(self, agent: AgentState, event: ev.TranscriptEdited) -> None:
         self._measure_anew(agent)
         self.is_told = False  # what was told is not the context any more
+        self._place_anew()
         if event.summary is None and event.reason != "compaction":
             return
         units: Sequence[Unit | None] = self._units.get(event.summary or "", ()) or [None]
@@ -279,6 +280,21 @@ class ThreadReader:
             for n, unit in enumerate(units)
         ]
         self.waiting.append(_Waiting(event.message_id, rows))
+
+    def _place_anew(self) -> None:
+        """Have what waits stand where the context has it now; what it has not was never seen."""
+        waiting = [one for one in self.waiting if not one.is_entry or one.of in self._places]
+        for one in waiting:
+            if one.is_entry:
+                at = self._places[one.of]
+                one.rows = [
+                    replace(
+                        row,
+                        entry=msgspec.structs.replace(row.entry, position_in_context=at + n),
+                    )
+                    for n, row in enumerate(one.rows)
+                ]
+        self.waiting = waiting
 
     def _noted(self, agent: AgentState, event: ev.ThreadNoted) -> Iterator[ThreadRow]:
         if event.whole:

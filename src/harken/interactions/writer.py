@@ -18,7 +18,7 @@ from harken.core import events as ev
 from harken.core.chunks import Finish
 from harken.core.clock import Clock, microseconds, rfc3339
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import Message, ToolCall
+from harken.core.messages import CallPlace, ContentPart, Message, TextPart, ToolCall
 from harken.interactions.records import (
     LoggedMessage,
     MemoryOperation,
@@ -220,15 +220,25 @@ class ThreadWriter:
         return self.voice.hear(Item.of(self._message(logged))).ids[-1]
 
     def joined(self, logged: Sequence[LoggedMessage]) -> Message:
-        """Return logged messages as the one that they are units of: a text, and calls after it."""
-        first, *others = map(self._message, logged)
-        calls = [call for one in (first, *others) for call in one.tool_calls or ()]
+        """Return logged messages as the one that they are units of, in their order."""
+        units = [self._message(one) for one in logged]
+        if len(units) == 1:
+            return units[0]
         prefix = f"call_{self.session.next_id().removeprefix('msg_')}"
-        made = [
-            ToolCall(f"{prefix}_{n}" if n else prefix, call.function, call.type)
-            for n, call in enumerate(calls)
-        ]
-        return replace(first, tool_calls=made) if made else first
+        parts: list[ContentPart] = []
+        calls: list[ToolCall] = []
+        for unit in units:
+            content = [TextPart(unit.content)] if isinstance(unit.content, str) else unit.content
+            parts += content or []
+            for call in unit.tool_calls or ():
+                calls.append(ToolCall(f"{prefix}_{len(calls)}", call.function, call.type))
+                parts.append(CallPlace(calls[-1].id))
+        said = [part for part in parts if not isinstance(part, CallPlace)]
+        if parts[: len(said)] == said:  # the calls stand after all else, as they do without places
+            parts = list(said)
+        text = parts[0] if len(parts) == 1 else None
+        plain = text.text if isinstance(text, TextPart) else parts or None
+        return Message("assistant", plain, calls or None)
 
     def _message(self, logged: LoggedMessage) -> Message:
         """Return a message with the ids that a log wants: calls are answered in their order."""
