@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import harken.cli.replay_in_chat  # noqa: F401 - it brings /replay
 from harken.agents.compaction import Compacted
 from harken.agents.runtime import Runtime
 from harken.cli.commands import COMMANDS, compacted_text, is_command, run_command

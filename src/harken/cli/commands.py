@@ -244,20 +244,11 @@ def _agents(talk: Talk, _: str) -> None:
 def _view(talk: Talk, rest: str) -> None:
     from harken.cli.view import command
 
-    if (words := _words(talk, "/view", rest)) is not None:
-        talk.say(_printed(command, "/view", [str(talk.session.path), *(words or ["--help"])]))
+    if (words := words_of(talk, "/view", rest)) is not None:
+        talk.say(printed(command, "/view", [str(talk.session.path), *(words or ["--help"])]))
 
 
-@slash("replay", "a session request by request, as in `harken replay`", "[SESSION] [--at N]")
-def _replay(talk: Talk, rest: str) -> None:
-    from harken.cli.replay import command
-
-    if (words := _words(talk, "/replay", rest)) is not None:
-        this = [] if words and not words[0].startswith("-") else [str(talk.session.path)]
-        talk.say(_printed(command, "/replay", [*this, *words]))
-
-
-def _words(talk: Talk, name: str, rest: str) -> list[str] | None:
+def words_of(talk: Talk, name: str, rest: str) -> list[str] | None:
     """Return what stands after a command; None, which is said, where a quotation has no end."""
     try:
         return shlex.split(rest)
@@ -266,7 +257,7 @@ def _words(talk: Talk, name: str, rest: str) -> list[str] | None:
         return None
 
 
-def _printed(command: click.Command, name: str, line: list[str]) -> str:
+def printed(command: click.Command, name: str, line: list[str]) -> str:
     """Return what a command of the command line prints, with the home that was chosen there."""
     out = io.StringIO()
     parent = click.get_current_context(silent=True)
