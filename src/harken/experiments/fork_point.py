@@ -127,18 +127,38 @@ class ForkPoint:
 
         What it was told before its model was called again stands together.
         """
+        texts = ([text_of(one.content) for one in told] for at, told in self._told if at is None)
+        return [found for told in texts if (found := [text for text in told if text])]
+
+    def told_with(self) -> dict[MessageId, list[ev.TranscriptEntry]]:
+        """Return what the agent was told in the midst of a turn, by the result that it came with.
+
+        Programs say such things in the user's name: what a skill is, what changed meanwhile.
+        """
+        return {at: told for at, told in self._told if at is not None}
+
+    @cached_property
+    def _told(self) -> list[tuple[MessageId | None, list[ev.TranscriptEntry]]]:
+        """What the agent was told after the call, from one model call to the next.
+
+        Each with the result that it came with; None: it came after an answer.
+        """
         links = self.stepping.links
-        found: list[list[str]] = [[]]
+        found: list[tuple[MessageId | None, list[ev.TranscriptEntry]]] = [(None, [])]
         for event in links.events[links.at[self.request.message_id] :]:
             if event.agent_id != self.agent_id:
                 continue
             if isinstance(event, ev.LlmRequest):
-                found.append([])
-            elif isinstance(event, ev.TranscriptEntry) and event.role == "user":
-                text = text_of(event.content)
-                if event.cause is None and text:
-                    found[-1].append(text)
-        return [told for told in found if told]
+                found.append((None, []))
+            elif isinstance(event, ev.TranscriptEntry) and event.role == "tool":
+                found[-1] = (event.message_id, found[-1][1])
+            elif isinstance(event, ev.TranscriptEntry) and _is_told(event):
+                found[-1][1].append(event)
+        return [(at, told) for at, told in found if told]
+
+
+def _is_told(event: ev.TranscriptEntry) -> bool:
+    return event.role == "user" and event.cause is None
 
 
 def _nearest(stepping: Stepping, at: str) -> Sequence[str]:

@@ -105,6 +105,8 @@ class RecordedWorld(World):
         self.calls, self.live = calls, live
         self.differing: list[tuple[str, FunctionCall]] = []
         """Calls that are not in the record: the agent's name and the call, in order."""
+        self.given: list[RecordedCall] = []
+        """Calls that were answered from it, in order."""
         if live is not None:
             self.tools |= live.tools
             self.user, self.permissions = live.user, live.permissions
@@ -114,6 +116,7 @@ class RecordedWorld(World):
         """Answer a call from the record, with all that was logged because of it."""
         recorded = self.calls.take(caller.agent.name, action)
         if recorded is not None:
+            self.given.append(recorded)
             return self.answer(recorded, caller)
         self.differing.append((caller.agent.name, action))
         if self.live is not None and action.name in self.live.tools:

@@ -88,6 +88,7 @@ async def rerun(
         forking = Forking(point, _fitting(point, change), session, runtime, store)
         agent = forking.begin(messages, offered_tools(point, model))
         if not point.is_own:
+            agent.hear_with(world, point.told_with())
             agent.take(tool for who, tool, _ in world.calls.by_key if who == point.name)
         inputs = point.inputs_after() if follow else []
         answer, error = await _live(agent, inputs)

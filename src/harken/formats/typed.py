@@ -48,9 +48,10 @@ CODEX_PHRASES = ("# agents.md instructions",)
 GEMINI_TAGS = ("session_context", "hook_context", "state_snapshot")
 _ASKED_BY_CLIENTS = (
     "CRITICAL: Respond with TEXT ONLY.",
+    "You are performing a CONTEXT CHECKPOINT COMPACTION.",
     "Another language model started to solve this problem and produced a summary",
 )
-"""Claude Code asks for a summary, Codex tells one: both stand in requests, and not in files."""
+"""Claude Code and Codex ask for a summary, Codex tells it: it stands in requests, not in files."""
 _PHRASES = (*CLAUDE_CODE_PHRASES, *CODEX_PHRASES, *_ASKED_BY_CLIENTS)
 _TAG = re.compile(rf"\s*<({'|'.join((*CLAUDE_CODE_TAGS, *CODEX_TAGS, *GEMINI_TAGS))})\b[^>]*>")
 _PHRASE = re.compile(rf"\s*(?:{'|'.join(map(re.escape, _PHRASES))})", re.IGNORECASE)

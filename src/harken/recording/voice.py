@@ -80,13 +80,16 @@ class Voice:
         *,
         forms: Mapping[MessageId, Form] | None = None,
         known: Known | None = None,
+        shared_by: dict[tuple[MessageId, ...], Heard] | None = None,
     ) -> Voice:
         """Go on with an agent as its log has it.
 
         forms: what the log said last of how entries are written; known: how keys are made, for
-        items that are no messages of Harken's own kind.
+        items that are no messages of Harken's own kind; shared_by: what the agents of the session
+        have heard, by its entries: what this one did is added to it.
         """
         voice = cls(session, agent_id)
+        there_are = {} if shared_by is None else shared_by
         agent, forms = session.agent(agent_id), forms or {}
         keys = known or (lambda messages, _: (plain_key(messages[0]), ""))
         own = {one.message_id: one for one in held(agent)}
@@ -96,12 +99,12 @@ class Voice:
         for entries in items_of(there, forms):
             voice.asked += voice._before[-1][0] < asked
             is_answer = voice._before[-1][0] >= asked and entries[0].role == "assistant"
-            heard = _from_log(entries, forms, keys, is_answer=is_answer)
+            heard = _from_log(entries, forms, keys, there_are, is_answer=is_answer)
             voice._remember(heard)
             voice._place(heard)
         others = [one for id_, one in own.items() if id_ not in in_context]
         for entries in items_of(others, forms):
-            voice._remember(_from_log(entries, forms, keys, is_answer=False))
+            voice._remember(_from_log(entries, forms, keys, there_are, is_answer=False))
         for one in own.values():
             voice._learn_calls(one)
         voice.open = _open_request(session, voice.agent_id)
@@ -359,20 +362,23 @@ def _from_log(
     entries: Sequence[ev.TranscriptEntry],
     forms: Mapping[MessageId, Form],
     known: Known,
+    there_are: dict[tuple[MessageId, ...], Heard],
     *,
     is_answer: bool,
 ) -> Heard:
-    form = forms.get(entries[0].message_id)
-    key, likeness = known(entries, form)
-    return Heard(
-        key,
-        tuple(entry.message_id for entry in entries),
-        tuple(message_hash(entry) for entry in entries),
-        entries[0].role,
-        form,
-        is_joined=not is_answer,
-        likeness=likeness if is_answer else "",
-    )
+    """Return entries as they were heard: one for all agents that share them, as their forms are."""
+    ids = tuple(entry.message_id for entry in entries)
+    heard = there_are.get(ids)
+    if heard is None:
+        form = forms.get(entries[0].message_id)
+        key, likeness = known(entries, form)
+        hashes = tuple(message_hash(entry) for entry in entries)
+        heard = Heard(key, ids, hashes, entries[0].role, form, likeness=likeness)
+        heard.is_joined = not is_answer
+        there_are[ids] = heard
+    if not is_answer:  # somebody sent it back
+        heard.is_joined, heard.likeness = True, ""
+    return heard
 
 
 def _open_request(session: Session, agent_id: AgentId) -> MessageId | None:

@@ -13,7 +13,7 @@ from harken.context.history import show
 from harken.context.materialize import resolver
 from harken.core import events as ev
 from harken.core.commits import CommitId
-from harken.core.messages import Message, extend_context_hash
+from harken.core.messages import Message, extend_context_hash, text_of
 from harken.errors import ConfigError, ModelError, UnknownName
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
@@ -409,7 +409,7 @@ def test_a_session_that_was_recorded_on_the_wire_is_rerun_the_same_and_otherwise
     client.ask(body(*asked, **more), [{"type": "text", "text": "I look."}, USE])
     asked += [
         {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]},
-        {"role": "user", "content": [FOUND]},
+        {"role": "user", "content": [FOUND, {"type": "text", "text": "Mind the step."}]},
     ]
     client.ask(body(*asked, **more), "Jill is there.")
     client.recorder.close()
@@ -423,6 +423,7 @@ def test_a_session_that_was_recorded_on_the_wire_is_rerun_the_same_and_otherwise
     other.mkdir()
     model = play(main=[calls(raw_call("Look", '{"at": "door"}')), "It is Jill."])
     done = again(fork, other, model, Change(edit=[("-1", "Who?")], model="play"), store=store)
+    assert [text_of(one.content) for one in model.asked[1].messages][-1] == "Mind the step."
     assert done == Rerun(done.log, "It is Jill.")
     assert model.asked[0].parameters == {"max_tokens": 10}
     with pytest.raises(ContextRefused, match="user-first"):
