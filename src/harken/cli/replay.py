@@ -57,14 +57,14 @@ def command(
     span = _Span.of(steps, viewer, **{**chosen, "agent": chosen["agent"] or of_session})
     if has_screen() and not as_json and not whole:
         return _show(steps, viewer, span)
-    from harken.cli.replaying.printed import as_rows, printed
+    from harken.cli.replaying.printed import as_lines, as_rows
 
     numbers = span.numbers if span.at is None else [span.at]
     if as_json:
         for row in as_rows(steps, numbers, whole=whole):
             say_json(row, indent=None)
     else:
-        for line in printed(steps, numbers, whole=whole):
+        for line in as_lines(steps, numbers, whole=whole):
             say(line)
     return 0
 
