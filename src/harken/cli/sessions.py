@@ -25,6 +25,7 @@ from harken.cli.terminal import one_line, say, say_json
 from harken.core.clock import microseconds
 from harken.core.commits import SHOWN
 from harken.core.events import (
+    AgentCreated,
     ContentPurged,
     Event,
     SessionEnded,
@@ -36,6 +37,7 @@ from harken.errors import LogError, UnknownName
 from harken.session.file import is_being_written
 from harken.session.packed import stat_log
 from harken.session.reader import events
+from harken.views.tree import rerun_said, rerun_text
 
 if TYPE_CHECKING:
     from harken.capture.sessions import ImportedSession
@@ -153,20 +155,24 @@ def describe(path: Path) -> dict[str, Any]:
         "size_bytes": stat.kept_bytes,
         "state": None,
         "began": None,
+        "rerun": None,
     }
     try:
         state = "packed" if stat.is_packed else state_of(path)
-        return {**row, "began": first_words(path), "state": state}
+        return {**row, **_beginning(path), "state": state}
     except LogError as error:
         return {**row, "error": str(error)}
 
 
-def first_words(path: Path) -> str | None:
-    """Return the first thing that a user said near the beginning of a log."""
+def _beginning(path: Path) -> dict[str, Any]:
+    """Return what a user said first near the beginning of a log, and of what it is a rerun."""
+    rerun: dict[str, Any] | None = None
     for event in itertools.islice(events(path), PEEK):
-        if isinstance(event, TranscriptEntry) and event.role == "user":
-            return text_of(event.content)
-    return None
+        if isinstance(event, AgentCreated) and rerun is None:
+            rerun = rerun_said((event.spec or {}).get("rerun"))
+        elif isinstance(event, TranscriptEntry) and event.role == "user":
+            return {"began": text_of(event.content), "rerun": rerun}
+    return {"began": None, "rerun": rerun}
 
 
 def state_of(path: Path) -> State:
@@ -199,7 +205,7 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
     shown = [one_line(names[row["session"]], 60) for row in rows]
     width = max(map(len, shown))
     for name, row in zip(shown, rows, strict=True):
-        note = one_line(row.get("title") or row["began"] or "(nothing was said)", 60)
+        note = one_line(_said(row), 60)
         if "error" in row:
             note = f"(cannot be read: `harken session verify {row['session']}` says why)"
         written = moment(microseconds(row["written"]))
@@ -208,6 +214,15 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
         if row.get("tips"):
             state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]
         say(f"{name:<{width}}  {when}  {size_kb:7.1f} KB  {state:<13}  {note}")
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    """Return what a session is about: its title, of what it is a rerun, or how it began."""
+    rerun = row.get("rerun")
+    if rerun:
+        runtime, colon, native = rerun.get("session", "?").partition(":")
+        return rerun_text({**rerun, "session": runtime + colon + native[:_NATIVE]})
+    return str(row.get("title") or row["began"] or "(nothing was said)")
 
 
 def _short_names(found: Sequence[_Found]) -> dict[str, str]:
