@@ -323,7 +323,9 @@ def test_the_proxy_of_the_network_is_asked_where_the_environment_says_so() -> No
     ],
 )
 def test_what_is_no_server_is_refused_in_one_line(cli: Cli, upstream: str, said: str) -> None:
-    assert said in cli.refused("proxy", "--port", "0", "--upstream", upstream)
+    told = cli.refused("proxy", "--port", "0", "--upstream", upstream)
+    assert said in told
+    assert "user:pw" not in told
 
 
 def test_a_port_that_is_taken_is_refused_in_one_line(cli: Cli) -> None:

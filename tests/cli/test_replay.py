@@ -72,6 +72,11 @@ def test_a_thread_is_a_session_and_an_agent(demo: Cli) -> None:
     log = str(demo.sessions()[0])
     for thread in ("demo/Jill", "dem/Jill", "latest/Jill", "demo/agent_003", f"{log}/Jill"):
         assert demo.ok("replay", thread).out == expected
+    for at, request in (("1", 5), ("-1", 8), ("msg_046", 8)):
+        [heading] = headings(demo.ok("replay", "demo/Jill", "--at", at).out)
+        assert heading == f"── request {request} of 9"
+    assert headings(demo.ok("replay", "demo/Jill", "--from", "2").out)[0] == "── request 6 of 9"
+    assert "there is: 1 to 3" in demo.refused("replay", "demo/Jill", "--at", "4")
     assert "no agent 'Joe'" in demo.refused("replay", "demo/Joe")
     demo.refused("replay", "nowhere/Jill")
 
@@ -114,6 +119,7 @@ def test_an_imported_session_is_stepped_through_too(cli: Cli, tmp_path: Path) ->
 def test_what_cannot_be_shown_is_one_line(demo: Cli, tmp_path: Path) -> None:
     assert "no model call '99'" in demo.refused("replay", "demo", "--at", "99")
     assert "1 to 9" in demo.refused("replay", "demo", "--at", "nothing")
+    assert "1 to 9" in demo.refused("replay", "demo", "--at", "9" * 5000)
     assert demo.refused("replay", "demo", "--agent", "Jack", "--from", "5") == (
         "there is no request of Jack from 5 to 9"
     )

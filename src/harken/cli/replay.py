@@ -39,8 +39,9 @@ def command(
 ) -> int:
     """Step through a SESSION: what each request saw, what was new in it, what came of it.
 
-    SESSION is an id, the beginning of it, "latest", a file, or SESSION/AGENT. In a terminal keys
-    move (? shows them); else all steps are printed, with --json a line each, with --at only one.
+    SESSION is an id, the beginning of it, "latest", a file, or SESSION/AGENT, which numbers the
+    requests of that agent. In a terminal keys move (? shows them); else all steps are printed, with
+    --json a line each, with --at only one.
 
     With --check it is run again offline, models and tools answering as recorded: exit code 0 where
     all goes the same, 1 where it does not, 2 where it cannot be run again.
@@ -54,7 +55,7 @@ def command(
     steps = stepping_of(home, viewer)
     if not len(steps):
         raise ConfigError(f"{session}: no model was called in it, so there is nothing to replay")
-    span = _Span.of(steps, viewer, **{**chosen, "agent": chosen["agent"] or of_session})
+    span = _Span.of(steps, viewer, thread=of_session, **chosen)
     if has_screen() and not as_json and not whole:
         return _show(steps, viewer, span)
     from harken.cli.replaying.printed import as_lines, as_rows
@@ -109,20 +110,25 @@ class _Span:
         steps: Stepping,
         viewer: SessionViewer,
         *,
+        thread: str | None,
         at: str | None,
         agent: str | None,
         first: str | None,
         last: str | None,
     ) -> _Span:
-        """Find what a person named. Raises UnknownName, ConfigError where nothing is left."""
-        agent_id = None if agent is None else viewer.resolve_agent(agent)
-        start = 1 if first is None else steps.find(first)
-        stop = len(steps) if last is None else steps.find(last)
+        """Find what a person named. Raises UnknownName, ConfigError where nothing is left.
+
+        `thread`: the agent of SESSION/AGENT, whose calls have numbers of their own.
+        """
+        own = None if thread is None else viewer.resolve_agent(thread)
+        agent_id = own if agent is None else viewer.resolve_agent(agent)
+        start = 1 if first is None else steps.find(first, own)
+        stop = len(steps) if last is None else steps.find(last, own)
         numbers = [number for number in steps.of(agent_id) if start <= number <= stop]
         if not numbers:
             whose = "" if agent is None else f" of {agent}"
             raise ConfigError(f"there is no request{whose} from {start} to {stop}")
-        return cls(agent_id, numbers, None if at is None else steps.find(at))
+        return cls(agent_id, numbers, None if at is None else steps.find(at, own))
 
 
 def split_thread(home: Home, given: str) -> tuple[str, str | None]:

@@ -39,6 +39,7 @@ from harken.formats.typed import typed
 from harken.session.file import is_being_written
 from harken.session.packed import stat_log
 from harken.session.reader import events
+from harken.views.tree import rerun_said, rerun_text
 
 if TYPE_CHECKING:
     from harken.capture.sessions import ImportedSession
@@ -157,11 +158,12 @@ def describe(path: Path) -> dict[str, Any]:
         "size_bytes": stat.kept_bytes,
         "state": None,
         "began": None,
+        "rerun": None,
     }
     try:
         began = beginning(path)
         state = "packed" if stat.is_packed else state_of(path, is_recorded=began.is_recorded)
-        return {**row, "began": began.words, "state": state}
+        return {**row, "began": began.words, "rerun": began.rerun, "state": state}
     except LogError as error:
         return {**row, "error": str(error)}
 
@@ -174,21 +176,26 @@ class Beginning:
     """The first thing that a person said; None: nothing was said near the beginning."""
     is_recorded: bool
     """Whether it is what another program said to its models."""
+    rerun: dict[str, Any] | None
+    """Of what it is a rerun."""
 
 
 def beginning(path: Path) -> Beginning:
     """Return how a log begins; what a client says in a person's name is passed over."""
-    said, is_recorded = [], False
+    said: list[str] = []
+    is_recorded, rerun = False, None
     for event in itertools.islice(events(path), PEEK):
         if isinstance(event, AgentCreated):
-            is_recorded = is_recorded or "recorded" in (event.spec or {})
+            spec = event.spec or {}
+            is_recorded = is_recorded or "recorded" in spec
+            rerun = rerun or rerun_said(spec.get("rerun"))
         elif isinstance(event, TranscriptEntry) and event.role == "user":
             words = text_of(event.content)
             said.append(words)
             prompt = typed(words) if is_recorded else words
             if prompt and not (is_recorded and event.cause):
-                return Beginning(prompt, is_recorded)
-    return Beginning(said[0] if said else None, is_recorded)
+                return Beginning(prompt, is_recorded, rerun)
+    return Beginning(said[0] if said else None, is_recorded, rerun)
 
 
 def state_of(path: Path, *, is_recorded: bool = False) -> State:
@@ -225,7 +232,7 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
     shown = [one_line(names[row["session"]], 60) for row in rows]
     width = max(map(len, shown))
     for name, row in zip(shown, rows, strict=True):
-        note = one_line(row.get("title") or row["began"] or "(nothing was said)", 60)
+        note = one_line(_said(row), 60)
         if "error" in row:
             note = f"(cannot be read: `harken session verify {row['session']}` says why)"
         written = moment(microseconds(row["written"]))
@@ -234,6 +241,15 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
         if row.get("tips"):
             state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]
         say(f"{name:<{width}}  {when}  {size_kb:7.1f} KB  {state:<13}  {note}")
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    """Return what a session is about: its title, of what it is a rerun, or how it began."""
+    rerun = row.get("rerun")
+    if rerun:
+        runtime, colon, native = rerun.get("session", "?").partition(":")
+        return rerun_text({**rerun, "session": runtime + colon + native[:_NATIVE]})
+    return str(row.get("title") or row["began"] or "(nothing was said)")
 
 
 def _short_names(found: Sequence[_Found]) -> dict[str, str]:

@@ -44,17 +44,18 @@ class ForkPoint:
         events: Iterable[ev.Event],
         at: str,
         *,
+        agent: AgentId | None = None,
         resolver: Resolver = placeholders,
     ) -> ForkPoint:
         """Return the call that a person means.
 
         at: its number, from 1, `-1` for the last one; or the id of the request, of its response
-        or its answer. `resolver` gives the messages of commits that agents started from. Raises
-        UnknownName with the nearest calls there are.
+        or its answer. With `agent`, numbers count its calls. `resolver` gives the messages of
+        commits that agents started from. Raises UnknownName with the nearest calls there are.
         """
         stepping = Stepping(events, resolver=resolver)
         try:
-            number = stepping.find(at)
+            number = stepping.find(at, agent)
         except UnknownName as error:
             raise UnknownName("model call", at, _nearest(stepping, at) or error.known) from None
         return cls(session, stepping, number, resolver)

@@ -52,8 +52,12 @@ def facts_line(step: Step) -> Line:
         sums.known_usd, sums.priced = step.cost_usd, 1
     latency = "" if step.latency_s is None else latency_text(step.latency_s)
     facts = [clean(step.model), count(step.messages, "message"), tokens_in_out(sums)]
-    facts += [cost_text(sums), latency, clean(step.stop_reason or "no end in the log")]
+    facts += [cost_text(sums), latency, clean(_end(step))]
     return [("dim", " · ".join(filter(None, facts)))]
+
+
+def _end(step: Step) -> str:
+    return step.stop_reason or ("" if step.ended else "no end in the log")
 
 
 def step_lines(steps: Stepping, number: int, short: int | None = SHORT) -> Iterator[Line]:
