@@ -1,7 +1,7 @@
 # Few verbs. `make demo` and `make test` need Python 3.11 or newer, make and git, and nothing else.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check bench peers docs req venv lock
+.PHONY: help demo test test-full check bench peers backends docs req venv lock
 
 # The first Python that is new enough, and how many tests run at once.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -37,6 +37,8 @@ bench: $(ready) ## measure, and write benchmarks/results.md
 
 peers: .venv-peers/.stamp ## .venv-peers, from its lock: what `python -m benchmarks peers` runs beside
 
+backends: .venv-backends/.stamp ## .venv-backends, from its lock: Phoenix, which the long tests send spans to
+
 docs: $(ready) ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict
 
@@ -49,6 +51,7 @@ lock: $(bin)/.uv ## requirements/*.txt, from pyproject.toml: make lock ARGS=--up
 	$(compile) pyproject.toml -o requirements/base.txt
 	$(compile) pyproject.toml --all-extras --group dev -c requirements/base.txt -o requirements/dev.txt
 	$(compile) --group peers -o requirements/peers.txt
+	$(compile) --group backends -o requirements/backends.txt
 	$(compile) --group bootstrap -o requirements/uv.txt
 
 # The build backend is in the lock, so that installing Harken itself asks no index for anything.
@@ -61,6 +64,11 @@ $(ready): requirements/dev.txt pyproject.toml | $(bin)/.uv
 .venv-peers/.stamp: requirements/peers.txt | $(bin)/python
 	$(bin)/python -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --no-input --require-hashes -r requirements/peers.txt
+	@touch $@
+
+.venv-backends/.stamp: requirements/backends.txt | $(bin)/python
+	$(bin)/python -m venv .venv-backends
+	.venv-backends/bin/python -m pip install --quiet --no-input --require-hashes -r requirements/backends.txt
 	@touch $@
 
 $(bin)/.uv: | $(bin)/python

@@ -74,6 +74,10 @@ class Address:
     def connect(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=20)
 
+    def raw(self) -> socket.socket:
+        """Return a connection on which anything may be said."""
+        return socket.create_connection(("127.0.0.1", urlsplit(self.url).port or 0), 20)
+
     def ask(
         self,
         path: str,
@@ -159,9 +163,9 @@ class Place:
         found: dict[str, Any] = json.loads(self.direct.ask("/log", method="GET").body)
         return found
 
-    def recorded(self) -> Collected:
-        """Return what is in the spool, once no request is under way, and the server is done."""
-        wait_for(lambda: self.server.open == 0)
+    def recorded(self, *, is_over: bool = False) -> Collected:
+        """Return what is in the spool, once no request is under way, or the server is over."""
+        wait_for(lambda: is_over or self.server.open == 0)
         self.spool.close()
         into = Collected()
         self.recording = Recording(

@@ -99,7 +99,7 @@ def answer(content: Any) -> Body:
     }
 
 
-def body(*messages: Any, system: str = "You are Jack.", **more: Any) -> Body:
+def body(*messages: Any, system: Any = "You are Jack.", **more: Any) -> Body:
     """Return a request of Anthropic's: texts are the user's and the assistant's in turn."""
     said = [
         one if isinstance(one, dict) else {"role": ("user", "assistant")[at % 2], "content": one}

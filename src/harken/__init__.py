@@ -60,6 +60,9 @@ if TYPE_CHECKING:
     )
     from harken.formats.base import Format, WholeEntry
     from harken.formats.registry import Formats
+    from harken.interactions.config import InteractionLoggingConfig
+    from harken.interactions.logger import InteractionLogger
+    from harken.interactions.wrap import wrap
     from harken.llm.anthropic import AnthropicModel
     from harken.llm.base import Model, Request
     from harken.llm.openai import OpenAIModel
@@ -69,6 +72,10 @@ if TYPE_CHECKING:
     from harken.llm.resolve import resolve_model
     from harken.llm.scripted import FunctionModel, ScriptedModel
     from harken.llm.windows import Windows
+    from harken.recording.exchange import Call, Hints, Reply
+    from harken.recording.rebuilt import Rebuilder
+    from harken.recording.recorder import Recorder
+    from harken.recording.shelf import RecorderOptions
     from harken.session.older import MessageString, SessionLogger
     from harken.session.session import Session, SessionOptions
     from harken.store.base import Batch, Collected, Keeping, Stats, Store, Stored, Tombstone
@@ -81,6 +88,8 @@ if TYPE_CHECKING:
     from harken.store.tiered import TieredStore
     from harken.views.viewer import SessionViewer
     from harken.world.local import local_tools, local_world
+    from harken.world.memory.notes import NotesMemory
+    from harken.world.memory.tool import memory_tool
     from harken.world.permissions.permissions import Permissions
     from harken.world.permissions.rules import Rules
     from harken.world.result import Failed
@@ -110,38 +119,56 @@ _HOMES = {
     "Budget": "harken.agents.budget",
     "BudgetExceeded": "harken.errors",
     "BundleError": "harken.errors",
+    "Call": "harken.recording.exchange",
     "CallDelta": "harken.core.chunks",
     "Caller": "harken.world.tool",
+    "checkpoint": "harken.context.checkpoint",
     "Checkpointer": "harken.agents.checkpoints",
     "Chunk": "harken.core.chunks",
     "Collected": "harken.store.base",
     "Comment": "harken.agents.hook",
+    "compact": "harken.context.compaction",
     "Compacted": "harken.agents.compaction",
     "ConfigError": "harken.errors",
     "ContextSockets": "harken.context.server",
+    "copy_commits": "harken.store.copy",
+    "current_context": "harken.context.socket",
     "Deny": "harken.agents.hook",
+    "diff": "harken.context.history",
     "Difference": "harken.context.history",
     "Draft": "harken.context.checkpoint",
     "DumbAgent": "harken.agents.dumb",
     "Endpoint": "harken.llm.remote",
     "EventRefused": "harken.errors",
+    "evict": "harken.agents.base",
     "Failed": "harken.world.result",
     "Finding": "harken.store.file_check",
     "Finish": "harken.core.chunks",
+    "fork": "harken.context.fork",
     "Format": "harken.formats.base",
     "FormatError": "harken.errors",
     "Formats": "harken.formats.registry",
+    "fsck": "harken.store.checks",
     "FunctionModel": "harken.llm.scripted",
     "HarkenError": "harken.errors",
+    "Hints": "harken.recording.exchange",
+    "history": "harken.context.history",
     "Hook": "harken.agents.hook",
+    "InteractionLogger": "harken.interactions.logger",
+    "InteractionLoggingConfig": "harken.interactions.config",
     "Keeping": "harken.store.base",
     "Leave": "harken.world.user",
+    "load_session": "harken.agents.load",
+    "local_tools": "harken.world.local",
+    "local_world": "harken.world.local",
     "LogDamaged": "harken.errors",
     "LogError": "harken.errors",
+    "LoggedString": "harken.core.text",
     "LogLocked": "harken.errors",
     "LogWriteError": "harken.errors",
-    "LoggedString": "harken.core.text",
+    "materialize": "harken.context.materialize",
     "Materialized": "harken.context.materialize",
+    "memory_tool": "harken.world.memory.tool",
     "MemoryStore": "harken.store.memory",
     "Message": "harken.core.messages",
     "MessageString": "harken.session.older",
@@ -149,8 +176,9 @@ _HOMES = {
     "ModelError": "harken.errors",
     "NobodyThere": "harken.world.user",
     "NotAStore": "harken.errors",
-    "NotMessages": "harken.errors",
     "NotesChanged": "harken.errors",
+    "NotesMemory": "harken.world.memory.notes",
+    "NotMessages": "harken.errors",
     "ObjectDamaged": "harken.errors",
     "ObjectMissing": "harken.errors",
     "Ok": "harken.agents.hook",
@@ -160,10 +188,18 @@ _HOMES = {
     "Point": "harken.agents.hook",
     "Provider": "harken.llm.providers",
     "Question": "harken.agents.hook",
+    "Rebuilder": "harken.recording.rebuilt",
+    "Recorder": "harken.recording.recorder",
+    "RecorderOptions": "harken.recording.shelf",
+    "register": "harken.agents.base",
     "RemoteStore": "harken.store.remote.client",
+    "render": "harken.context.rendering",
     "Rendered": "harken.context.rendering",
     "ReplayModel": "harken.llm.replay",
+    "Reply": "harken.recording.exchange",
     "Request": "harken.llm.base",
+    "resolve_model": "harken.llm.resolve",
+    "revive": "harken.agents.base",
     "Rewrite": "harken.agents.hook",
     "Rules": "harken.world.permissions.rules",
     "Runtime": "harken.agents.runtime",
@@ -173,20 +209,23 @@ _HOMES = {
     "SessionOptions": "harken.session.session",
     "SessionViewer": "harken.views.viewer",
     "SmartAgent": "harken.agents.smart",
+    "snapshot": "harken.context.compaction",
     "SqliteStore": "harken.store.sqlite",
+    "start_from": "harken.agents.load",
     "Stats": "harken.store.base",
     "Store": "harken.store.base",
+    "Stored": "harken.store.base",
     "StoreError": "harken.errors",
     "StoreLocked": "harken.errors",
     "StoreTooNew": "harken.errors",
     "StoreWriteError": "harken.errors",
-    "Stored": "harken.store.base",
     "Templates": "harken.agents.templates",
     "TextDelta": "harken.core.chunks",
     "ThinkingDelta": "harken.core.chunks",
     "TieredStore": "harken.store.tiered",
     "Tombstone": "harken.store.base",
     "Tool": "harken.world.tool",
+    "tool": "harken.world.tool",
     "UnknownName": "harken.errors",
     "User": "harken.world.user",
     "Verdict": "harken.agents.hook",
@@ -194,26 +233,7 @@ _HOMES = {
     "WholeEntry": "harken.formats.base",
     "Windows": "harken.llm.windows",
     "World": "harken.world.world",
-    "checkpoint": "harken.context.checkpoint",
-    "compact": "harken.context.compaction",
-    "copy_commits": "harken.store.copy",
-    "current_context": "harken.context.socket",
-    "diff": "harken.context.history",
-    "evict": "harken.agents.base",
-    "fork": "harken.context.fork",
-    "fsck": "harken.store.checks",
-    "history": "harken.context.history",
-    "load_session": "harken.agents.load",
-    "local_tools": "harken.world.local",
-    "local_world": "harken.world.local",
-    "materialize": "harken.context.materialize",
-    "register": "harken.agents.base",
-    "render": "harken.context.rendering",
-    "resolve_model": "harken.llm.resolve",
-    "revive": "harken.agents.base",
-    "snapshot": "harken.context.compaction",
-    "start_from": "harken.agents.load",
-    "tool": "harken.world.tool",
+    "wrap": "harken.interactions.wrap",
 }
 
 __all__ = [
@@ -226,6 +246,7 @@ __all__ = [
     "Budget",
     "BudgetExceeded",
     "BundleError",
+    "Call",
     "CallDelta",
     "Caller",
     "Checkpointer",
@@ -249,7 +270,10 @@ __all__ = [
     "Formats",
     "FunctionModel",
     "HarkenError",
+    "Hints",
     "Hook",
+    "InteractionLogger",
+    "InteractionLoggingConfig",
     "Keeping",
     "Leave",
     "LogDamaged",
@@ -267,6 +291,7 @@ __all__ = [
     "NotAStore",
     "NotMessages",
     "NotesChanged",
+    "NotesMemory",
     "ObjectDamaged",
     "ObjectMissing",
     "Ok",
@@ -276,9 +301,13 @@ __all__ = [
     "Point",
     "Provider",
     "Question",
+    "Rebuilder",
+    "Recorder",
+    "RecorderOptions",
     "RemoteStore",
     "Rendered",
     "ReplayModel",
+    "Reply",
     "Request",
     "Rewrite",
     "Rules",
@@ -323,6 +352,7 @@ __all__ = [
     "local_tools",
     "local_world",
     "materialize",
+    "memory_tool",
     "register",
     "render",
     "resolve_model",
@@ -330,6 +360,7 @@ __all__ = [
     "snapshot",
     "start_from",
     "tool",
+    "wrap",
 ]
 
 

@@ -19,6 +19,7 @@
     │   ├── ObjectDamaged           the bytes are not what their name says
     │   ├── NotMessages             raw bytes stand where messages are wanted
     │   └── NotesChanged            somebody else changed a commit's notes meanwhile
+    ├── SendError                   another machine did not take what was sent to it
     ├── BundleError                 a bundle cannot be made or used: nothing was changed
     ├── EventRefused                an event that would break an invariant of the log
     ├── UnknownName                 a name or id that does not exist here (and what does)
@@ -208,6 +209,14 @@ class NotesChanged(StoreError):
     def __init__(self, store: str | Path, name: str) -> None:
         super().__init__(store, f"the notes of {name} were changed by somebody else meanwhile")
         self.name = name
+
+
+class SendError(HarkenError):
+    """Another machine did not take what was sent to it. `sent`: how much it had taken before."""
+
+    def __init__(self, endpoint: str, reason: str, *, sent: int = 0) -> None:
+        super().__init__(f"{endpoint}: {reason}" + (f" (after {sent})" if sent else ""))
+        self.endpoint, self.reason, self.sent = endpoint, reason, sent
 
 
 class BundleError(HarkenError):

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+import harken.cli.replay_in_chat  # noqa: F401 - it brings /replay
 from harken.agents.compaction import Compacted
 from harken.agents.runtime import Runtime
 from harken.cli.commands import COMMANDS, compacted_text, is_command, run_command
+from harken.cli.demo import play as play_demo
 from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.core.events import Segment, TranscriptEdited, Usage
 from harken.core.ids import AgentId
@@ -133,6 +135,21 @@ def test_the_views_of_harken_view_are_there(talk: Talking) -> None:
     assert "No such command" in talk("/view nonsense")
     assert "there is no agent 'Bob'" in talk("/view dialog Bob")
     assert "No closing quotation" in talk("/view dialog 'Ann")
+
+
+@pytest.mark.req("S3-28")
+def test_this_session_and_past_ones_are_stepped_through(
+    one: Stage, talk: Talking, tmp_path: Path
+) -> None:
+    assert "── request 1 of 4 · main (1 of 3)" in talk("/replay")
+    assert talk("/replay --agent Ann").count("── request") == 1
+    (tmp_path / "new").mkdir()
+    assert "nothing to replay" in Talking(stage(tmp_path / "new", play()))("/replay")
+    past = tmp_path / "past.jsonl"
+    play_demo(past)
+    assert "── request 4 of 9 · Jack" in talk(f"/replay {past} --at 4")
+    assert "no model call '99'" in talk("/replay --at 99")
+    assert "No closing quotation" in talk("/replay 'x")
 
 
 def test_a_message_is_shown_in_full(one: Stage, talk: Talking) -> None:

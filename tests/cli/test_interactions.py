@@ -51,6 +51,7 @@ def test_a_thread_is_shown_row_by_row(talked: Cli) -> None:
     ann = talked.ok("interactions", "show", f"{stem(talked)}/agent_003", "--json").out
     rows = [json.loads(line) for line in ann.splitlines()]
     assert [row["eventType"] for row in rows][-2:] == ["LLM_REQUEST", "LLM_RESPONSE"]
+    assert talked.ok("interactions", "show", f"{stem(talked)}/Ann", "--json").out == ann
     new = talked.ok("interactions", "show", "latest", "--new").out
     assert "CONTEXT_REPLAYED" not in new
     by_file = talked.ok("interactions", "show", talked.sessions()[0])
@@ -59,9 +60,9 @@ def test_a_thread_is_shown_row_by_row(talked: Cli) -> None:
 
 def test_a_thread_that_is_not_there_is_one_line(talked: Cli) -> None:
     assert "no session 'tea'" in talked.refused("interactions", "show", "tea/agent_001")
-    assert "there is: agent_001, agent_002, agent_003" in talked.refused(
-        "interactions", "show", f"{stem(talked)}/agent_009"
-    )
+    said = talked.refused("interactions", "show", f"{stem(talked)}/agent_009")
+    assert "no agent 'agent_009'" in said
+    assert "Ann (agent_003)" in said
 
 
 @pytest.mark.req("S3-19")

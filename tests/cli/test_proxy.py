@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -138,13 +139,10 @@ def test_no_credential_is_in_anything_that_is_kept(url: str, tmp_path: Path) -> 
 def test_a_proxy_that_is_killed_leaves_a_record_that_says_so(url: str, tmp_path: Path) -> None:
     with proxy(tmp_path, url) as running:
         running.ask("Whole")
-        with running.address.connect().sock or socket.create_connection(
-            ("127.0.0.1", int(running.address.url.split(":")[2].split("/")[0]))
-        ) as raw:
-            path = running.address.url.partition("//")[2].partition("/")[2]
-            data = body("Half")
+        with running.address.raw() as raw:
+            path, data = urlsplit(running.address.url).path, body("Half")
             raw.sendall(
-                f"POST /{path}/v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n"
+                f"POST {path}/v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n"
                 'X-Fake: {"pieces": 50, "each_ms": 100}\r\n\r\n'.encode()
                 + data
             )
@@ -325,7 +323,9 @@ def test_the_proxy_of_the_network_is_asked_where_the_environment_says_so() -> No
     ],
 )
 def test_what_is_no_server_is_refused_in_one_line(cli: Cli, upstream: str, said: str) -> None:
-    assert said in cli.refused("proxy", "--port", "0", "--upstream", upstream)
+    told = cli.refused("proxy", "--port", "0", "--upstream", upstream)
+    assert said in told
+    assert "user:pw" not in told
 
 
 def test_a_port_that_is_taken_is_refused_in_one_line(cli: Cli) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from harken.cli.demo import play as play_demo
 from harken.cli.replaying.reader import HELP, Reader
 from harken.cli.screen.styled import cells
+from harken.core import events as ev
 from harken.views.stepping import Stepping
 from harken.views.viewer import SessionViewer
 from tests.unit.views.play import Play
@@ -139,6 +140,29 @@ def test_a_long_page_is_scrolled_and_space_leads_on_at_its_end(tmp_path: Path) -
             reader.on()
             shown(reader, 40, 12)
     assert reader.number == 2
+
+
+def test_a_request_with_nothing_new_says_so_and_many_that_are_gone_are_counted(
+    tmp_path: Path,
+) -> None:
+    with Play(tmp_path) as play:
+        for n in range(20):
+            play.hears(play.root, f"message {n} about something of its own")
+        play.asks(play.root)
+        play.asks(play.root)
+        kept = [ev.Segment(start=19, stop=20)]
+        play.session.append(ev.TranscriptEdited(agent_id=play.root, segments=kept))
+        play.asks(play.root)
+        play.session.append(ev.TranscriptEdited(agent_id=play.root, segments=[]))
+        play.asks(play.root)
+        reader = reader_of(play.session.path)
+    for number, wanted in ((2, "= 20 messages as before"), (3, "- and 7 more")):
+        reader.go(str(number))
+        assert wanted in shown(reader)
+    assert "= 1 message as before" in shown(reader)
+    reader.go("4")
+    assert "= 0 messages as before" not in shown(reader)
+    assert "- user: message 19" in shown(reader)
 
 
 SIGHTS: list[Callable[[Reader], None]] = [

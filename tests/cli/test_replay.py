@@ -72,6 +72,11 @@ def test_a_thread_is_a_session_and_an_agent(demo: Cli) -> None:
     log = str(demo.sessions()[0])
     for thread in ("demo/Jill", "dem/Jill", "latest/Jill", "demo/agent_003", f"{log}/Jill"):
         assert demo.ok("replay", thread).out == expected
+    for at, request in (("1", 5), ("-1", 8), ("msg_046", 8)):
+        [heading] = headings(demo.ok("replay", "demo/Jill", "--at", at).out)
+        assert heading == f"── request {request} of 9"
+    assert headings(demo.ok("replay", "demo/Jill", "--from", "2").out)[0] == "── request 6 of 9"
+    assert "there is: 1 to 3" in demo.refused("replay", "demo/Jill", "--at", "4")
     assert "no agent 'Joe'" in demo.refused("replay", "demo/Joe")
     demo.refused("replay", "nowhere/Jill")
 
@@ -114,6 +119,7 @@ def test_an_imported_session_is_stepped_through_too(cli: Cli, tmp_path: Path) ->
 def test_what_cannot_be_shown_is_one_line(demo: Cli, tmp_path: Path) -> None:
     assert "no model call '99'" in demo.refused("replay", "demo", "--at", "99")
     assert "1 to 9" in demo.refused("replay", "demo", "--at", "nothing")
+    assert "1 to 9" in demo.refused("replay", "demo", "--at", "9" * 5000)
     assert demo.refused("replay", "demo", "--agent", "Jack", "--from", "5") == (
         "there is no request of Jack from 5 to 9"
     )
@@ -173,3 +179,67 @@ def test_a_session_whose_store_is_gone_says_so_and_is_shown(cli: Cli, tmp_path: 
     assert "~ begun from the commit ctx-12" in ran.out
     assert "which is in a store that is not open" in ran.out
     assert ran.err.startswith("harken: ")
+
+
+def test_a_session_is_checked_by_running_it_again(demo: Cli) -> None:
+    before = demo.sessions()[0].read_bytes()
+    ran = demo.ok("replay", "demo", "--check")
+    assert ran.out == "demo: the same again (9 requests, 52 events of 4 agents)\n"
+    assert ran.err == ""
+    assert demo.ok("replay", "demo", "--check", "--json").json == {
+        "session": "demo",
+        "same": True,
+        "requests": 9,
+        "events": 52,
+        "agents": 4,
+    }
+    assert demo.sessions()[0].read_bytes() == before
+
+
+def changed(log: Path, old: str, new: str) -> Path:
+    """Write a log anew in which something else was said, without its sums."""
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        line.pop("sum")
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    assert old in text
+    file = log.parent.parent / "changed.jsonl"
+    file.write_text(text.replace(old, new))
+    return file
+
+
+def test_a_difference_is_shown_and_the_exit_code_says_so(demo: Cli) -> None:
+    file = str(changed(demo.sessions()[0], "Created subagent: Jack", "Made Jack\\u001b[2J"))
+    ran = demo("replay", file, "--check")
+    assert ran.code == 1
+    lines = ran.out.splitlines()
+    assert lines[0].endswith("it parts at msg_011, event 7 of main (transcript_entry)")
+    assert lines[1] == "  content: [-Made-]{+Created subagent:+} Jack[-\\x1b[2J-]"
+    row = demo("replay", file, "--check", "--json").json
+    assert not row["same"]
+    assert (row["difference"]["agent"], row["difference"]["message_id"]) == ("main", "msg_011")
+
+
+def test_of_what_other_programs_ran_every_request_is_rebuilt(cli: Cli, tmp_path: Path) -> None:
+    told = Transcript()
+    told.user("Which tea?")
+    told.answer(text("Green."))
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(told.data)
+    cli.ok("import", folder)
+    ran = cli.ok("replay", "claude:5e551011", "--check")
+    assert "1 of 1 request rebuilt with the hash that was logged" in ran.out
+    assert cli.ok("replay", "claude:5e551011", "--check", "--json").json["same"]
+
+
+def test_what_cannot_be_run_again_is_one_line(demo: Cli, tmp_path: Path) -> None:
+    with Play(tmp_path, resolver=lambda _: [Message("user", "before")]) as play:
+        rolling = extend_context_hash("", Message("user", "before"))
+        load = ev.ContextLoaded(agent_id=play.root, ctx="ctx-1", count=1, context_hash=rolling)
+        play.session.append(load)
+        play.asks(play.root)
+        log = play.session.path
+    ran = demo("replay", str(log), "--check")
+    assert ran.code == 2
+    assert "ctx-1" in ran.err

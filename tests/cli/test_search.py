@@ -93,7 +93,23 @@ def test_nothing_found_is_said(imported: Cli) -> None:
     ran = imported.ok("search", "nowhere")
     assert ran.out == ""
     assert "Nobody said that" in ran.err
-    assert json.loads(imported.ok("search", "nowhere", "--json").out) == {"total": 0, "hits": []}
+    assert json.loads(imported.ok("search", "nowhere", "--json").out) == {
+        "total": 0,
+        "is_more": False,
+        "hits": [],
+    }
+
+
+def test_of_very_many_hits_it_says_that_there_are_more(cli: Cli, tmp_path: Path) -> None:
+    made = Transcript()
+    for number in range(10_001):
+        made.user(f"Cup {number}.")
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(made.data)
+    cli.ok("import", path)
+    assert "20 of more than 10,000, the last said first." in cli.ok("search", "cup").out
+    found = cli.ok("search", "cup", "--json").json
+    assert (found["total"], found["is_more"], len(found["hits"])) == (10_000, True, 20)
 
 
 def test_a_session_of_harken_is_found_by_its_log(cli: Cli, script: str) -> None:

@@ -12,8 +12,11 @@ from harken.cli.home import Home
 from harken.cli.sessions import TAIL_BYTES
 from harken.core import events as ev
 from harken.core.ids import AgentId
+from harken.recording.exchange import Hints
 from harken.session.session import Session
 from tests.cli.kit import Cli
+from tests.recording_kit import Client, body
+from tests.recording_kit import recorder as recording
 
 
 def test_without_sessions_it_says_how_to_make_one(cli: Cli) -> None:
@@ -39,6 +42,15 @@ def test_sessions_are_listed_the_last_written_first(demo: Cli, script: str) -> N
 def test_a_session_in_which_nothing_was_said_says_so(cli: Cli) -> None:
     Session(Home().new_session()).close()
     assert cli.ok("sessions").out.endswith("KB  cut off?       (nothing was said)\n")
+
+
+def test_a_rerun_says_of_what_it_is_one(demo: Cli) -> None:
+    demo.ok("rerun", "demo", "--at", "-1", "--edit", "#1=Hi.")
+    first, _ = demo.ok("sessions").out.splitlines()
+    assert first.endswith("ended          rerun of demo from msg_051: edited #1")
+    [row, other] = demo.ok("sessions", "--json").json
+    assert (row["rerun"]["session"], row["rerun"]["changes"]) == ("demo", ["edited #1"])
+    assert other["rerun"] is None
 
 
 def state(cli: Cli) -> object:
@@ -71,6 +83,21 @@ def test_a_session_whose_last_line_is_torn_or_long_may_be_cut_off(demo: Cli) -> 
     with Session.load(log) as session:
         session.end("x" * (TAIL_BYTES - 1000))
     assert state(demo) == "ended"
+
+
+def test_a_recorded_session_is_recorded_and_called_after_what_a_person_asked(cli: Cli) -> None:
+    recorder = recording(cli.home / "sessions")
+    client = Client(recorder, Hints(client="claude-code", session="one"))
+    client.ask(body("Name this: Hi", system="You name conversations."), "Greetings")
+    asked = body("<system-reminder>It is noon.</system-reminder>\n\nHi", tools=[{"name": "look"}])
+    client.ask(asked, "Hello.")
+    assert state(cli) == "being written"
+    recorder.close()
+    assert state(cli) == "recorded"
+    assert cli.ok("sessions").out.endswith("KB  recorded       Hi\n")
+    with recording(cli.home / "sessions") as again:
+        Client(again, client.hints).begin(asked)
+    assert state(cli) == "cut off?"
 
 
 def test_only_the_beginning_and_the_end_of_a_log_are_read(demo: Cli) -> None:

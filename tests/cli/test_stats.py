@@ -6,6 +6,7 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from harken.index.facts import Facts
 from tests.cli.kit import Cli, start
 from tests.unit.analytics.story import MINUTE, Story, at
 from tests.unit.formats.transcripts import Transcript, text
+from tests.unit.interactions.kit import logger
 
 MORNING = at("2026-03-02 09:00")
 
@@ -236,3 +238,24 @@ def test_the_hours_are_those_of_the_machine_or_of_utc(told: Cli) -> None:
     there = start(told.home, "stats", "--json", "--utc", TZ="Asia/Kathmandu").stdout
     assert json.loads(here)["activity"]["prompts"][0][14] == 1  # 09:00 is 14:45 there
     assert json.loads(there)["activity"]["prompts"][0][9] == 1
+
+
+@pytest.mark.req("S3-33")
+def test_tokens_and_latency_of_logged_calls_are_counted(cli: Cli) -> None:
+    """Between the beginning of a call and its answer the clock ticks three times, a second each."""
+    context: list[Any] = [{"role": "user", "content": "Tea?"}]
+    for session, calls in (("one", 1), ("two", 2)):
+        with logger(cli.home) as log:
+            thread = log.start_thread(session)
+            for number in range(calls):
+                with log.call(thread, context, model="m") as asked:
+                    asked.answer(f"Tea {number}.", usage={"input_tokens": 10, "output_tokens": 3})
+    stats = cli.ok("stats", "two", "--json").json
+    assert [(one["model"], one["responses"]) for one in stats["models"]] == [("m", 2)]
+    assert (stats["usage"]["input_tokens"], stats["usage"]["output_tokens"]) == (20, 6)
+    steps = [json.loads(line) for line in cli.ok("replay", "two", "--json").out.splitlines()]
+    assert [step["latency_s"] for step in steps] == [3.0, 3.0]
+    assert [step["usage"]["output_tokens"] for step in steps] == [3, 3]
+    out = cli.ok("compare", "one", "two").out
+    assert re.search(r"input tokens +10 +20\n", out)
+    assert re.search(r"in models, s +3 +6\n", out)

@@ -32,8 +32,6 @@ ARGUMENTS = {
     "opencode": ["run"],
     "pi": ["-p", "--provider", "fake", "--model", "fake-model", "--no-context-files"],
 }
-SOME = {"claude": ["-c"], "codex": ["resume", "--last"]}
-"""How the last conversation is continued."""
 Bodies = list[dict[str, Any]]
 
 
@@ -59,9 +57,34 @@ class Lab:
         )
         assert done.returncode == 0, done
 
+    def run_by_proxy(
+        self, name: str, prompt: str, path: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Let `harken proxy` run a turn of the client."""
+        binary = programs(self.client) / self.client
+        home = str(self.home / "harken")
+        done = subprocess.run(
+            [sys.executable, "-m", "harken", "proxy", "--home", home, "--upstream",
+             f"{name}={self.environ['HTTPS_PROXY']}{path}", "--", str(binary),
+             *ARGUMENTS[self.client], prompt],
+            cwd=self.home / "work",
+            env={**os.environ, **self.environ, "OPENAI_API_KEY": "none", "CODEX_API_KEY": "none"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done
+        return done
+
     def go_on(self, prompt: str, *options: str) -> None:
         """Let it go on with its conversation."""
-        self.ask(prompt, *SOME[self.client], *options)
+        if self.client == "claude":
+            self.ask(prompt, "-c", *options)
+            return
+        first = min(self.home.glob(".codex/sessions/*/*/*/rollout-*.jsonl"))  # not a subagent's
+        self.ask(prompt, "resume", first.stem[-36:], *options)
 
     def sent(self) -> Bodies:
         """Return the bodies that the provider was sent, for an answer of the model."""
@@ -109,6 +132,31 @@ def lab(client: str, home: Path) -> Iterator[Lab]:
             **clients.CLIENTS[client].configure(home, address),
         }
         yield Lab(client, home, environ)
+
+
+@pytest.mark.full
+@needs("claude")
+def test_claude_code_is_run_by_the_proxy(tmp_path: Path) -> None:
+    with lab("claude", tmp_path) as place:
+        done = place.run_by_proxy("anthropic", "RUNTOOL please")
+        assert "Done, the tool has answered." in done.stdout
+        assert done.stderr.endswith("rec-claude-code-" + place.logs()[0].stem[-8:] + "\n")
+    assert as_json(place.rebuilt()) == as_json(place.sent())
+
+
+@pytest.mark.full
+@needs("codex")
+def test_codex_is_run_by_the_proxy_and_asks_over_http_though_it_likes_websockets(
+    tmp_path: Path,
+) -> None:
+    with lab("codex", tmp_path) as place:
+        (tmp_path / ".codex" / "config.toml").write_text(
+            'model = "gpt-5.1-codex"\napproval_policy = "never"\nsandbox_mode = "danger-full-access"\n'
+            "analytics = { enabled = false }\n"
+        )
+        done = place.run_by_proxy("openai", "RUNTOOL please", "/v1")
+        assert "Done, the tool has answered." in done.stdout
+    assert as_json(place.rebuilt()) == as_json(place.sent())
 
 
 @contextmanager

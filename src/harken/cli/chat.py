@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+import harken.cli.replay_in_chat  # noqa: F401 - it brings /replay
 from harken.cli.commands import MODES
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.opening import Opened, Wish, open_chat

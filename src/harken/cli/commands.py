@@ -6,7 +6,6 @@ is something to say. A unique beginning of a name is enough.
 
 from __future__ import annotations
 
-import importlib
 import io
 import shlex
 from collections.abc import Callable, Iterable, Mapping
@@ -245,37 +244,31 @@ def _agents(talk: Talk, _: str) -> None:
 def _view(talk: Talk, rest: str) -> None:
     from harken.cli.view import command
 
+    if (words := words_of(talk, "/view", rest)) is not None:
+        talk.say(printed(command, "/view", [str(talk.session.path), *(words or ["--help"])]))
+
+
+def words_of(talk: Talk, name: str, rest: str) -> list[str] | None:
+    """Return what stands after a command; None, which is said, where a quotation has no end."""
     try:
-        arguments = shlex.split(rest) or ["--help"]
+        return shlex.split(rest)
     except ValueError as error:
-        talk.say(f"/view: {error}")
-        return
-    _run(talk, "/view", command, [str(talk.session.path), *arguments])
+        talk.say(f"{name}: {error}")
+        return None
 
 
-@slash("replay", "a session request by request, as in `harken replay`", "[SESSION] [--at N]")
-def _replay(talk: Talk, rest: str) -> None:
-    try:
-        session, *options = shlex.split(rest) or [str(talk.session.path)]
-    except ValueError as error:
-        talk.say(f"/replay: {error}")
-        return
-    home = ["--home", str(talk.session.path.parent.parent)]
-    replay = importlib.import_module("harken.cli.replay")  # which asks for what is in this file
-    _run(talk, "/replay", replay.command, [*home, session, *options])
-
-
-def _run(talk: Talk, name: str, command: click.Command, line: list[str]) -> None:
-    """Run a command of the command line, and show what it prints."""
+def printed(command: click.Command, name: str, line: list[str]) -> str:
+    """Return what a command of the command line prints, with the home that was chosen there."""
     out = io.StringIO()
+    parent = click.get_current_context(silent=True)
     with redirect_stdout(out), redirect_stderr(out):
         try:
-            command.main(line, prog_name=name, standalone_mode=False)
+            command.main(line, prog_name=name, standalone_mode=False, parent=parent)
         except click.ClickException as error:
             out.write(error.format_message())
         except SystemExit:
             pass  # after a --help
-    talk.say(out.getvalue().rstrip())
+    return out.getvalue().rstrip()
 
 
 @slash("show", "a message in full, such as a folded result", "N")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _TEXT = 400
 """So many characters of a message are shown."""
 _PLACES = 10
+_HEAD = 28
+"""So wide is the head of a column at most."""
 _WITH = "--with"
 
 
@@ -112,7 +114,7 @@ def _show_pair(pair: Comparison) -> None:
         [f"  {one_line(name, 40)}", *(str(o.tools.get(name, 0)) for o in _outcomes(pair))]
         for name in sorted(tools)
     ]
-    _table(["", pair.before, pair.after], rows)
+    _table(["", _head(pair.before), _head(pair.after)], rows)
     for name, outcome in zip((pair.before, pair.after), _outcomes(pair), strict=True):
         say(f"{name} answered: {one_line(outcome.answer or 'nothing', _TEXT)}")
 
@@ -159,6 +161,12 @@ def _show_groups(groups: Groups) -> None:
         say(f"  and {len(groups.answers) - _PLACES} more")
 
 
+def _head(name: str) -> str:
+    """Return a session's name as it heads a column: of a long one the end, where reruns differ."""
+    line = one_line(name)
+    return line if len(line) <= _HEAD else f"…{line[1 - _HEAD :]}"
+
+
 def _called(name: str) -> str:
     words = {"cost_usd": "cost, $", "model_s": "in models, s", "wall_s": "on the clock, s"}
     return words.get(name, name.replace("_", " "))
@@ -187,5 +195,5 @@ def _spread(spread: Spread | None) -> str:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from harken.cli.sheet import Column, Sheet
 
-    columns = [Column(head[0], is_text=True), *(Column(one_line(name, 40)) for name in head[1:])]
+    columns = [Column(head[0], is_text=True), *(Column(name) for name in head[1:])]
     Sheet().table(columns, rows)

@@ -1,4 +1,4 @@
-"""`harken export`: the conversation of a commit, in the format that somebody wants."""
+"""`harken export`: the conversation of a commit in some format; a session as spans."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
-from harken.cli.home import Home, home_option
+from harken.cli.home import Home, home_option, json_option
 from harken.cli.opened_store import store_of
 from harken.cli.terminal import one_line, say
 from harken.context.names import find
@@ -23,16 +24,38 @@ LIST = "list"
 
 
 @click.command("export")
-@click.argument("ctx", required=False)
+@click.argument("ctx", required=False, metavar="[CTX|SESSION]")
 @click.option("--format", "wanted", default="narrative-v1", show_default=True, help="Or `list`.")
 @click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
 @click.option("-o", "--out", "file", metavar="FILE", help="Where to; else standard output.")
+@click.option("--otlp", metavar="URL", help="Send a session as OpenTelemetry spans.")
+@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="For --otlp.")
+@click.option("--project", metavar="NAME", help="For --otlp: where Phoenix shows it.")
+@click.option(
+    "--messages",
+    type=click.Choice(["full", "new", "none"]),
+    default="full",
+    show_default=True,
+    help="For --otlp: what model calls say of their context.",
+)
+@click.option("--otlp-json", is_flag=True, help="For --otlp: as JSON, not as protobuf.")
+@click.option("--as-is", is_flag=True, help="For --otlp: redact nothing.")
+@json_option
 @home_option
-def command(home: Home, ctx: str | None, wanted: str, stop: str, file: str | None) -> None:
+def command(
+    home: Home, ctx: str | None, wanted: str, stop: str, file: str | None, **spans: Any
+) -> None:
     """Write the conversation of a commit in a format: any unique beginning of its name will do.
 
-    How it was translated is said on standard error.
+    How it was translated is said on standard error. With --otlp, a SESSION goes to a collector or
+    a backend as spans, redacted; sent again, they have the same ids. Headers are also taken from
+    OTEL_EXPORTER_OTLP_HEADERS.
     """
+    if spans["otlp"] is not None:
+        _send(home, ctx, spans)
+        return
+    if any(spans[name] for name in ("headers", "project", "otlp_json", "as_is", "as_json")):
+        raise click.UsageError("say --otlp URL, too: the other options are for that")
     if wanted == LIST:
         for name in FORMATS.names():
             say(_line(name))
@@ -41,6 +64,24 @@ def command(home: Home, ctx: str | None, wanted: str, stop: str, file: str | Non
         raise click.UsageError("which commit? `harken ctx log` lists them")
     with store_of(home) as store:
         export(store, ctx, wanted, stop, file)
+
+
+def _send(home: Home, session: str | None, given: dict[str, Any]) -> None:
+    """Send a session as spans. Raises SendError, ConfigError, LogError."""
+    from harken.cli.export_spans import Wish, export_spans
+
+    if session is None:
+        raise click.UsageError("which session? `harken sessions` lists them")
+    wish = Wish(
+        url=given["otlp"],
+        headers=given["headers"],
+        project=given["project"],
+        messages=given["messages"],
+        as_json_form=given["otlp_json"],
+        as_is=given["as_is"],
+        as_json=given["as_json"],
+    )
+    export_spans(home, session, wish)
 
 
 def export(store: Store, ctx: str, wanted: str, stop: str, file: str | None) -> None:

@@ -17,13 +17,13 @@ from harken.cli.terminal import one_line, safe, say, say_json
 from harken.cli.view import open_viewer
 from harken.core.events import Event
 from harken.core.ids import USER
-from harken.errors import UnknownName
 from harken.session.fold import Resolver
 from harken.views.written import count
 
 if TYPE_CHECKING:
     from harken.interactions.exported import Exported, How
     from harken.interactions.thread import ThreadRow
+    from harken.views.viewer import SessionViewer
 
 _ID, _KIND, _SHOWN = 12, 17, 100
 
@@ -71,8 +71,9 @@ def show_command(home: Home, thread: str, only_new: bool, as_json: bool) -> None
     from harken.interactions.thread import thread_rows
 
     session, agent = _parted(home, thread)
-    events = [*open_viewer(home, session).events]
-    agent_id = _agent(events, agent)
+    viewer = open_viewer(home, session)
+    events = [*viewer.events]
+    agent_id = _agent(viewer, events, agent)
     with _resolver(home, events) as resolver:
         for row in thread_rows(events, agent_id, resolver=resolver):
             if only_new and row.entry.event_type is ThreadEventType.CONTEXT_REPLAYED:
@@ -169,15 +170,15 @@ def _parted(home: Home, thread: str) -> tuple[str, str]:
     return session, agent
 
 
-def _agent(events: Sequence[Event], agent: str) -> str:
-    """Return the id of an agent; the first one where none is named. Raises UnknownName."""
+def _agent(viewer: SessionViewer, events: Sequence[Event], agent: str) -> str:
+    """Return the id of an agent, by it or a name; without either the first one's.
+
+    Raises UnknownName.
+    """
     ids = dict.fromkeys(one.agent_id for one in events if one.agent_id not in (None, USER))
-    there = [str(id_) for id_ in ids]
-    if not agent and there:
-        return there[0]
-    if agent not in there:
-        raise UnknownName("agent", agent, there)
-    return agent
+    if not agent and ids:
+        return str(next(iter(ids)))
+    return agent if agent in ids else viewer.resolve_agent(agent)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ COMMANDS = {
     "run": ("harken.cli.run", "Run a client such as claude or codex, and record it."),
     "proxy": ("harken.cli.proxy", "Record what any client says to its model, as it passes."),
     "watch": ("harken.cli.watch", "Take in what other runtimes write, as they write it."),
-    "export": ("harken.cli.export", "Write a conversation in another format."),
+    "export": ("harken.cli.export", "Write a conversation in another format, or as spans."),
     "cat": ("harken.cli.cat", "Print the bytes of an artifact."),
     "keep": ("harken.cli.keep", "Say how long commits and artifacts are kept."),
     "gc": ("harken.cli.gc", "Remove from the store what nobody needs any more."),

@@ -22,12 +22,14 @@ from harken.cli.terminal import one_line
 from harken.errors import ConfigError
 
 if TYPE_CHECKING:
+    from harken.capture.proxy.process import RecorderProcess
     from harken.capture.proxy.server import Server
 
 PORT = 8421
 _NEEDED = {"aiohttp", "multidict", "yarl"}
 _PATIENCE_S = 60.0
 """So long is waited in the end for what is not recorded yet."""
+_SOON_S = 3.0
 _GLANCE_S = 0.5
 
 
@@ -116,10 +118,18 @@ def _proxy(home: Home, wish: Wish, *, as_json: bool) -> int:
                 code = _run(wish.command, news) if wish.command else _wait(server, wish)
         finally:
             spool.close()
-            with suppress(KeyboardInterrupt):  # whoever does not wait: it goes on alone
-                news.is_complete = recorder.close(_PATIENCE_S)
+            _finish(recorder, news)
         news.end(spool.calls, spool.unrecorded)
     return code
+
+
+def _finish(recorder: RecorderProcess, news: News) -> None:
+    """Wait for what is not recorded yet; whoever does not wait leaves it to itself."""
+    news.is_complete = False
+    with suppress(KeyboardInterrupt):
+        if not recorder.close(_SOON_S):
+            news.tell("recording what is left; Ctrl-C leaves it to itself")
+        news.is_complete = recorder.close(_PATIENCE_S)
 
 
 def _recorder(home: Home, run: str) -> list[str]:

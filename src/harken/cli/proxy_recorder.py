@@ -8,7 +8,9 @@ import platform
 import signal
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any
 
 from harken.capture.proxy.process import pokes
@@ -16,6 +18,7 @@ from harken.capture.proxy.recording import Recording
 from harken.cli.home import Home
 from harken.cli.opened_store import made_store
 from harken.core.ids import AgentId
+from harken.core.messages import ChatMessage, text_of
 from harken.recording.hints import hints_of
 from harken.recording.recorder import Recorder
 from harken.recording.shelf import RecorderOptions
@@ -68,14 +71,17 @@ class _Counts:
 
 def _answered(session: Session, agent: AgentId) -> None:
     """Say what an agent has said, and in which session."""
-    state = session.agents[agent]
-    context = session.context(agent)
-    last = context[-1] if context else None
-    said = last.content if last is not None and isinstance(last.content, str) else ""
-    calls = [call.function.name for call in getattr(last, "tool_calls", None) or ()]
-    text = said or ", ".join(calls)
-    _say({"session": session.path.stem, "agent": state.name or agent,
-          "said": " ".join(text[:_MOST_CHARACTERS].split())})  # fmt: skip
+    name = session.agents[agent].name or agent
+    _say({"session": session.path.stem, "agent": name, "said": said_last(session.context(agent))})
+
+
+def said_last(context: Sequence[ChatMessage]) -> str:
+    """Return the beginning of what an agent has just said, on one line, else what it calls."""
+    answer = list(takewhile(lambda message: message.role == "assistant", reversed(context)))
+    words = next((text for one in answer if (text := text_of(one.content).strip())), "")
+    calls = [call.function.name for one in reversed(answer) for call in one.tool_calls or ()]
+    said = words or ", ".join(calls) or ("(nothing)" if answer else "(no answer)")
+    return " ".join(said[:_MOST_CHARACTERS].split())
 
 
 def _say(value: dict[str, Any]) -> None:

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from harken.capture.proxy.upstreams import VARIABLES, VENDORS, Upstream, Upstreams, upstream
+from harken.capture.proxy.upstreams import (
+    VARIABLES,
+    VENDORS,
+    Upstream,
+    Upstreams,
+    upstream,
+    without_user,
+)
 from harken.errors import ConfigError
 from harken.store.remote.connection import is_loopback
 
@@ -66,7 +73,8 @@ def _network_proxy(url: str, environ: Mapping[str, str]) -> str | None:
     if found is None or is_loopback(host) or _is_among(host, without):
         return None
     if urlsplit(found).scheme != "http":
-        raise ConfigError(f"{found}: only proxies of the network with http:// can be used here")
+        shown = without_user(found)
+        raise ConfigError(f"{shown}: only proxies of the network with http:// can be used here")
     return found
 
 

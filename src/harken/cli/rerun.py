@@ -15,7 +15,7 @@ import click
 from harken.cli.commands import MODES
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.terminal import one_line, say, say_json
-from harken.errors import ConfigError, UnknownName
+from harken.errors import ConfigError
 from harken.views.written import count
 
 if TYPE_CHECKING:
@@ -96,18 +96,8 @@ def find_point(home: Home, given: str, at: str) -> ForkPoint:
     viewer = open_viewer(home, session)
     name = viewer.path.stem if viewer.path.suffix == ".jsonl" else viewer.path.name
     events, resolver = viewer.events, viewer.resolver
-    if agent is not None and at.removeprefix("-").isdecimal():
-        at = _of_agent(ForkPoint.find(name, events, "1"), viewer.resolve_agent(agent), at)
-    return ForkPoint.find(name, events, at, resolver=resolver)
-
-
-def _of_agent(point: ForkPoint, agent: str, at: str) -> str:
-    """Return the number in the session of a call that is numbered among those of an agent."""
-    numbers = point.stepping.of(agent)
-    place = len(numbers) + int(at) if at.startswith("-") else int(at) - 1
-    if not 0 <= place < len(numbers):
-        raise UnknownName(f"model call of {agent}", at, [f"1 to {len(numbers)}"])
-    return str(numbers[place])
+    of_agent = None if agent is None else viewer.resolve_agent(agent)
+    return ForkPoint.find(name, events, at, agent=of_agent, resolver=resolver)
 
 
 def _change(options: dict[str, Any]) -> Change:

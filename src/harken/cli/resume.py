@@ -45,7 +45,12 @@ HARKEN = "harken"
     help="Where to work (default: where the session worked, else here).",
 )
 @click.option("--model", default="", metavar="MODEL", help="The model, as the client calls it.")
-@click.option("--print", "is_printed", is_flag=True, help="Only print the command that goes on.")
+@click.option(
+    "--print",
+    "is_printed",
+    is_flag=True,
+    help="Write the session, and only print the command that goes on.",
+)
 @home_option
 def command(
     home: Home,

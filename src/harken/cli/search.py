@@ -56,7 +56,8 @@ def command(home: Home, every: bool, as_json: bool, **given: Any) -> None:
         asked = _asked(facts.database, None if every else given["limit"], given)
         found = search(facts, store, asked)
         if as_json:
-            say_json({"total": found.total, "hits": [_row(hit) for hit in found.hits]})
+            hits = [_row(hit) for hit in found.hits]
+            say_json({"total": found.total, "is_more": found.is_more, "hits": hits})
         else:
             _show(found)
 
@@ -107,7 +108,8 @@ def _show(found: Found) -> None:
     if first is None:
         click.echo("Nobody said that here; fewer words find more.", err=True)
         return
-    say(f"{shown:,} of {found.total:,}, the last said first.{_next(first)}")
+    more = "more than " if found.is_more else ""
+    say(f"{shown:,} of {more}{found.total:,}, the last said first.{_next(first)}")
 
 
 def _heading(hit: Hit) -> Line:

@@ -25,17 +25,21 @@ from harken.cli.terminal import one_line, say, say_json
 from harken.core.clock import microseconds
 from harken.core.commits import SHOWN
 from harken.core.events import (
+    AgentCreated,
     ContentPurged,
     Event,
+    LlmRequest,
     SessionEnded,
     TranscriptEntry,
     decode_event,
 )
 from harken.core.messages import text_of
 from harken.errors import LogError, UnknownName
+from harken.formats.typed import typed
 from harken.session.file import is_being_written
 from harken.session.packed import stat_log
 from harken.session.reader import events
+from harken.views.tree import rerun_said, rerun_text
 
 if TYPE_CHECKING:
     from harken.capture.sessions import ImportedSession
@@ -49,8 +53,9 @@ _NATIVE = 8
 PEEK = 40
 """How many events are read of each log: a list must not cost what the logs hold."""
 TAIL_BYTES = 1 << 16
-State: TypeAlias = Literal["being written", "ended", "cut off?"]
-"""Of a packed one, it takes too long to tell."""
+State: TypeAlias = Literal["being written", "ended", "recorded", "cut off?"]
+"""Recorded: of another program, which does not say whether it goes on. Of a packed one, it takes
+too long to tell."""
 
 
 @click.command()
@@ -153,26 +158,51 @@ def describe(path: Path) -> dict[str, Any]:
         "size_bytes": stat.kept_bytes,
         "state": None,
         "began": None,
+        "rerun": None,
     }
     try:
-        state = "packed" if stat.is_packed else state_of(path)
-        return {**row, "began": first_words(path), "state": state}
+        began = beginning(path)
+        state = "packed" if stat.is_packed else state_of(path, is_recorded=began.is_recorded)
+        return {**row, "began": began.words, "rerun": began.rerun, "state": state}
     except LogError as error:
         return {**row, "error": str(error)}
 
 
-def first_words(path: Path) -> str | None:
-    """Return the first thing that a user said near the beginning of a log."""
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How a log begins."""
+
+    words: str | None
+    """The first thing that a person said; None: nothing was said near the beginning."""
+    is_recorded: bool
+    """Whether it is what another program said to its models."""
+    rerun: dict[str, Any] | None
+    """Of what it is a rerun."""
+
+
+def beginning(path: Path) -> Beginning:
+    """Return how a log begins; what a client says in a person's name is passed over."""
+    said: list[str] = []
+    is_recorded, rerun = False, None
     for event in itertools.islice(events(path), PEEK):
-        if isinstance(event, TranscriptEntry) and event.role == "user":
-            return text_of(event.content)
-    return None
+        if isinstance(event, AgentCreated):
+            spec = event.spec or {}
+            is_recorded = is_recorded or "recorded" in spec
+            rerun = rerun or rerun_said(spec.get("rerun"))
+        elif isinstance(event, TranscriptEntry) and event.role == "user":
+            words = text_of(event.content)
+            said.append(words)
+            prompt = typed(words) if is_recorded else words
+            if prompt and not (is_recorded and event.cause):
+                return Beginning(prompt, is_recorded, rerun)
+    return Beginning(said[0] if said else None, is_recorded, rerun)
 
 
-def state_of(path: Path) -> State:
+def state_of(path: Path, *, is_recorded: bool = False) -> State:
     """Tell from a log's lock and its last line whether it is at its end; its tail alone is read.
 
-    A program may close a session without ending it, so that it was cut off is a guess.
+    A program may close a session without ending it, so that it was cut off is a guess. Of one that
+    is recorded only a call without an answer says so.
     """
     if is_being_written(path):
         return "being written"
@@ -188,7 +218,10 @@ def state_of(path: Path) -> State:
             break
         if not isinstance(event, ContentPurged):  # which says nothing about the run
             break
-    return "ended" if isinstance(event, SessionEnded) else "cut off?"
+    if isinstance(event, SessionEnded):
+        return "ended"
+    is_whole = event is not None and not isinstance(event, LlmRequest | TranscriptEntry)
+    return "recorded" if is_recorded and is_whole else "cut off?"
 
 
 def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
@@ -199,7 +232,7 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
     shown = [one_line(names[row["session"]], 60) for row in rows]
     width = max(map(len, shown))
     for name, row in zip(shown, rows, strict=True):
-        note = one_line(row.get("title") or row["began"] or "(nothing was said)", 60)
+        note = one_line(_said(row), 60)
         if "error" in row:
             note = f"(cannot be read: `harken session verify {row['session']}` says why)"
         written = moment(microseconds(row["written"]))
@@ -208,6 +241,15 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
         if row.get("tips"):
             state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]
         say(f"{name:<{width}}  {when}  {size_kb:7.1f} KB  {state:<13}  {note}")
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    """Return what a session is about: its title, of what it is a rerun, or how it began."""
+    rerun = row.get("rerun")
+    if rerun:
+        runtime, colon, native = rerun.get("session", "?").partition(":")
+        return rerun_text({**rerun, "session": runtime + colon + native[:_NATIVE]})
+    return str(row.get("title") or row["began"] or "(nothing was said)")
 
 
 def _short_names(found: Sequence[_Found]) -> dict[str, str]:

@@ -33,7 +33,7 @@ from harken.views.flow import hearers, trace
 from harken.views.interventions import Intervention
 from harken.views.perspective import perspective
 from harken.views.transcript import transcript
-from harken.views.tree import TreeRow
+from harken.views.tree import TreeRow, rerun_text
 from harken.views.verdicts import Verdict
 from harken.views.viewer import SessionViewer
 from harken.views.words import without_label
@@ -109,14 +109,8 @@ def _agent_line(row: TreeRow) -> str:
     notes = [known, "hook" if row.place == "hook" else "", row.language_model or ""]
     notes += [f"{row.entries} entries", f"{row.model_calls} model calls"]
     notes += ["gone"] if row.gone else []
-    notes += [_rerun_text(row.rerun)] if row.rerun else []
+    notes += [one_line(rerun_text(row.rerun), 160)] if row.rerun else []
     return f"{one_line(row.name, 40)}  ({', '.join(note for note in notes if note)})"
-
-
-def _rerun_text(said: dict[str, Any]) -> str:
-    changes = said.get("changes") or ["nothing changed"]
-    text = f"rerun of {said.get('session')} from {said.get('request')}: {', '.join(changes)}"
-    return one_line(text, 160)
 
 
 @view("dialog")

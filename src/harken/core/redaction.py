@@ -11,9 +11,15 @@ that is JSON (a line of a log) may be given as it stands.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
+
+from blake3 import blake3
 
 from harken.core.credentials import FRAMED, RUN, SHORTEST, WORDS, Shape
+
+_LONGEST_BYTES = 64 * 1024
+"""A credential is no longer, so it is found whole where bytes come in pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,52 @@ class Redacted:
 
     text: str
     found: tuple[Finding, ...] = ()
+
+
+@dataclass(slots=True)
+class Credentials:
+    """What was found, without what it was; it replaces as `harken.core.replace.Secret` does."""
+
+    _seen: dict[str, set[bytes]] = field(default_factory=dict)
+    """Kind -> hashes of the credentials, so that each counts once."""
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """Kind -> how many different ones."""
+        return {kind: len(seen) for kind, seen in sorted(self._seen.items())}
+
+    def replace(self, text: str) -> str:
+        """Return a text without credentials."""
+        done = redact(text)
+        for one in done.found:
+            self._see(one.kind, text[one.start : one.end].encode("utf-8", "surrogatepass"))
+        return done.text
+
+    def is_in_json(self, data: bytes) -> bool:
+        """Whether there may be one: only looking for them tells."""
+        return True
+
+    def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+        """Yield where they begin and end in bytes that come piece by piece, also across borders."""
+        held, at = b"", 0
+        for piece in chain(pieces, [None]):
+            held += piece or b""
+            if piece is not None and len(held) < 4 * _LONGEST_BYTES:
+                continue
+            sure = len(held) if piece is None else len(held) - _LONGEST_BYTES
+            done = 0
+            # Shapes are ASCII, so bytes may be looked at as if each were a letter.
+            for one in redact(held.decode("latin-1")).found:
+                if one.start >= sure:
+                    break
+                self._see(one.kind, held[one.start : one.end])
+                done = one.end
+                yield at + one.start, at + one.end
+            done = max(done, min(sure, len(held)), 0)
+            held, at = held[done:], at + done
+
+    def _see(self, kind: str, credential: bytes) -> None:
+        self._seen.setdefault(kind, set()).add(blake3(credential).digest())
 
 
 def _by_hint(named: Iterable[tuple[str, Shape]]) -> tuple[tuple[str, list[Shape]], ...]:

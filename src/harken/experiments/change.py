@@ -15,10 +15,12 @@ import msgspec
 
 from harken.core import codec
 from harken.core.messages import Content, ContentPart, Message, TextPart, ThinkingPart
-from harken.errors import AmbiguousName, UnknownName
+from harken.errors import AmbiguousName, ConfigError, UnknownName
 from harken.views.context import ContextMessage
 
 _SHOWN = 12
+_LONGEST_NUMBER = 18
+"""Digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +40,23 @@ class Change:
     """Of the model (`temperature`, `seed`, ...), beside the recorded ones; None takes one away."""
 
     def context(self, rows: Sequence[ContextMessage]) -> list[Message]:
-        """Return a recorded context with this change. Raises UnknownName, AmbiguousName."""
+        """Return a recorded context with this change.
+
+        Raises UnknownName, AmbiguousName; ConfigError for what contradicts itself.
+        """
         messages: dict[int, Message] = {row.position: row.message for row in rows}
+        dropped = {find_message(rows, given) for given in self.drop}
+        edited: set[int] = set()
         for given, text in self.edit:
             at = find_message(rows, given)
+            if at in dropped or at in edited:
+                raise ConfigError(
+                    f"message #{at} is {'dropped' if at in dropped else 'edited'}, "
+                    f"and edited by {given!r}, too: give one change of it"
+                )
+            edited.add(at)
             messages[at] = saying(messages[at], text)
-        for at in {find_message(rows, given) for given in self.drop}:
+        for at in dropped:
             del messages[at]
         found = list(messages.values())
         if self.system is None:
@@ -75,7 +88,8 @@ class Change:
 def find_message(rows: Sequence[ContextMessage], given: str) -> int:
     """Return the place of a message in a context, from 0. Raises UnknownName, AmbiguousName."""
     digits = given[1:]
-    if given[:1] in ("#", "-") and digits.isascii() and digits.isdecimal():
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _LONGEST_NUMBER
+    if given[:1] in ("#", "-") and is_number:
         at = int(digits) if given[0] == "#" else len(rows) - int(digits)
         if 0 <= at < len(rows):
             return at

@@ -17,10 +17,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harken.core import events as ev
-from harken.errors import ConfigError
+from harken.errors import ConfigError, HarkenError
 from harken.experiments.lanes import Difference, Lanes, first_difference
 from harken.experiments.playing import Own, Playing
+from harken.recording.rebuilt import Rebuilder
+from harken.session.fold import Resolver
+from harken.views.calls import placeholders
 from harken.views.links import Links
+from harken.views.stepping import Stepping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,36 @@ class Checked:
     missed: str = ""
     """How the first request that was not recorded differs from the nearest that was."""
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """What came of rebuilding every request of a session that another program ran."""
+
+    requests: int
+    bodies: int
+    """How many are back as they were on the wire; others were not recorded there."""
+    failures: tuple[tuple[str, str], ...] = ()
+    """The requests that could not be rebuilt, or are not what was logged, and why."""
+
+
+def rebuild(events: Iterable[ev.Event], resolver: Resolver | None = None) -> Rebuilt:
+    """Rebuild every request of a session, and compare it with what was logged of it."""
+    links = Links.of(events)
+    steps = Stepping(links, resolver=resolver or placeholders)
+    rebuilder = Rebuilder(links)
+    failures: list[tuple[str, str]] = []
+    bodies = 0
+    for number, request in enumerate(steps.requests, start=1):
+        try:
+            if not steps.verified(number):
+                failures.append((request.message_id, "its messages do not have the logged hash"))
+            elif request.wire is not None:
+                rebuilder.body(request.message_id)
+                bodies += 1
+        except HarkenError as error:
+            failures.append((request.message_id, str(error)))
+    return Rebuilt(requests=len(steps), bodies=bodies, failures=tuple(failures))
 
 
 def check(events: Iterable[ev.Event], own: Own | None = None) -> Checked:
@@ -74,5 +108,7 @@ def _check_playable(links: Links, own: Own) -> None:
         raise ConfigError("no agent was born in this session: there is nothing to play again")
     if is_recorded(births):
         raise ConfigError("another program ran these agents: they cannot be played again")
+    if any("rerun" in (birth.spec or {}) for birth in births):
+        raise ConfigError("this is a rerun, which is offered tools as they were then: run it again")
     if own.resolver is None and any(isinstance(event, ev.ContextLoaded) for event in links):
         raise ConfigError("an agent began from a commit: its messages are in a store, give it")

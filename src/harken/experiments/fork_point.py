@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, base_of, number_of
-from harken.core.messages import Message
+from harken.core.messages import Message, extend_context_hash, text_of
 from harken.errors import HarkenError, UnknownName
 from harken.session.fold import Resolver, fold
 from harken.session.state import AgentState, SessionState
@@ -44,17 +44,18 @@ class ForkPoint:
         events: Iterable[ev.Event],
         at: str,
         *,
+        agent: AgentId | None = None,
         resolver: Resolver = placeholders,
     ) -> ForkPoint:
         """Return the call that a person means.
 
         at: its number, from 1, `-1` for the last one; or the id of the request, of its response
-        or its answer. `resolver` gives the messages of commits that agents started from. Raises
-        UnknownName with the nearest calls there are.
+        or its answer. With `agent`, numbers count its calls. `resolver` gives the messages of
+        commits that agents started from. Raises UnknownName with the nearest calls there are.
         """
         stepping = Stepping(events, resolver=resolver)
         try:
-            number = stepping.find(at)
+            number = stepping.find(at, agent)
         except UnknownName as error:
             raise UnknownName("model call", at, _nearest(stepping, at) or error.known) from None
         return cls(session, stepping, number, resolver)
@@ -83,6 +84,11 @@ class ForkPoint:
     def messages(self) -> list[Message]:
         """The same as messages alone."""
         return [row.message for row in self.context]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the context is what was logged with the call, by its hash."""
+        return reduce(extend_context_hash, self.messages, "") == self.request.context_hash
 
     @property
     def tools(self) -> list[dict[str, Any]]:
@@ -117,16 +123,43 @@ class ForkPoint:
         """Whether Harken ran the agent: then its hooks and subagents are at hand."""
         return "kind" in self.agent.spec and not self.agent.is_recorded
 
-    def inputs_after(self) -> list[str]:
-        """Return what the agent was told later, oldest first; not what hooks or tools said."""
-        later = self.stepping.links.events[self.stepping.links.at[self.request.message_id] :]
-        return [
-            event.content
-            for event in later
-            if isinstance(event, ev.TranscriptEntry)
-            and (event.agent_id, event.role, event.cause) == (self.agent_id, "user", None)
-            and isinstance(event.content, str)
-        ]
+    def inputs_after(self) -> list[list[str]]:
+        """Return what the agent was told later, oldest first; not what hooks or tools said.
+
+        What it was told before its model was called again stands together.
+        """
+        texts = ([text_of(one.content) for one in told] for at, told in self._told if at is None)
+        return [found for told in texts if (found := [text for text in told if text])]
+
+    def told_with(self) -> dict[MessageId, list[ev.TranscriptEntry]]:
+        """Return what the agent was told in the midst of a turn, by the result that it came with.
+
+        Programs say such things in the user's name: what a skill is, what changed meanwhile.
+        """
+        return {at: told for at, told in self._told if at is not None}
+
+    @cached_property
+    def _told(self) -> list[tuple[MessageId | None, list[ev.TranscriptEntry]]]:
+        """What the agent was told after the call, from one model call to the next.
+
+        Each with the result that it came with; None: it came after an answer.
+        """
+        links = self.stepping.links
+        found: list[tuple[MessageId | None, list[ev.TranscriptEntry]]] = [(None, [])]
+        for event in links.events[links.at[self.request.message_id] :]:
+            if event.agent_id != self.agent_id:
+                continue
+            if isinstance(event, ev.LlmRequest):
+                found.append((None, []))
+            elif isinstance(event, ev.TranscriptEntry) and event.role == "tool":
+                found[-1] = (event.message_id, found[-1][1])
+            elif isinstance(event, ev.TranscriptEntry) and _is_told(event):
+                found[-1][1].append(event)
+        return [(at, told) for at, told in found if told]
+
+
+def _is_told(event: ev.TranscriptEntry) -> bool:
+    return event.role == "user" and event.cause is None
 
 
 def _nearest(stepping: Stepping, at: str) -> Sequence[str]:

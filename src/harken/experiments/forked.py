@@ -23,11 +23,11 @@ from harken.core.messages import ChatMessage
 from harken.errors import ConfigError, UnknownName
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
-from harken.experiments.recorded_world import RecordedTool, recorded_tools
+from harken.experiments.recorded_world import RecordedTool, RecordedWorld, recorded_tools
 from harken.experiments.starting import begin_with
 from harken.session.fold import context_now
-from harken.session.session import Session
-from harken.session.state import AgentState
+from harken.session.session import Session, entry_of
+from harken.session.state import AgentState, OpenCall
 from harken.store.base import Store
 from harken.world.tool import Tool
 
@@ -44,6 +44,9 @@ class ForkedAgent(SmartAgent):
         """Make an agent, without its birth. `spec`: what the birth records beside the usual."""
         super().__init__(session, runtime=runtime)
         self._given |= {"parameters": None} | dict(spec)
+        self._told: (
+            tuple[RecordedWorld, Mapping[MessageId, Sequence[ev.TranscriptEntry]]] | None
+        ) = None
         self._offered = Toolbox(("recorded",), {tool.name: tool for tool in tools})
 
     def take(self, names: Iterable[str]) -> None:
@@ -55,6 +58,24 @@ class ForkedAgent(SmartAgent):
         self._offered.by_name.update(
             {tool.name: tool for tool in hidden if tool.name not in self._offered.by_name}
         )
+
+    def hear_with(
+        self, world: RecordedWorld, told: Mapping[MessageId, Sequence[ev.TranscriptEntry]]
+    ) -> None:
+        """Hear with a recorded result what was said with it then."""
+        self._told = (world, told)
+
+    async def _act(self, calls: Sequence[OpenCall]) -> None:
+        """Run calls; then hear what came with their results."""
+        if self._told is None:
+            await super()._act(calls)
+            return
+        world, told = self._told
+        before = len(world.given)
+        await super()._act(calls)
+        for one in world.given[before:]:
+            for entry in told.get(one.result.message_id, ()):
+                self.session.append(entry_of(self.agent_id, entry))
 
     def toolbox(self) -> Toolbox:
         """Return the recorded tools, whatever there is today."""

@@ -125,6 +125,44 @@ class Lanes:
         stop = self.at(later[0]) if later else stop
         return any(start < self.at(birth) < stop for birth in self.born(lane, COMPACTOR))
 
+    def after(self, event: ev.Event) -> ev.Event | None:
+        """Return the event after one of the same agent."""
+        lane, at = self.places[event.message_id]
+        row = self.events[lane]
+        return row[at + 1] if at + 1 < len(row) else None
+
+    def is_asked_next(self, lane: Lane, event: ev.Event) -> bool:
+        """Whether an agent's model was asked after an event, before the agent heard anything."""
+        for later in self.events.get(lane, ()):
+            if self.at(later) < self.at(event):
+                continue
+            if isinstance(later, ev.LlmRequest):
+                return True
+            if isinstance(later, ev.TranscriptEntry) and later.role == "user":
+                return False
+        return False
+
+    def by_hand(self) -> set[MessageId]:
+        """Return the entries that some program logged, and no agent made: it called no model.
+
+        An answer stands between its request and how that ended; a result is as its call.
+        """
+        found: set[MessageId] = set()
+        for row in self.events.values():
+            if not row or kind_of(row[0]) != "smart":
+                continue
+            is_asking, calls = False, set[str | None]()
+            for event in row:
+                if isinstance(event, ev.LlmRequest | ev.LlmResponse):
+                    is_asking = isinstance(event, ev.LlmRequest)
+                elif isinstance(event, ev.TranscriptEntry) and event.role == "assistant":
+                    ids = {call.id for call in event.tool_calls or ()}
+                    calls = calls - ids if is_asking else calls | ids
+                    found |= set() if is_asking else {event.message_id}
+                elif isinstance(event, ev.TranscriptEntry) and event.role == "tool":
+                    found |= {event.message_id} if event.tool_call_id in calls else set()
+        return found
+
     def at(self, event: ev.Event) -> int:
         """Return which event of the session it is."""
         return self.order[event.message_id]
@@ -147,6 +185,13 @@ class Lanes:
                         return [] if one.tools is None else [one.tools]
                     break
         return list(everything)
+
+    def first_tools(self, lane: Lane) -> list[MessageId]:
+        """Return the list of tools that an agent was offered first; none where it never was."""
+        for event in self.events.get(lane, ()):
+            if isinstance(event, ev.LlmRequest):
+                return [] if event.tools is None else [event.tools]
+        return []
 
     def listing(self, defined: Iterable[MessageId]) -> str:
         """Return what models were told of templates, in these lists of tools."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from harken.agents.actions import lenient
+from harken.agents.initial import INTERRUPTED
 from harken.agents.templates import Template
 from harken.core import events as ev
 from harken.core.messages import FunctionCall, ToolCall, text_of
 from harken.experiments.lanes import Lanes
-from harken.experiments.recorded_agents import RecordedTemplates, Script, template_of
-from harken.experiments.recorded_calls import RecordedCalls
-from harken.experiments.recorded_model import Crash
-from harken.experiments.recorded_world import RecordedWorld
+from harken.experiments.recorded_agents import RecordedTemplates, template_of
+from harken.experiments.recorded_calls import RecordedCalls, key_of
+from harken.experiments.recorded_world import RecordedWorld, recorded_tools
+from harken.experiments.script import Script
 from harken.session.fold import reference_to
 from harken.views.links import Links
 from harken.world.result import Failed, Result
@@ -31,20 +33,49 @@ class PlayedWorld(RecordedWorld):
         """Answer from these events."""
         super().__init__(RecordedCalls.of(events))
         self._script = script
-        self._open = {
-            script.recorded.named(made.reference) for made in _made(events) if made.result is None
+        self._cut_off = {
+            script.recorded.named(made.reference): made.reference
+            for made in _made(events)
+            if made.result is None or made.error.startswith(INTERRUPTED.format(made.result.name))
+        }
+        self._by_call = {
+            script.recorded.named(call.reference): (key, call)
+            for key, calls in self.calls.by_key.items()
+            for call in calls
+        }
+        self._not_again = {
+            made.call.function.name
+            for made in _made(events)
+            if made.error.startswith(INTERRUPTED.format(made.call.function.name))
         }
         self._texts = _instructions(events, script.recorded)
 
-    def offer(self, tools: Iterable[Tool]) -> None:
-        """Let agents see these tools from now on."""
-        self.tools = {tool.name: tool for tool in tools}
+    def offer(self, schemas: Iterable[Mapping[str, Any]], like: Iterable[Tool]) -> None:
+        """Let agents see these tools from now on; `like`: as in `recorded_tools`.
+
+        A tool that was cut off, and not run again, may not be: others may, as far as one can see.
+        """
+        self.tools = {
+            tool.name: replace(tool, idempotent=tool.name not in self._not_again)
+            for tool in recorded_tools(schemas, like)
+        }
 
     async def do_action(self, action: FunctionCall, caller: Caller) -> Result:
-        """Answer a call as it was answered. Raises Crash where the record ends before that."""
-        if self._script.again.named(caller.call) in self._open:
-            raise Crash
+        """Answer a call as it was answered. It ends where it was cut off before that."""
+        made = self._script.again.named(caller.call)
+        key, recorded = self._by_call.get(made, (None, None))
+        if recorded is not None and key == key_of(caller.agent.name, action):
+            return self.answer(recorded, caller)  # also the second time, after a crash
+        reference = self._cut_off.get(made)
+        if reference is not None:
+            self.say_again(reference, self.calls.said.get(reference, ()), caller)
+            await self._script.until(None)
+            self._script.crash()
         return await super().do_action(action, caller)
+
+    def here(self, reference: str) -> str | None:
+        """Return what a message of the record is called in the session that is played."""
+        return self._script.here(reference)
 
     def read_instructions(self, path: str, caller: Caller | None = None) -> str:
         """Return what stood in a file when an agent was made of it. Raises Failed as then."""

@@ -8,10 +8,10 @@ an agent made is ever copied. Where an event is not the recorded one, playing en
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -26,13 +26,13 @@ from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, base_of
 from harken.core.messages import text_of
 from harken.core.text import LoggedString
-from harken.errors import EventRefused, HarkenError
+from harken.errors import ConfigError, EventRefused, HarkenError
 from harken.experiments.lanes import COMPACTOR, Lanes, kind_of
 from harken.experiments.played_world import PlayedWorld, templates_of
-from harken.experiments.recorded_agents import Script, kinds_for
+from harken.experiments.recorded_agents import kinds_for
 from harken.experiments.recorded_model import INTERRUPTED as INTERRUPTED_CALL
-from harken.experiments.recorded_model import Answers, Crash, RecordedModel
-from harken.experiments.recorded_world import recorded_tools
+from harken.experiments.recorded_model import Answers, RecordedModel
+from harken.experiments.script import Crash, Script
 from harken.llm.replay import Recording
 from harken.session.fold import Resolver
 from harken.session.reader import events as read
@@ -62,18 +62,16 @@ class Playing:
 
     def __init__(self, events: Links, log: Path, own: Own) -> None:
         """Get ready to play these events into `log`, which is new."""
-        self.recorded = Lanes.of(events)
-        self.script = Script(self.recorded)
+        self._links, self.recorded = events, Lanes.of(events)
+        self.script = Script(self.recorded, crash=self.crash)
         self.notes: list[str] = []
         """What went wrong, in words."""
-        self.parted = False
-        """Whether something happened otherwise than in the record."""
-        self.answers = _answers(events, self.recorded, self.stop)
+        self.answers = _answers(events, self.recorded)
+        self.answers.script, self.answers.stop = self.script, self.stop
         self.world = PlayedWorld(events, self.script)
-        self._own = own
-        self._events = [event for event in events if event.message_id in self.recorded.places]
-        self._at = 0
+        self._own, self._by_hand = own, self.recorded.by_hand()
         self._turn: asyncio.Task[object] | None = None
+        self._answering: Agent | None = None
         self._crashed = False
         self._offered: frozenset[str] = frozenset()
         self._options = SessionOptions(durability="none", resolver=own.resolver)
@@ -91,49 +89,49 @@ class Playing:
         self.session.listen(self._hear)
 
     async def play(self) -> None:
-        """Do everything again, as far as it goes on as it did."""
-        while not self.parted and (event := self._next()) is not None:
+        """Do everything again, as far as it goes on as it did.
+
+        Raises ConfigError where the commit that an agent began from is not at hand.
+        """
+        while not self.parted and (event := self.script.next()) is not None:
             if self._crashed:
                 self._resume()
                 continue
             try:
                 await self._bring(event)
             except (EventRefused, LookupError) as error:
+                if isinstance(event, ev.ContextLoaded):
+                    raise ConfigError(str(error)) from None
                 self.notes.append(str(error))
-            if not self._is_done(event):
+            if not self.script.is_done(event):
                 return
+
+    @property
+    def parted(self) -> bool:
+        """Whether something happened otherwise than in the record."""
+        return self.script.parted
 
     def stop(self) -> None:
         """Cut off the turn that runs."""
         if self._turn is not None:
             self._turn.cancel()
 
+    def crash(self) -> NoReturn:
+        """End everything here: whoever acts at the same time can log nothing more."""
+        self._crashed = True
+        self.session.close()
+        raise Crash
+
     def close(self) -> None:
         """Close the log. A second call does nothing."""
         self.session.close()
 
     def _hear(self, event: ev.Event) -> None:
-        again = self.script.again
-        again.take(event)
-        place = again.places.get(event.message_id)
-        if place is None:
-            return
-        lane, at = place
-        row = self.recorded.events.get(lane, ())
-        if at >= len(row) or self.recorded.plain(row[at]) != again.plain(event):
-            self.parted = True
-        elif self._turn is not None and _is_of_a_resume(self._next()):
-            raise Crash  # the process ended here, and somebody went on from the log
-
-    def _next(self) -> ev.Event | None:
-        """Return the first event of the record that has not happened again."""
-        while self._at < len(self._events) and self._is_done(self._events[self._at]):
-            self._at += 1
-        return self._events[self._at] if self._at < len(self._events) else None
-
-    def _is_done(self, event: ev.Event) -> bool:
-        lane, at = self.recorded.places[event.message_id]
-        return self.script.again.size(lane) > at
+        lane = self.script.hear(event)
+        if self._turn is not None and not self.parted and lane and self._ended_here():
+            self.crash()
+        if isinstance(event, ev.AgentCreated) and lane:
+            self._templates.shown = self.recorded.listing(self.recorded.first_tools(lane))
 
     async def _bring(self, event: ev.Event) -> None:
         """Do what came from outside, or let the agent act whose event it is."""
@@ -157,9 +155,9 @@ class Playing:
             case _ if isinstance(event, _BY_HAND):
                 self._append(event)
             case _:
-                agent = self._acting(event)
                 self._offer(event)
-                await self._let(agent.response())
+                agent = self._acting(event)
+                await self._let(agent, agent.response())
 
     def _say(self, event: ev.TranscriptEntry) -> None:
         """Let an agent hear what it heard."""
@@ -170,27 +168,29 @@ class Playing:
         self._agent(event.agent_id).harken(LoggedString(event.content, substance))
 
     async def _compact(self, birth: ev.AgentCreated) -> None:
-        """Let the user ask for a summary, as then."""
-        parent = self.recorded.parent(self.recorded.of_agent[birth.agent_id or AgentId("")])
-        lane = self.recorded.events[self.recorded.of_agent[birth.agent_id or AgentId("")]]
-        asked = [e for e in lane if isinstance(e, ev.TranscriptEntry) and e.role == "user"]
-        agent = self._agent(self.recorded.agents[parent or ""])
-        if isinstance(agent, SmartAgent) and asked:
-            words = instructions_in(text_of(asked[0].content))
-            self._offer(birth)
-            await self._let(agent.compact(words))
+        """Let the user ask for a summary, as then; or go on with a turn that begins with one."""
+        lane = self.recorded.of_agent[birth.agent_id or AgentId("")]
+        parent = self.recorded.parent(lane) or ""
+        self._offer(birth)
+        agent = self._agent(self.recorded.agents[parent])
+        if not isinstance(agent, SmartAgent) or self.recorded.is_asked_next(parent, birth):
+            await self._let(agent, agent.response())
+            return
+        entries = (e for e in self.recorded.events[lane] if isinstance(e, ev.TranscriptEntry))
+        asked = [text_of(e.content) for e in entries if (e.role, e.cause) == ("user", None)]
+        await self._let(agent, agent.compact(instructions_in(asked[-1]) if asked else ""))
 
-    async def _let(self, work: Coroutine[Any, Any, object]) -> None:
+    async def _let(self, agent: Agent, work: Coroutine[Any, Any, object]) -> None:
         """Let an agent act until it has done, has failed, or is cut off."""
+        self._answering = agent
         turn = self._turn = asyncio.create_task(work)
         try:
             await asyncio.wait([turn])
             if not turn.cancelled():
                 turn.result()
-        except Crash:
-            self._crashed = True
-        except HarkenError as error:
-            self.notes.append(str(error))
+        except (Crash, HarkenError) as error:
+            if not self._crashed:
+                self.notes.append(str(error))
         finally:
             self._turn = None
 
@@ -211,7 +211,7 @@ class Playing:
         if frozenset(defined) != self._offered:
             self._offered = frozenset(defined)
             schemas = [schema for one in defined for schema in self.recorded.tools[one].tools]
-            self.world.offer(recorded_tools(schemas, like=self._own.tools))
+            self.world.offer(schemas, self._own.tools)
             self._templates.shown = self.recorded.listing(defined)
             self.session.live.clear()  # who was offered others is made again from the log
 
@@ -250,13 +250,14 @@ class Playing:
     def _cause(self, cause: object) -> object:
         if isinstance(cause, list):
             return [self._cause(one) for one in cause]
-        message = base_of(str(cause))
-        return self._id(message) + str(cause).removeprefix(message)
+        return self._id(str(cause))
 
     def _id(self, recorded: str) -> MessageId:
         """Return what a message is called here. Raises LookupError where it is not here."""
-        lane, at = self.recorded.places[MessageId(recorded)]
-        return self.script.again.events[lane][at].message_id
+        here = self.script.here(recorded)
+        if here is None:
+            raise LookupError(f"{recorded} has not happened here")
+        return MessageId(here)
 
     def _agent_id(self, recorded: str) -> AgentId:
         if recorded == USER:
@@ -285,6 +286,8 @@ class Playing:
         """Whether an entry came with an agent's birth, or by hand: a prompt, a transcript."""
         if event.agent_id == USER:
             return False
+        if event.message_id in self._by_hand:
+            return True
         lane, at = self.recorded.places[event.message_id]
         if event.role == "system":
             return not text_of(event.content).startswith(FAILED)
@@ -295,21 +298,56 @@ class Playing:
         lane, _ = self.recorded.places.get(event.summary or MessageId(""), ("", 0))
         return bool(lane) and kind_of(self.recorded.events[lane][0]) == COMPACTOR
 
+    def _ended_here(self) -> bool:
+        """Whether the process ended at this event, in the middle of a turn."""
+        coming = self.script.next()
+        if self._answering is None:
+            return False
+        if coming is None:  # nobody went on
+            return self._answering.cut_off or bool(self.session.state.requests)
+        if isinstance(coming, ev.TranscriptEntry) and self._is_input(coming):
+            lane, _ = self.recorded.places[coming.message_id]
+            return lane == self.script.lane(self._answering) and self._answering.cut_off
+        return self._is_of_a_resume(coming)
+
+    def _is_input(self, event: ev.TranscriptEntry) -> bool:
+        """Whether an agent heard this from outside."""
+        if event.role != "user" or event.agent_id == USER or event.cause or event.substance:
+            return False
+        lane, _ = self.recorded.places[event.message_id]
+        return kind_of(self.recorded.events[lane][0]) != COMPACTOR
+
+    def _is_of_a_resume(self, event: ev.Event | None) -> bool:
+        """Whether an event is what a resume says of what a crash cut off."""
+        if isinstance(event, ev.LlmResponse):
+            return event.stop_reason == INTERRUPTED_CALL or event.error == LOST_USAGE
+        if isinstance(event, ev.AgentMoved) and isinstance(event.cause, str):
+            call = self._links.called(event.cause)
+            return call is not None and call.function.name == "task"  # it was half made
+        if not isinstance(event, ev.TranscriptEntry) or not event.is_error:
+            return False
+        return text_of(event.content).startswith(INTERRUPTED.format(event.name))
+
     def _is_open(self, event: ev.TranscriptEntry) -> bool:
         """Whether a result closes a call that was cut off."""
         return event.is_error and event.tool_call_id in self._agent(event.agent_id).state.open_calls
 
 
-def _answers(events: Links, lanes: Lanes, stop: Callable[[], None]) -> Answers:
+def _answers(events: Links, lanes: Lanes) -> Answers:
     recording = Recording()
     for event in events:
         recording.take(event)
     too_long: set[MessageId] = set()
-    for request in recording.requests.values():
-        response = recording.responses.get(request.message_id)
-        if response is not None and response.error and lanes.is_compacted_after(request):
-            too_long.add(request.message_id)
-    return Answers(recording, frozenset(too_long), stop)
+    unended: dict[MessageId, ev.TranscriptEntry] = {}
+    for id_, request in recording.requests.items():
+        response = recording.responses.get(id_)
+        answer = lanes.after(request)
+        if response is None or response.error == LOST_USAGE:
+            if isinstance(answer, ev.TranscriptEntry) and answer.role == "assistant":
+                unended[id_] = answer
+        elif response.error and lanes.is_compacted_after(request):
+            too_long.add(id_)
+    return Answers(recording, frozenset(too_long), unended)
 
 
 def _parameters(lanes: Lanes) -> dict[str, Mapping[str, Any]]:
@@ -321,15 +359,6 @@ def _parameters(lanes: Lanes) -> dict[str, Mapping[str, Any]]:
             if isinstance(parameters, Mapping) and birth.language_model is not None:
                 found.setdefault(birth.language_model, parameters)
     return found
-
-
-def _is_of_a_resume(event: ev.Event | None) -> bool:
-    """Whether an event is what a resume says of what a crash cut off."""
-    if isinstance(event, ev.LlmResponse):
-        return event.stop_reason == INTERRUPTED_CALL or event.error == LOST_USAGE
-    if not isinstance(event, ev.TranscriptEntry) or not event.is_error:
-        return False
-    return text_of(event.content).startswith(INTERRUPTED.format(event.name))
 
 
 def _first_model(events: Links) -> str:

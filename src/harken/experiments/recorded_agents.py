@@ -9,7 +9,6 @@ is taken from the record, since what a model reads at once is not in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,48 +20,14 @@ from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
 from harken.errors import HarkenError, UnknownName
-from harken.experiments.lanes import COMPACTOR, Lane, Lanes, kind_of
+from harken.experiments.lanes import COMPACTOR, kind_of
+from harken.experiments.script import Script
 from harken.session.state import AgentState
 from harken.views.verdicts import FAILED
 
 
 class NotRecorded(HarkenError):
     """An agent was asked what it was not asked in the record."""
-
-
-@dataclass(slots=True)
-class Script:
-    """The record, and how far it has been played again."""
-
-    recorded: Lanes
-    again: Lanes = field(default_factory=Lanes)
-    kinds: dict[str, type[Agent]] = field(default_factory=dict)
-
-    def lane(self, agent: Agent) -> Lane:
-        """Return an agent's lane, which is the same in both."""
-        return self.again.of_agent.get(agent.agent_id, "")
-
-    def coming(self, lane: Lane) -> list[ev.Event]:
-        """Return what an agent is still to do."""
-        return self.recorded.events.get(lane, [])[self.again.size(lane) :]
-
-    def is_compacted_next(self, lane: Lane) -> bool:
-        """Whether an agent's context was compacted before its next model call."""
-        asked = [e for e in self.recorded.events.get(lane, ()) if isinstance(e, ev.LlmRequest)]
-        done = self.again.count(lane, ev.LlmRequest)
-        order = self.recorded.order
-        until = order[asked[done].message_id] if done < len(asked) else len(order)
-        due = [b for b in self.recorded.born(lane, COMPACTOR) if order[b.message_id] < until]
-        return len(self.again.born(lane, COMPACTOR)) < len(due)
-
-    def hook_of_next_child(self, lane: Lane, name: str) -> ev.AgentCreated | None:
-        """Return the birth of the hook with this name above the next subagent of an agent."""
-        born, made = (lanes.subagents(lane) for lanes in (self.recorded, self.again))
-        if len(made) >= len(born):
-            return None
-        child = self.recorded.of_agent[born[len(made)].agent_id or AgentId("")]
-        births = self.recorded.births.get(child, ())
-        return next((b for b in births if b.relation == "hook" and b.name == name), None)
 
 
 class RecordedAgent(Hook):
@@ -128,7 +93,9 @@ class RecordedAgent(Hook):
         """Return what it says next; the state that it saves with it is saved, too."""
         coming = self.script.coming(self.script.lane(self))
         said = coming[0] if coming else None
-        if not isinstance(said, ev.TranscriptEntry) or said.role == "user":
+        if isinstance(said, ev.TranscriptEntry) and said.role == "user":
+            self.script.crash()  # it was asked again after that: the process ended meanwhile
+        if not isinstance(said, ev.TranscriptEntry):
             raise NotRecorded(f"{self.name} was not asked this in the record")
         after = coming[1] if len(coming) > 1 else None
         self._saves = after if isinstance(after, ev.AgentStateSaved) else None

@@ -7,8 +7,9 @@ failed has to fail again, and one that somebody cut off has to be cut off at the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from harken.core import events as ev
 from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta, chunks_of
@@ -16,14 +17,11 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.messages import text_of
 from harken.core.partial import text_in, thinking_in
 from harken.errors import Failure, ModelError, ReplayMiss
+from harken.experiments.script import Crash, Script
 from harken.llm.base import Request
-from harken.llm.replay import Recording, ReplayModel
+from harken.llm.replay import Recorded, Recording, ReplayModel
 
 FAILED, CANCELLED, INTERRUPTED = "error", "cancelled", "interrupted"
-
-
-class Crash(BaseException):
-    """The process ended here in the record: nothing is logged, and nobody goes on."""
 
 
 @dataclass(slots=True)
@@ -33,6 +31,10 @@ class Answers:
     recording: Recording
     too_long: frozenset[MessageId] = frozenset()
     """The requests whose failure was that the context is too long."""
+    unended: Mapping[MessageId, ev.TranscriptEntry] = field(default_factory=dict)
+    """Answers of which a crash cut off how they ended, by their requests."""
+    script: Script | None = None
+    """What says when it is an answer's turn, where several agents act; None: at once."""
     stop: Callable[[], None] = lambda: None
     """Cuts off the turn that runs, as the user did."""
     missed: str = ""
@@ -50,8 +52,31 @@ class Answers:
 
     def take(self, request: Request) -> ev.LlmRequest | None:
         """Return the recorded request that this one is, each once, in the order of the log."""
-        waiting = self._waiting.get((request.agent, request.hash))
-        return waiting.pop(0) if waiting else None
+        waiting = self._waiting.get((request.agent, request.hash), [])
+        ended = (n for n, one in enumerate(waiting) if not self._was_interrupted(one))
+        return waiting.pop(next(ended, 0)) if waiting else None
+
+    async def turn(self, request: ev.LlmRequest) -> None:
+        """Wait until a recorded request was answered, in the order of the record."""
+        await asyncio.sleep(0)
+        if self.script is not None:
+            await self.script.until(self.script.recorded.after(request))
+
+    def crash(self) -> NoReturn:
+        """End everything, as the process did. Raises Crash."""
+        raise Crash if self.script is None else self.script.crash()
+
+    def _was_interrupted(self, request: ev.LlmRequest) -> bool:
+        """Whether a crash ended a call: whoever plays the session again ends there, too."""
+        response = self.recording.responses.get(request.message_id)
+        return response is None or response.stop_reason == INTERRUPTED
+
+    def whole(self, request: ev.LlmRequest) -> Recorded | None:
+        """Return the answer to a recorded request, also one of which a crash cut off the end."""
+        entry = self.unended.get(request.message_id)
+        if entry is not None:
+            return Recorded(entry, ev.LlmResponse(request=request.message_id))
+        return self.recording.answer_to(request)
 
 
 class RecordedModel:
@@ -70,8 +95,8 @@ class RecordedModel:
             async for chunk in self._miss(request):
                 yield chunk
             return
-        await asyncio.sleep(0)
-        whole = answers.recording.answer_to(asked)
+        await answers.turn(asked)
+        whole = answers.whole(asked)
         response = answers.recording.responses.get(asked.message_id)
         if whole is not None:
             for chunk in chunks_of(whole.entry):
@@ -79,7 +104,7 @@ class RecordedModel:
             yield whole.finish
             return
         if response is None or response.stop_reason == INTERRUPTED:
-            raise Crash
+            answers.crash()
         for chunk in self._arrived(response):
             yield chunk
         if response.stop_reason == CANCELLED:

@@ -105,6 +105,8 @@ class RecordedWorld(World):
         self.calls, self.live = calls, live
         self.differing: list[tuple[str, FunctionCall]] = []
         """Calls that are not in the record: the agent's name and the call, in order."""
+        self.given: list[RecordedCall] = []
+        """Calls that were answered from it, in order."""
         if live is not None:
             self.tools |= live.tools
             self.user, self.permissions = live.user, live.permissions
@@ -114,6 +116,7 @@ class RecordedWorld(World):
         """Answer a call from the record, with all that was logged because of it."""
         recorded = self.calls.take(caller.agent.name, action)
         if recorded is not None:
+            self.given.append(recorded)
             return self.answer(recorded, caller)
         self.differing.append((caller.agent.name, action))
         if self.live is not None and action.name in self.live.tools:
@@ -126,10 +129,15 @@ class RecordedWorld(World):
         result = recorded.result
         return Result(
             result.content,
-            substance=_new_id(result.substance, ids),
-            cause=_new_cause(result.cause, ids),
+            substance=self._new_id(result.substance, ids),
+            cause=self._new_cause(result.cause, ids),
             is_error=result.is_error,
         )
+
+    def here(self, reference: str) -> str | None:
+        """Return what a message of the record is called here, where it is here at all."""
+        del reference
+        return None
 
     def say_again(
         self, call: ev.Reference, said: Iterable[ev.Event], caller: Caller
@@ -137,40 +145,36 @@ class RecordedWorld(World):
         """Log what was logged while a recorded call ran; return what its messages are now."""
         ids = {call: caller.call}
         for event in said:
-            again = _again(event, ids, self.calls.names, caller.agent.session)
+            again = self._again(event, ids, caller.agent.session)
             if again is not None:
                 with suppress(EventRefused):  # who heard it there cannot hear it here
                     ids[event.message_id] = caller.agent.session.append(again)
         return ids
 
+    def _again(self, event: ev.Event, ids: Mapping[str, str], session: Session) -> ev.Event | None:
+        """Return the event as it is to be logged here; None where nobody is here whose it is."""
+        name = self.calls.names.get(event.agent_id or AgentId(""))
+        states = reversed(list(session.agents.values()))
+        named = (state.id for state in states if (state.name or state.id) == name)
+        agent_id = USER if event.agent_id == USER else next(named, None)
+        if agent_id is None or not isinstance(
+            event, ev.TranscriptEntry | ev.PieceOfText | ev.MemoryOperation
+        ):
+            return None
+        again = msgspec.structs.replace(
+            event, agent_id=agent_id, unknown=None, cause=self._new_cause(event.cause, ids)
+        )
+        if isinstance(again, ev.TranscriptEntry):
+            again.substance = self._new_id(again.substance, ids)
+        return again
 
-def _again(
-    event: ev.Event, ids: Mapping[str, str], names: Mapping[AgentId, str], session: Session
-) -> ev.Event | None:
-    """Return the event as it is to be logged here; None where there is nobody whose it could be."""
-    name = names.get(event.agent_id or AgentId(""))
-    states = reversed(list(session.agents.values()))
-    named = (state.id for state in states if (state.name or state.id) == name)
-    agent_id = USER if event.agent_id == USER else next(named, None)
-    if agent_id is None or not isinstance(
-        event, ev.TranscriptEntry | ev.PieceOfText | ev.MemoryOperation
-    ):
-        return None
-    again = msgspec.structs.replace(
-        event, agent_id=agent_id, unknown=None, cause=_new_cause(event.cause, ids)
-    )
-    if isinstance(again, ev.TranscriptEntry):
-        again.substance = _new_id(again.substance, ids)
-    return again
+    def _new_id(self, id_: MessageId | None, ids: Mapping[str, str]) -> MessageId | None:
+        new = None if id_ is None else ids.get(id_) or self.here(id_)
+        return None if new is None else MessageId(new)
 
-
-def _new_id(id_: MessageId | None, ids: Mapping[str, str]) -> MessageId | None:
-    new = None if id_ is None else ids.get(id_)
-    return None if new is None else MessageId(new)
-
-
-def _new_cause(cause: ev.Cause, ids: Mapping[str, str]) -> ev.Cause:
-    """Return a cause as it is called here; None where nothing of it is here."""
-    named: Sequence[str] = [cause] if isinstance(cause, str) else cause or []
-    here = [ids[one] for one in named if one in ids]
-    return (here or None) if isinstance(cause, list) else next(iter(here), None)
+    def _new_cause(self, cause: ev.Cause, ids: Mapping[str, str]) -> ev.Cause:
+        """Return a cause as it is called here; None where nothing of it is here."""
+        named: Sequence[str] = [cause] if isinstance(cause, str) else cause or []
+        found = [ids.get(one) or self.here(one) for one in named]
+        here = [one for one in found if one is not None]
+        return (here or None) if isinstance(cause, list) else next(iter(here), None)

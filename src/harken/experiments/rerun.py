@@ -88,6 +88,7 @@ async def rerun(
         forking = Forking(point, _fitting(point, change), session, runtime, store)
         agent = forking.begin(messages, offered_tools(point, model))
         if not point.is_own:
+            agent.hear_with(world, point.told_with())
             agent.take(tool for who, tool, _ in world.calls.by_key if who == point.name)
         inputs = point.inputs_after() if follow else []
         answer, error = await _live(agent, inputs)
@@ -110,6 +111,11 @@ def edited(point: ForkPoint, change: Change) -> list[Message]:
     Raises ContextRefused where its provider would refuse it, UnknownName for a message that is
     not there, HarkenError where the log lacks some of the context.
     """
+    if any(row.loaded for row in point.context) and not point.is_whole:
+        raise ConfigError(
+            f"{point.session}: what {point.request.message_id} saw is partly in a store that is "
+            f"not at hand, or not as it was; open the store that the session was kept in"
+        )
     messages = change.context(point.context)
     check_edit(point.messages, messages, family_of(change.model or point.request.model))
     return messages
@@ -162,12 +168,14 @@ def _world(point: ForkPoint, live: World | None) -> RecordedWorld:
     return RecordedWorld(calls, tools=tools, live=live)
 
 
-async def _live(agent: Agent, inputs: Sequence[str]) -> tuple[str | None, str | None]:
+async def _live(agent: Agent, inputs: Sequence[Sequence[str]]) -> tuple[str | None, str | None]:
     """Let an agent go on, and hear these inputs; return its last answer, or how it failed."""
     try:
         answer = await agent.response()
-        for text in inputs:
-            answer = await agent.response(text)
+        for *before, last in inputs:
+            for text in before:
+                agent.harken(text)
+            answer = await agent.response(last)
     except (ModelError, BudgetExceeded) as error:
         return None, str(error)
     return str(answer), None

@@ -26,21 +26,14 @@ from harken.formats.native_format import format_of
 from harken.formats.records import Record, count, inner, items, records, text, time_of, title_of
 from harken.formats.responses import ITEMS, call_id, heard, instructions, is_answer, said
 from harken.formats.rounds import PROMPT, SYSTEM
+from harken.formats.typed import CODEX_PHRASES, CODEX_TAGS
 
 NAME = "codex-v1"
 _HEADS = (b'"session_meta"', b'"record_type"', b'"response_item"', b'"turn_context"')
 _OLD_HEAD = (b'"instructions"', b'"git"')
 _FILE = re.compile(r"rollout-[^/\\]*\.jsonl")
-_FROM_CODEX = (
-    "# agents.md instructions",
-    "<environment_context>",
-    "<hook_prompt",
-    "<skill>",
-    "<subagent_notification>",
-    "<subagents>",
-    "<turn_aborted>",
-    "<user_instructions>",
-    "<user_shell_command>",
+_FROM_CODEX = re.compile(
+    rf"(?:{'|'.join(map(re.escape, CODEX_PHRASES))}|<(?:{'|'.join(CODEX_TAGS)})\b)"
 )
 """How texts in the user's name begin that Codex itself wrote."""
 _COUNTS = {
@@ -319,7 +312,7 @@ def _is_prompt(message: Message) -> bool:
     content = message.content
     parts = [TextPart(content)] if isinstance(content, str) else content or []
     texts = [part.text for part in parts if isinstance(part, TextPart)]
-    return not any(one.lstrip()[:40].lower().startswith(_FROM_CODEX) for one in texts)
+    return not any(_FROM_CODEX.match(one.lstrip()[:40].lower()) for one in texts)
 
 
 NATIVE = Native(name=NAME, runtime="codex", looks=looks, steps=steps, sent=sent, writes=writes)

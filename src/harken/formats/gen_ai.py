@@ -146,6 +146,8 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 OPENINFERENCE_KIND: Final = "openinference.span.kind"
 OPENINFERENCE_PARAMETERS: Final = "llm.invocation_parameters"
 """All parameters of a request, as a JSON object."""
+COST: Final = "llm.cost.total"
+"""US dollars. OpenInference's: the conventions have no name for it."""
 TRACELOOP_KIND: Final = "traceloop.span.kind"
 TRACELOOP_REQUEST: Final = "llm.request.type"
 OTHER_KINDS: Final[Mapping[str, Mapping[str, str]]] = {

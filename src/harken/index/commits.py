@@ -220,13 +220,15 @@ class Commits:
         entry, took = item.entry, spent(item.usage) if item.usage else _NOTHING
         if not is_repeat:
             is_repeat = self._is_less(item, took)
+        commit, time = one.read.stored.commit, time_us(entry.time)
         heard = Heard(
             commit=one.row,
             position=item.position,
             session=one.session,
             agent=one.agent,
             kind=_kind(one, item, is_repeat=is_repeat),
-            time_us=time_us(entry.time),
+            time_us=time,
+            made_us=time_us(commit.created_at) if time is None else None,
             hash=bytes.fromhex(entry.message),
             said=item.said,
             calls=[_text(call, "id") for call in entry.occurrence.calls],

@@ -65,10 +65,12 @@ CREATE VIRTUAL TABLE words USING fts5 (
     text, content='', columnsize=0, tokenize='unicode61 remove_diacritics 2'
 );
 INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
+CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, instance);
 """
 """`roots`: the commit with which the history of another begins. `said`: by what is known again what
 was said. `logs`: how far each was read; `log_agents`, `places` and `links`: what is in them, and up
-to where an agent's messages are in a commit, `linked` up to where that is entered."""
+to where an agent's messages are in a commit, `linked` up to where that is entered. `vocabulary`:
+what words are in `words`, one by one as they are asked for."""
 _KIND = database.Kind("the facts", schema.APPLICATION, schema.VERSION, schema.TABLES + TABLES)
 
 
@@ -192,7 +194,7 @@ class Facts:
         """Take the words of messages out of the index, which has to be told what they were."""
         query = "SELECT hash, session_id, position FROM messages WHERE id = ?"
         names = ("hash", "session_id", "position")
-        for (row,) in messages:
+        for (row,) in sorted(messages):  # the order in which the index takes them
             where = dict(zip(names, self.database.execute(query, (row,)).fetchone(), strict=True))
             (said,) = said_of(self.database, store, [where])
             take_out = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"

@@ -7,10 +7,12 @@ those that belong together know each other. What was written before is asked for
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from harken.index.database import rows_in
+from harken.index.numbers import Numbers
 
 Row: TypeAlias = tuple[Any, ...]
 _WIDTHS = {
@@ -26,6 +28,8 @@ _WIDTHS = {
     "words": 2,
 }
 """Table -> how many columns it has."""
+_BY_NUMBER = frozenset({"messages", "words"})
+"""Whose rows are not added in their order, and written much faster in it."""
 
 
 class Ledger:
@@ -36,8 +40,9 @@ class Ledger:
         self.database = database
         self._next = {
             name: int(database.execute(f"SELECT ifnull(max(id), 0) + 1 FROM {name}").fetchone()[0])  # noqa: S608 - names of ours
-            for name in ("sessions", "agents", "commits", "messages", "tool_calls", "requests")
+            for name in ("sessions", "agents", "commits", "tool_calls", "requests")
         }
+        self._numbers = Numbers(database)
         self._rows: dict[str, list[Row]] = {name: [] for name in _WIDTHS}
         self._sessions: dict[str, int] = {}
         self._agents: dict[tuple[int, str], int] = {}
@@ -49,6 +54,10 @@ class Ledger:
         found = self._next[table]
         self._next[table] += 1
         return found
+
+    def message_number(self, time_us: int) -> int:
+        """Return the number of the next message that was said at a time; 0: it is not known."""
+        return self._numbers.next(time_us)
 
     def add(self, table: str, *row: object) -> None:
         """Enter a row; all of its columns, in their order."""
@@ -106,7 +115,9 @@ class Ledger:
         self.database.executemany("INSERT OR IGNORE INTO said VALUES (?)", new)
         self.keys.clear()
 
-    def _write(self, table: str, rows: Sequence[Row]) -> None:
+    def _write(self, table: str, rows: list[Row]) -> None:
+        if table in _BY_NUMBER:
+            rows.sort(key=itemgetter(0))
         marks = ",".join("?" * _WIDTHS[table])
         into = "words (rowid, text)" if table == "words" else table
         self.database.executemany(f"INSERT INTO {into} VALUES ({marks})", rows)  # noqa: S608 - names of ours

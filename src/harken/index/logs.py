@@ -27,6 +27,7 @@ from harken.core.events import (
     decode_event,
 )
 from harken.core.ids import USER, base_of, number_of
+from harken.formats.typed import typed
 from harken.index.ledger import Ledger
 from harken.index.messages import Heard, Messages
 from harken.index.requests import Requests, Response
@@ -297,10 +298,11 @@ class LogRows:
 
 
 def _kind(event: TranscriptEntry, said: Said) -> str:
-    """Return who says a message: a person has no reason that is in the log."""
+    """Return who says a message: a person has no reason that is in the log, and typed something."""
     if event.role == "user":
         is_told = event.substance is not None or event.cause is not None
-        return "system" if is_told else "prompt"
+        is_clients = bool(said.texts) and not typed("\n".join(said.texts))
+        return "system" if is_told or is_clients else "prompt"
     return {"tool": "tool_result", "assistant": "response"}.get(said.role, "system")
 
 

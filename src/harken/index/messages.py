@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from harken.formats.records import title_of
+from harken.formats.typed import typed
 from harken.index.ledger import Ledger
 from harken.index.words import Said, utf8, words_of
 
@@ -25,6 +26,8 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     agent: int
     kind: str
     time_us: int | None
+    made_us: int | None = None
+    """When its commit was made; asked for where nobody knows when it was said."""
     hash: bytes
     said: Said
     calls: Sequence[str] = ()
@@ -55,7 +58,8 @@ class Messages:
 
     def add(self, one: Heard) -> int:
         """Enter a message; return its row."""
-        said, row = one.said, self.ledger.number("messages")
+        said, time = one.said, one.made_us if one.time_us is None else one.time_us
+        row = self.ledger.message_number(time or 0)
         self.ledger.add(
             "messages",
             row,
@@ -81,7 +85,7 @@ class Messages:
             self._answer(row, one)
         if not one.is_repeat:
             if one.kind == "prompt" and one.session not in self._titles:
-                self._titles[one.session] = title_of(utf8(" ".join(said.texts[:1])))
+                self._titles[one.session] = title_of(utf8(typed("\n".join(said.texts))))
             self._call(row, one)
             words = words_of(said)
             if words:

@@ -9,7 +9,7 @@ Source: docs/how-to/search.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harken.errors import ConfigError
@@ -49,6 +49,18 @@ class Query:
         """All terms that a text may have."""
         return [term for terms in self.all for term in terms]
 
+    def spelled_out(self, words: Callable[[str], Sequence[str]]) -> Query:
+        """Return the same query with all the words that begin so in the place of beginnings.
+
+        words: returns, of a beginning in small letters of ASCII, those that there are; none: it
+        stays a beginning.
+        """
+
+        def spelled(terms: Sequence[Term]) -> tuple[Term, ...]:
+            return tuple(one for term in terms for one in _spelled(term, words))
+
+        return Query(tuple(map(spelled, self.all)), spelled(self.none))
+
     def __str__(self) -> str:
         """Return it in the language of FTS5."""
         wanted = " AND ".join(f"({' OR '.join(map(str, terms))})" for terms in self.all)
@@ -86,6 +98,14 @@ def query_of(text: str) -> Query:
         wanted, refused = [[term] for term in refused], []
     _check(text, [*(term for terms in wanted for term in terms), *refused])
     return Query(tuple(map(tuple, wanted)), tuple(refused))
+
+
+def _spelled(term: Term, words: Callable[[str], Sequence[str]]) -> Sequence[Term]:
+    if not term.is_beginning or len(term.words) > 1 or not term.words[0].isascii():
+        return [term]
+    found = [Term(word) for word in words(term.words[0].lower())]
+    is_exact = all(one.words == [one.text] for one in found)  # else it is no word as people write
+    return found if found and is_exact else [term]
 
 
 def _term(found: re.Match[str]) -> Term:

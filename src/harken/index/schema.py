@@ -13,7 +13,7 @@ Source: docs/formats/facts.md.
 from __future__ import annotations
 
 APPLICATION = 0x48726B66  # "Hrkf"
-VERSION = 2
+VERSION = 3
 
 TABLES = """
 CREATE TABLE sessions (
@@ -51,7 +51,8 @@ CREATE TABLE commits (
     tokens INTEGER NOT NULL         -- estimated
 ) STRICT;
 CREATE TABLE messages (
-    id INTEGER PRIMARY KEY,         -- also the row of its words in the search index
+    id INTEGER PRIMARY KEY,         -- in the order of time; also the row of its words in the search
+                                    -- index
     commit_id INTEGER,              -- NULL: it is in no commit, only a log has it
     position INTEGER NOT NULL,      -- in the delta of its commit, or among the messages of its log
     session_id INTEGER NOT NULL,

@@ -2,7 +2,8 @@
 
 One idea: what was said last is shown first. Whoever looks for something in what they did knows
 roughly what was said, and mostly means the last time; several words narrow it down better than any
-rank, and an index without ranks is smaller and quicker.
+rank, and an index without ranks is smaller and quicker. The index has what was said last at its
+end, and is read from there, so what was said long before costs nothing.
 
 Source: docs/how-to/search.md.
 """
@@ -10,18 +11,24 @@ Source: docs/how-to/search.md.
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, takewhile
 from typing import Any
 
 from harken.core.commits import CommitId, Hash
 from harken.index.database import rows_in
 from harken.index.excerpt import Excerpt, excerpt
 from harken.index.facts import Facts
+from harken.index.numbers import end_of_numbers, first_number, stretch_of
 from harken.index.query import Query, query_of
 from harken.index.said import said_of
 from harken.store.base import Store
 
+_MOST_WORDS = 500
+"""A beginning of more words is looked for as a beginning."""
 _AT_ONCE = 500
 
 
@@ -43,6 +50,8 @@ class Asked:
     until_us: int | None = None
     limit: int | None = 20
     """How many hits are told; None: all there are."""
+    counted: int = 10_000
+    """How many hits are counted, at least; with so many, one looks for more words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +89,21 @@ class Found:
     """What was found."""
 
     total: int
-    """How many messages have it."""
+    """How many messages have it, as far as they were counted."""
     hits: Iterator[Hit]
     """So many of them as were asked for, newest first; read while one looks at them."""
+    is_more: bool = False
+    """Whether there are more than `total`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Matching:
+    """The messages that have it."""
+
+    newest: Sequence[int]
+    """So many of them as were asked for, newest first."""
+    total: int
+    is_more: bool
 
 
 def search(facts: Facts, store: Store | None, asked: Asked) -> Found:
@@ -91,27 +112,71 @@ def search(facts: Facts, store: Store | None, asked: Asked) -> Found:
     What a commit said that is no longer there is not found; the facts forget it.
     """
     query = query_of(asked.words)
-    rows = _newest(facts.database, query, asked)
-    while gone := _gone(facts.database, store, rows):
+    found = _matching(facts, query, asked)
+    while gone := _gone(facts.database, store, found.newest):
         facts.forget(gone)
-        rows = _newest(facts.database, query, asked)
-    return Found(_total(facts, query, asked), _hits(facts.database, store, query, rows))
+        found = _matching(facts, query, asked)
+    hits = _hits(facts.database, store, query, found.newest)
+    return Found(found.total, hits, found.is_more)
 
 
-def _newest(database: sqlite3.Connection, query: Query, asked: Asked) -> list[int]:
-    """Return the rows of the messages that fit, newest first."""
+def _matching(facts: Facts, query: Query, asked: Asked) -> _Matching:
+    """Return the messages that fit.
+
+    The index tells them by their numbers, the greatest first, and no more than are read: what was
+    said last comes first, but for what is of the same stretch of time.
+    """
+    statement, values = _statement(facts, asked)
+    spelled = query.spelled_out(partial(_words, facts.database))
+    cursor = facts.database.execute(statement, [str(spelled), *values])
+    limit = asked.limit
+    counted = cursor.fetchall() if limit is None else cursor.fetchmany(max(limit, asked.counted))
+    after = cursor.fetchone()
+    total, is_more = len(counted), after is not None
+    if limit is not None and 0 < limit <= total:
+        others = chain(counted[limit:], filter(None, (after,)), cursor)
+        counted = [*counted[:limit], *takewhile(partial(_is_with, counted[limit - 1]), others)]
+    return _Matching(_by_time(facts.database, counted)[:limit], total, is_more)
+
+
+def _words(database: sqlite3.Connection, beginning: str) -> list[str]:
+    """Return the words that begin so; none where they are too many to be looked for one by one.
+
+    The index puts all hits of a beginning together before it tells the first; those of words it
+    tells as they are read.
+    """
+    last = beginning + chr(sys.maxunicode)
+    found = database.execute(_VOCABULARY, (beginning, last, _MOST_WORDS + 1)).fetchall()
+    return [word for (word,) in found] if len(found) <= _MOST_WORDS else []
+
+
+def _statement(facts: Facts, asked: Asked) -> tuple[str, list[object]]:
+    """Return what asks for numbers, and the values in it but for the words.
+
+    The index alone knows them, where nothing else is asked for and all that it has is there.
+    """
     conditions, values = _conditions(asked)
-    limit = -1 if asked.limit is None else asked.limit
-    found = database.execute(_NEWEST.format(conditions), [str(query), *values, limit])
-    return [row for (row,) in found]
+    if not conditions and not facts.has_forgotten:
+        return _OF_INDEX, []
+    if asked.since_us is not None:
+        conditions += " AND words.rowid >= ?"
+        values.append(first_number(asked.since_us))
+    if asked.until_us is not None:
+        conditions += " AND words.rowid < ?"
+        values.append(end_of_numbers(facts.database, asked.until_us))
+    return _OF_MESSAGES.format(conditions), values
 
 
-def _total(facts: Facts, query: Query, asked: Asked) -> int:
-    """Return how many messages fit; the index alone knows, where there are no conditions."""
-    conditions, values = _conditions(asked)
-    count = _COUNT.format(conditions) if conditions or facts.has_forgotten else _COUNT_OF_INDEX
-    found: int = facts.database.execute(count, [str(query), *values]).fetchone()[0]
-    return found
+def _is_with(one: tuple[int], other: tuple[int]) -> bool:
+    """Whether two messages are of the same stretch of time."""
+    return stretch_of(one[0]) == stretch_of(other[0])
+
+
+def _by_time(database: sqlite3.Connection, rows: Sequence[tuple[int]]) -> list[int]:
+    """Return the numbers of messages, newest first; those without any time last."""
+    numbers = [number for (number,) in rows]
+    times = dict(rows_in(database, _TIMES, numbers))
+    return sorted(numbers, key=lambda one: (times.get(one) or 0, one), reverse=True)
 
 
 def _gone(database: sqlite3.Connection, store: Store | None, rows: Sequence[int]) -> list[CommitId]:
@@ -181,17 +246,22 @@ def _marks(values: Sequence[object]) -> str:
 
 _TIME = "ifnull(m.time, (SELECT time FROM commits WHERE id = m.commit_id))"
 """When it was said; where nobody said it, when its commit was made."""
-_NEWEST = """
-SELECT m.id FROM words JOIN messages m ON m.id = words.rowid
-WHERE words MATCH ? AND NOT m.is_repeat{}
-ORDER BY ifnull(m.time, ifnull((SELECT time FROM commits WHERE id = m.commit_id), 0)) DESC,
-m.id DESC LIMIT ?
+_VOCABULARY = """
+WITH RECURSIVE found (word) AS (
+SELECT (SELECT term FROM vocabulary WHERE term >= ?1 LIMIT 1)
+UNION ALL
+SELECT (SELECT term FROM vocabulary WHERE term >= word || char(0) LIMIT 1)
+FROM found WHERE word <= ?2
+) SELECT word FROM found WHERE word <= ?2 LIMIT ?3
 """
-_COUNT = (
-    "SELECT count(*) FROM words JOIN messages m ON m.id = words.rowid "
-    "WHERE words MATCH ? AND NOT m.is_repeat{}"
+"""Each word is asked for by the one before it, so that none of their places is read."""
+_OF_INDEX = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC"
+_OF_MESSAGES = (
+    "SELECT words.rowid FROM words CROSS JOIN messages m ON m.id = words.rowid "
+    "WHERE words MATCH ? AND NOT m.is_repeat{} ORDER BY words.rowid DESC"
 )
-_COUNT_OF_INDEX = "SELECT count(*) FROM words WHERE words MATCH ?"
+"""A cross join, since it must be the index that leads: it has the order, and is asked once."""
+_TIMES = f"SELECT m.id, {_TIME} FROM messages m WHERE m.id IN"  # noqa: S608 - of ours
 _COMMITS = (
     "SELECT DISTINCT c.name FROM messages m JOIN commits c ON c.id = m.commit_id WHERE m.id IN"
 )

@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from harken.context.bundle.redacting import Credentials
 from harken.core import codec
 from harken.core.events import AgentConfigured, AgentCreated, Event
 from harken.core.ids import USER
 from harken.core.messages import PureMessage, split
+from harken.core.redaction import Credentials
 from harken.errors import ConfigError
 from harken.interactions.layout import (
     ExportedIndex,

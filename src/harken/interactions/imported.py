@@ -202,6 +202,8 @@ def _about(file: str) -> ExportedThread:
 def _rows(found: _Folder, path: Path) -> list[ThreadEntry]:
     """Read the rows of a thread, and the messages that they name."""
     rows: list[ThreadEntry] = []
+    if not path.is_file():  # a pipe would be waited for
+        raise ConfigError(f"{path}: is no file")
     try:
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(_LARGEST_BYTES), b""), 1):

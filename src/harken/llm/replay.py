@@ -147,16 +147,20 @@ class ReplayModel:
         """Whether such a request was answered."""
         return request.hash in self._answers
 
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        """Answer word by word, at once. Raises ReplayMiss where no such request was answered."""
-        await asyncio.sleep(0)
+    def take(self, request: Request) -> Recorded:
+        """Return the next recorded answer to a request. Raises ReplayMiss where there is none."""
         hash_ = request.hash
         answers = self._answers.get(hash_)
         if answers is None:
             raise ReplayMiss(f"{self.name}: {_explain(self._recording, request)}")
         given = self._given.get(hash_, 0)
         self._given[hash_] = given + 1
-        answer = answers[min(given, len(answers) - 1)]
+        return answers[min(given, len(answers) - 1)]
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """Answer word by word, at once. Raises ReplayMiss where no such request was answered."""
+        await asyncio.sleep(0)
+        answer = self.take(request)
         for chunk in chunks_of(answer.entry):
             yield chunk
         yield answer.finish

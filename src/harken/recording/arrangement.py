@@ -8,7 +8,7 @@ what changed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harken.core.events import Segment
 from harken.core.ids import MessageId
@@ -63,16 +63,13 @@ def places(
     waiting = _Waiting.of(row, common)
     found = [_kept(item, waiting) for item in items[common:]]
     last = max((at for at, place in enumerate(found) if place.index is not None), default=-1)
-    taken: set[int] = set()
+    gone = _Gone(known, row)
     follows = not row
     for at, place in enumerate(found):
-        same = known.get(items[common + at].key, ()) if place.is_new else ()
-        if same and not taken:
-            taken = {id(heard) for heard in row}
-        gone = [heard for heard in same if id(heard) not in taken]
-        if gone and (at < last or follows or gone[0].role != "user"):
-            found[at] = Place(returns=gone[0])
-            taken.add(id(gone[0]))
+        heard = gone.first(items[common + at].key) if place.is_new else None
+        if heard is not None and (at < last or follows or heard.role != "user"):
+            found[at] = Place(returns=heard)
+            gone.take(heard)
         # What a person says last is new, though the same words were there before, and dropped.
         follows = found[at].returns is not None
     return found
@@ -109,6 +106,34 @@ def _kept(item: Item, waiting: _Waiting) -> Place:
             waiting.taken.add(alike)
             return Place(index=alike)
     return NEW
+
+
+@dataclass(slots=True)
+class _Gone:
+    """What was heard before and is not in the context, by key; of each the next that may return.
+
+    It is looked at once: a context may say the same a thousand times.
+    """
+
+    known: Mapping[str, Sequence[Heard]]
+    row: Sequence[Heard]
+    _taken: set[int] = field(default_factory=set)
+    _at: dict[str, int] = field(default_factory=dict)
+
+    def first(self, key: str) -> Heard | None:
+        """Return the first with this key that is not in the context, nor taken; None: none is."""
+        same = self.known.get(key, ())
+        if same and not self._taken:
+            self._taken = {id(heard) for heard in self.row}
+        at = self._at.get(key, 0)
+        while at < len(same) and id(same[at]) in self._taken:
+            at += 1
+        self._at[key] = at
+        return same[at] if at < len(same) else None
+
+    def take(self, heard: Heard) -> None:
+        """Note that it returns."""
+        self._taken.add(id(heard))
 
 
 @dataclass(slots=True)

@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+CUT = "the provider cut the connection"
+HUNG_UP = "the client hung up"
+ENDED = "the proxy was ended"
+LATE = frozenset({CUT, HUNG_UP, ENDED})
+"""What takes nothing from an answer that had come to its end before, by its own words."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
@@ -56,5 +62,4 @@ class Reply:
     latency_s: float | None = None
     first_byte_s: float | None = None
     broken: str = ""
-    """Why it is not whole, on one line: `the provider cut the connection`, `the client hung up`,
-    `the proxy was ended`; empty: it is."""
+    """Why it is not whole, on one line, such as `CUT`, `HUNG_UP`, `ENDED`; empty: it is."""

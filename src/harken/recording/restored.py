@@ -13,6 +13,7 @@ from harken.errors import LogError
 from harken.formats.wire import plain, wires
 from harken.formats.wire.base import Form, Protocol
 from harken.recording.committing import Commits
+from harken.recording.item import Heard
 from harken.recording.rebuilt import forms_in
 from harken.recording.run import Moment, Run, Waiting
 from harken.recording.voice import Voice
@@ -77,9 +78,10 @@ def opened(
         origin = Origin(template=client, principal=id_, machine=machine, session_id=id_)
         run.commits = Commits(store, origin)
     try:
+        shared: dict[tuple[MessageId, ...], Heard] = {}
         for agent_id, state in session.agents.items():
             if state.is_recorded:
-                _restore(run, agent_id, told)
+                _restore(run, agent_id, told, shared)
     except BaseException:
         session.close()
         raise
@@ -87,11 +89,13 @@ def opened(
     return run
 
 
-def _restore(run: Run, agent_id: AgentId, told: _Told) -> None:
+def _restore(
+    run: Run, agent_id: AgentId, told: _Told, shared: dict[tuple[MessageId, ...], Heard]
+) -> None:
     """Go on with an agent."""
     protocol = told.protocols.get(agent_id, plain.PROTOCOL)
     known = partial(known_by, protocol)
-    voice = Voice.resumed(run.session, agent_id, forms=told.forms, known=known)
+    voice = Voice.resumed(run.session, agent_id, forms=told.forms, known=known, shared_by=shared)
     run.voices[agent_id], voice.told_by = voice, told.told_by.get(agent_id)
     state = run.session.agent(agent_id)
     if run.commits is not None and state.ctx and state.committed and state.edited is None:

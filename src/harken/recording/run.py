@@ -20,7 +20,7 @@ from harken.formats.wire.base import Answered, Asked, Protocol
 from harken.llm.prices import Prices
 from harken.recording.births import ASIDE, MAIN, Calls, MadeCall, cause, free_name
 from harken.recording.committing import Commits
-from harken.recording.exchange import Call, Hints, Reply
+from harken.recording.exchange import LATE, Call, Hints, Reply
 from harken.recording.item import Item
 from harken.recording.matching import Match, Summed, match, summed
 from harken.recording.voice import Voice
@@ -152,12 +152,13 @@ class Run:
         if waiting is None or waiting.voice.open != waiting.request_id:
             return None
         voice, answered = waiting.voice, heard_in(reply, waiting.protocol)
+        is_late = answered.finish is not None and reply.broken in LATE
         voice.answer(
             waiting.request_id,
             wired(waiting.protocol, answered.pieces),
             finish=self._priced(answered.finish, waiting.protocol),
             latency_s=reply.latency_s,
-            error=answered.error or reply.broken,
+            error=answered.error or ("" if is_late else reply.broken),
             partial=answered.partial,
         )
         self._learn(voice, answered)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 from blake3 import blake3
@@ -18,6 +19,7 @@ from blake3 import blake3
 from harken.core import codec
 from harken.core import events as ev
 from harken.core.clock import Clock
+from harken.core.messages import Role
 from harken.errors import LogError, LogLocked
 from harken.formats.wire import plain, wires
 from harken.recording.rebuilt import forms_in
@@ -33,6 +35,8 @@ _SHORT, _MOST_NAMES = (8, 13, 18, 36), 8
 _MOST_SEARCHED = 16
 _MOST_LOOKED_AT = 256
 """So many of the newest sessions are looked at for how they begin."""
+_MOST_TRIED = 16
+"""So many of those that begin as a request are opened to see whether it is theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +100,11 @@ class Shelf:
     def beginning_as(self, request: Request) -> Iterator[Run]:
         """Yield runs that are not open, and begin with what a request begins with."""
         self._look()
-        for path in reversed(self._by_opening.get(opening_of(request), [])):
-            if path not in self._open:
-                with contextlib.suppress(LogError, OSError):
-                    yield self._opened(path, request.call.hints.client, "")
+        like = self._by_opening.get(opening_of(request), [])
+        closed = [path for path in reversed(like) if path not in self._open]
+        for path in closed[:_MOST_TRIED]:
+            with contextlib.suppress(LogError, OSError):
+                yield self._opened(path, request.call.hints.client, "")
 
     def with_call(self, call_id: str) -> Run | None:
         """Return the run in whose log a call waits for its answer."""
@@ -176,12 +181,17 @@ class Shelf:
 
 def opening_of(request: Request) -> str:
     """Return what is the same for requests that begin with the same words, up to an answer."""
-    keys: list[str] = []
-    for item in request.items:
-        if item.messages[0].role == "assistant":
-            break
-        keys.append(item.key)
-    return " ".join(keys)
+    return _opening((item.messages[0].role, item.key) for item in request.items)
+
+
+def _opening(said: Iterable[tuple[Role, str]]) -> str:
+    """Return what a conversation is found by, of the role and key of each item.
+
+    Its system prompt does not count, where it has more: clients write it anew each time they start.
+    """
+    begins = list(takewhile(lambda one: one[0] != "assistant", said))
+    told = [key for role, key in begins if role != "system"]
+    return " ".join(told or [key for _, key in begins])
 
 
 def _opening_in(path: Path) -> str:
@@ -197,12 +207,10 @@ def _opening_in(path: Path) -> str:
                 name, forms = (event.wire or {}).get("protocol"), forms_in(event)
                 protocol = wires.WIRES.get(str(name), plain.PROTOCOL)
                 heard = [e for e in entries if e.agent_id == event.agent_id]
-                keys: list[str] = []
-                for one in items_of(heard, forms):
-                    if one[0].role == "assistant":
-                        break
-                    keys.append(known_by(protocol, one, forms.get(one[0].message_id))[0])
-                return " ".join(keys)
+                return _opening(
+                    (one[0].role, known_by(protocol, one, forms.get(one[0].message_id))[0])
+                    for one in items_of(heard, forms)
+                )
     return ""
 
 

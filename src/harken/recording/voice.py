@@ -80,13 +80,16 @@ class Voice:
         *,
         forms: Mapping[MessageId, Form] | None = None,
         known: Known | None = None,
+        shared_by: dict[tuple[MessageId, ...], Heard] | None = None,
     ) -> Voice:
         """Go on with an agent as its log has it.
 
         forms: what the log said last of how entries are written; known: how keys are made, for
-        items that are no messages of Harken's own kind.
+        items that are no messages of Harken's own kind; shared_by: what the agents of the session
+        have heard, by its entries: what this one did is added to it.
         """
         voice = cls(session, agent_id)
+        there_are = {} if shared_by is None else shared_by
         agent, forms = session.agent(agent_id), forms or {}
         keys = known or (lambda messages, _: (plain_key(messages[0]), ""))
         own = {one.message_id: one for one in held(agent)}
@@ -96,10 +99,12 @@ class Voice:
         for entries in items_of(there, forms):
             voice.asked += voice._before[-1][0] < asked
             is_answer = voice._before[-1][0] >= asked and entries[0].role == "assistant"
-            voice._place(_from_log(entries, forms, keys, is_answer=is_answer))
+            heard = _from_log(entries, forms, keys, there_are, is_answer=is_answer)
+            voice._remember(heard)
+            voice._place(heard)
         others = [one for id_, one in own.items() if id_ not in in_context]
         for entries in items_of(others, forms):
-            voice._remember(_from_log(entries, forms, keys, is_answer=False))
+            voice._remember(_from_log(entries, forms, keys, there_are, is_answer=False))
         for one in own.values():
             voice._learn_calls(one)
         voice.open = _open_request(session, voice.agent_id)
@@ -208,7 +213,8 @@ class Voice:
         """Make these items the agent's context."""
         common = shared(items, self.row)
         for item, heard in zip(items[:common], self.row, strict=False):
-            heard.key, heard.likeness = item.key, ""
+            heard.likeness = ""
+            self._rename(heard, item.key)
         rest, size = items[common:], self.count
         found = places(items, self.row, common, self.known)
         is_more = common == len(self.row) and all(place.is_new for place in found)
@@ -221,7 +227,7 @@ class Voice:
         for at, place in enumerate(found):
             heard = new.get(at) or place.returns or self.row[place.index or 0]
             arranged.append(heard)
-            heard.key = rest[at].key
+            self._rename(heard, rest[at].key)
             if place.returns is not None:
                 segments.name(heard.ids)
             elif place.is_new:
@@ -275,6 +281,7 @@ class Voice:
             hashes.append(message_hash(logged))
             self._learn_calls(logged)
         heard = Heard(item.key, tuple(ids), tuple(hashes), first.role)
+        self._remember(heard)
         self._place(heard)
         return heard
 
@@ -285,12 +292,16 @@ class Voice:
             context_hash = extend_hash(context_hash, hash_)
         self.row.append(heard)
         self._before.append((count + heard.size, context_hash))
-        self._remember(heard)
 
     def _remember(self, heard: Heard) -> None:
-        same = self.known.setdefault(heard.key, [])
-        if heard not in same:
-            same.append(heard)
+        """Note that it was heard; once for each, since many may say the same."""
+        self.known.setdefault(heard.key, []).append(heard)
+
+    def _rename(self, heard: Heard, key: str) -> None:
+        """Know an answer by the key of its client's copy, too."""
+        if heard.key != key:
+            heard.key = key
+            self._remember(heard)
 
     def _loggable(self, message: Message) -> Message:
         """Return a message as the log takes it: a result names its call and its tool."""
@@ -351,20 +362,23 @@ def _from_log(
     entries: Sequence[ev.TranscriptEntry],
     forms: Mapping[MessageId, Form],
     known: Known,
+    there_are: dict[tuple[MessageId, ...], Heard],
     *,
     is_answer: bool,
 ) -> Heard:
-    form = forms.get(entries[0].message_id)
-    key, likeness = known(entries, form)
-    return Heard(
-        key,
-        tuple(entry.message_id for entry in entries),
-        tuple(message_hash(entry) for entry in entries),
-        entries[0].role,
-        form,
-        is_joined=not is_answer,
-        likeness=likeness if is_answer else "",
-    )
+    """Return entries as they were heard: one for all agents that share them, as their forms are."""
+    ids = tuple(entry.message_id for entry in entries)
+    heard = there_are.get(ids)
+    if heard is None:
+        form = forms.get(entries[0].message_id)
+        key, likeness = known(entries, form)
+        hashes = tuple(message_hash(entry) for entry in entries)
+        heard = Heard(key, ids, hashes, entries[0].role, form, likeness=likeness)
+        heard.is_joined = not is_answer
+        there_are[ids] = heard
+    if not is_answer:  # somebody sent it back
+        heard.is_joined, heard.likeness = True, ""
+    return heard
 
 
 def _open_request(session: Session, agent_id: AgentId) -> MessageId | None:

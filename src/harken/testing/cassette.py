@@ -4,7 +4,8 @@
         model = harken_cassette.model(lambda: resolve_model("openai/gpt-6", ...))
 
 A test's calls are in `cassettes/MODULE.TEST.jsonl` beside its file, redacted: a session log, to be
-committed with the test. Of a test that fails nothing is kept.
+committed with the test. Of a test that fails, or does not come to its end,
+nothing is kept.
 
 Source: docs/how-to/test-with-cassettes.md.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 FOLDER = "cassettes"
 _MODES = ("once", "none", "new", "all")
-_failed = pytest.StashKey[bool]()
+_ended_well = pytest.StashKey[bool]()
+_UNSAFE = re.compile(r"[^A-Za-z0-9_=.-]+")
 _LONGEST = 120
 """So many characters of a test's name are in that of its cassette."""
 
@@ -43,10 +46,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember whether a test has failed: its fixture cannot see it."""
+    """Remember whether a test came to its end: its fixture cannot see it.
+
+    Of one that somebody interrupts there is no report, and half a cassette would be replayed.
+    """
     report = yield
-    if report.failed:
-        item.stash[_failed] = True
+    if report.when == "call":
+        item.stash[_ended_well] = not report.failed
     return report
 
 
@@ -59,11 +65,19 @@ def harken_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
     try:
         yield cassette
     finally:
-        cassette.close(keep=not request.node.stash.get(_failed, False))
+        cassette.close(keep=request.node.stash.get(_ended_well, False))
 
 
 def file_of(test: pytest.Item) -> Path:
-    """Return where the cassette of a test is."""
-    name = test.nodeid.rpartition(test.path.name)[2].lstrip(":")
-    safe = re.sub(r"[^A-Za-z0-9_=-]+", "_", name.replace("::", ".")).strip("_")
-    return test.path.parent / FOLDER / f"{test.path.stem}.{safe[:_LONGEST]}.jsonl"
+    """Return where the cassette of a test is; no other test of its module has the same.
+
+    A name that loses letters here, or is cut, ends in a hash of all of it.
+    """
+    chain = [one.name for one in test.listchain() if isinstance(one, pytest.Class | pytest.Item)]
+    name = ".".join(chain)
+    said, bracket, values = name.removesuffix("]").partition("[")
+    parts = [said, values] if bracket else [said]
+    safe = ".".join(_UNSAFE.sub("_", part) for part in parts)
+    if safe != ".".join(parts) or len(safe) > _LONGEST:
+        safe = f"{safe[:_LONGEST]}-{sha256(name.encode()).hexdigest()[:8]}"
+    return test.path.parent / FOLDER / f"{test.path.stem}.{safe}.jsonl"

@@ -28,6 +28,9 @@ from harken.views.parting import Difference, Span, difference, spans
 from harken.views.row import Row
 from harken.views.written import written
 
+_LONGEST_NUMBER = 18
+"""Digits: more are an id, if anything."""
+
 
 class Step(Row, frozen=True, kw_only=True):
     """One model call."""
@@ -43,8 +46,9 @@ class Step(Row, frozen=True, kw_only=True):
     model: str
     messages: int
     """How many it saw."""
+    ended: bool = False
+    """Whether its end is in the log; not everybody who writes one says why it ended."""
     stop_reason: str | None = None
-    """None: it has no end in the log."""
     latency_s: float | None = None
     cost_usd: float | None = None
     usage: ev.Usage | None = None
@@ -141,21 +145,22 @@ class Stepping:
             return range(1, len(self.requests) + 1)
         return self._of_agent.get(AgentId(agent_id), [])
 
-    def find(self, given: str) -> int:
+    def find(self, given: str, agent_id: str | None = None) -> int:
         """Return the number of the call that a person means.
 
         `given`: a number, also from the end (`-1`), or the id of the request, its response or its
-        answer. Raises UnknownName.
+        answer. With an agent, numbers count its calls. Raises UnknownName.
         """
+        numbers = self.of(agent_id)
         bare = given.removeprefix("-")
-        if bare.isascii() and bare.isdecimal():
-            number = int(given) if given == bare else len(self) + 1 - int(bare)
-            if 1 <= number <= len(self):
-                return number
+        if bare.isascii() and bare.isdecimal() and len(bare) <= _LONGEST_NUMBER:
+            place = int(bare) if given == bare else len(numbers) + 1 - int(bare)
+            if 1 <= place <= len(numbers):
+                return numbers[place - 1]
         id_ = MessageId(given)
         number = self._number.get(self.calls.answered.get(id_, id_), 0)
         if not number:
-            there = f"1 to {len(self)}" if len(self) else "none: no model was called"
+            there = f"1 to {len(numbers)}" if numbers else "none: no model was called"
             raise UnknownName("model call", given, [there])
         return number
 
@@ -173,6 +178,7 @@ class Stepping:
             time=request.time,
             model=request.model,
             messages=request.count,
+            ended=response is not None,
             stop_reason=answered.stop_reason,
             latency_s=answered.latency_s,
             cost_usd=answered.cost_usd,

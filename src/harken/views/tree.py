@@ -6,7 +6,7 @@ gone stays where it last was, marked, with its subtree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from harken.core.events import AgentMoved, Event, Json, Place
 from harken.core.ids import AgentId, MessageId
@@ -105,14 +105,26 @@ def _row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> TreeRow:
         model_calls=agent.spent.model_calls,
         tokens=agent.spent.tokens,
         cost_usd=agent.spent.cost_usd,
-        rerun=_rerun(agent.spec.get("rerun")),
+        rerun=rerun_said(agent.spec.get("rerun")),
     )
 
 
-def _rerun(said: Json) -> dict[str, Json] | None:
+def rerun_said(said: Json) -> dict[str, Json] | None:
     """Return what a birth says of a rerun, as far as it is what it should be."""
     if not isinstance(said, dict):
         return None
     changes = said.get("changes")
     named = {name: str(said[name]) for name in ("session", "request", "agent") if name in said}
     return {**named, "changes": [*map(str, changes if isinstance(changes, list) else [])]}
+
+
+def rerun_text(said: Mapping[str, Json]) -> str:
+    """Return of what an agent is a rerun, as `rerun_said` has it, for a person.
+
+    >>> rerun_text({"session": "demo", "request": "msg_051", "changes": ["edited #1"]})
+    'rerun of demo from msg_051: edited #1'
+    """
+    changes = said.get("changes")
+    told = [str(one) for one in changes] if isinstance(changes, list) else []
+    about = f"rerun of {said.get('session')} from {said.get('request')}"
+    return f"{about}: {', '.join(told or ['nothing changed'])}"

@@ -14,12 +14,12 @@ import pytest
 from harken.context.bundle.create import Bundled, Wanted, create_bundle
 from harken.context.bundle.manifest import log_name
 from harken.context.bundle.opening import Taken, open_bundle, take
-from harken.context.bundle.redacting import Credentials
 from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.history import show
 from harken.context.materialize import materialize, resolver
 from harken.core.commits import CommitId, raw_ref
 from harken.core.events import ContextLoaded
+from harken.core.redaction import Credentials
 from harken.errors import BundleError, UnknownName
 from harken.session.repair import verify
 from harken.session.session import Session

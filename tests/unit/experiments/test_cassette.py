@@ -10,7 +10,8 @@ from harken import Message, ScriptedModel, SessionViewer
 from harken.core.chunks import Draft
 from harken.core.messages import text_of
 from harken.errors import ConfigError, ModelError, NotALog, ReplayMiss
-from harken.experiments.cassette import Cassette, Mode, redacted
+from harken.experiments.cassette import Cassette, Mode
+from harken.experiments.tape import redacted
 from harken.llm.base import Model, Request
 from harken.session.verify import verify
 from harken.testing import request_of

@@ -4,7 +4,7 @@ import pytest
 
 from harken.core.ids import MessageId
 from harken.core.messages import Message, TextPart, ThinkingPart
-from harken.errors import AmbiguousName, UnknownName
+from harken.errors import AmbiguousName, ConfigError, UnknownName
 from harken.experiments.change import Change, find_message, saying
 from harken.views.context import ContextMessage
 from tests.agent_kit import call, calls
@@ -42,10 +42,22 @@ def test_places_are_those_of_the_recorded_context() -> None:
     assert said[-1].tool_call_id == "c1"
 
 
-@pytest.mark.parametrize("given", ["msg_099", "#9", "-9", "x", "", "#"])
+@pytest.mark.parametrize("given", ["msg_099", "#9", "-9", "x", "", "#", "#" + "9" * 5000])
 def test_a_message_that_is_not_there_is_refused_with_those_that_are(given: str) -> None:
     with pytest.raises(UnknownName, match=r"#3 \(msg_006\)"):
         find_message(ROWS, given)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (Change(edit=[("#1", "a"), ("msg_004", "b")]), "message #1 is edited, and edited"),
+        (Change(edit=[("#1", "a")], drop=["-3"]), "message #1 is dropped, and edited by '#1'"),
+    ],
+)
+def test_two_changes_of_one_message_are_refused(change: Change, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        change.context(ROWS)
 
 
 def test_a_message_that_stands_twice_needs_its_place() -> None:

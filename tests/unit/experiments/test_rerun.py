@@ -13,7 +13,7 @@ from harken.context.history import show
 from harken.context.materialize import resolver
 from harken.core import events as ev
 from harken.core.commits import CommitId
-from harken.core.messages import Message, extend_context_hash
+from harken.core.messages import Message, extend_context_hash, text_of
 from harken.errors import ConfigError, ModelError, UnknownName
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
@@ -62,7 +62,7 @@ def nothing_sold() -> None:
 
 def cafe(folder: Path, store: Store | None = None, **more: Any) -> Stage:
     """A session in which main was asked for the price of tea, then of milk."""
-    model = play(main=LINES)
+    model = play(main=LINES, compaction=["<summary>Tea is 3.</summary>"])
     checkpoints = None if store is None else Checkpointer(store=store)
     runtime = Runtime(model=model, world=World([price]), checkpoints=checkpoints)
     one = stage(folder, model, runtime=runtime, **more)
@@ -107,6 +107,17 @@ def test_what_was_said_later_is_said_again(tmp_path: Path) -> None:
     assert done.answer == "1 euro."
     assert SOLD == ["tea", "milk"]
     assert rows(done.log, event_type="session_ended")[0]["reason"] == REASON
+
+
+def test_what_was_said_together_is_said_together_again(tmp_path: Path) -> None:
+    one = cafe(tmp_path)
+    one.root.harken("Thanks.")
+    one.root.harken("How much is wine?")
+    one.ask()
+    fork = point(one, "4")
+    assert fork.inputs_after() == [["Thanks.", "How much is wine?"]]
+    done = again(fork, tmp_path, ReplayModel.load(one.log), follow=True)
+    assert done.answer == "[main has no line 4]"
 
 
 def test_an_edit_changes_what_the_model_reads(tmp_path: Path) -> None:
@@ -198,6 +209,30 @@ def test_the_same_fork_is_the_same_commit(tmp_path: Path) -> None:
         done = again(fork, folder, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store)
         ctxs |= {row["ctx"] for row in rows(done.log, event_type="context_loaded")}
     assert len(ctxs) == 1
+
+
+def test_after_a_compaction_a_rerun_reads_what_was_read(tmp_path: Path) -> None:
+    store = MemoryStore()
+    one = cafe(tmp_path, store)
+    assert run(one.root.compact()) is not None  # type: ignore[attr-defined]
+    one.ask("And now?")
+    fork = point(one, "-1", store)
+    assert len(fork.context) < 10
+    done = again(fork, tmp_path, ReplayModel.load(one.log), store=store)
+    assert done.error is None
+    (loaded,) = rows(done.log, event_type="context_loaded")
+    assert loaded["context_hash"] == fork.request.context_hash
+
+
+def test_a_context_in_a_store_that_is_not_at_hand_is_not_rerun(tmp_path: Path) -> None:
+    store = MemoryStore()
+    fork = point(cafe(tmp_path, store), "4", store)
+    done = again(fork, tmp_path, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store)
+    without = ForkPoint.find("again", SessionViewer(done.log).events, "1")
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(ConfigError, match="in a store that is not at hand"):
+        again(without, other, play(main=["."]))
 
 
 def test_a_rerun_is_a_session_that_goes_on(tmp_path: Path) -> None:
@@ -374,7 +409,7 @@ def test_a_session_that_was_recorded_on_the_wire_is_rerun_the_same_and_otherwise
     client.ask(body(*asked, **more), [{"type": "text", "text": "I look."}, USE])
     asked += [
         {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]},
-        {"role": "user", "content": [FOUND]},
+        {"role": "user", "content": [FOUND, {"type": "text", "text": "Mind the step."}]},
     ]
     client.ask(body(*asked, **more), "Jill is there.")
     client.recorder.close()
@@ -388,6 +423,7 @@ def test_a_session_that_was_recorded_on_the_wire_is_rerun_the_same_and_otherwise
     other.mkdir()
     model = play(main=[calls(raw_call("Look", '{"at": "door"}')), "It is Jill."])
     done = again(fork, other, model, Change(edit=[("-1", "Who?")], model="play"), store=store)
+    assert [text_of(one.content) for one in model.asked[1].messages][-1] == "Mind the step."
     assert done == Rerun(done.log, "It is Jill.")
     assert model.asked[0].parameters == {"max_tokens": 10}
     with pytest.raises(ContextRefused, match="user-first"):

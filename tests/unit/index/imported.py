@@ -41,6 +41,11 @@ class Imports:
         """Read what is new."""
         self.facts.update(self.store, self.catalogue, self.logs)
 
+    @property
+    def messages(self) -> list[int]:
+        """The numbers of all messages, those that were said first before the others."""
+        return self.column("SELECT id FROM messages ORDER BY id")
+
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a query over the facts."""
         return self.facts.database.execute(query, values).fetchall()

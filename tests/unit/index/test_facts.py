@@ -52,7 +52,10 @@ def test_what_is_said_once_is_one_row(imports: Imports) -> None:
 def test_a_call_knows_its_result(imports: Imports) -> None:
     imports.read("a.jsonl", cafe())
     found = imports.rows("SELECT name, call_id, result_id, is_error, duration FROM tool_calls")
-    assert found == [("Bash", "c1", 3, 0, 1_000_000), ("Read", "c2", 4, 1, 2_000_000)]
+    assert found == [
+        ("Bash", "c1", imports.messages[2], 0, 1_000_000),
+        ("Read", "c2", imports.messages[3], 1, 2_000_000),
+    ]
 
 
 def test_a_call_knows_its_result_also_where_it_came_later(imports: Imports) -> None:

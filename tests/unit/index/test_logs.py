@@ -51,7 +51,19 @@ def test_a_session_without_any_commit_is_there(imports: Imports, session: Sessio
         ("tool_result", None),
         ("response", None),
     ]
-    assert imports.rows("SELECT name, result_id FROM tool_calls") == [("look", 3)]
+    looked = [("look", imports.messages[2])]
+    assert imports.rows("SELECT name, result_id FROM tool_calls") == looked
+
+
+def test_what_a_client_says_in_a_persons_name_is_no_prompt(
+    imports: Imports, session: Session
+) -> None:
+    main = born(session, name="main", spec={"recorded": "claude-code"})
+    hear(session, main, "<system-reminder>It is noon.</system-reminder>")
+    hear(session, main, "<system-reminder>It is noon.</system-reminder>\n\nHi")
+    imports.update()
+    assert imports.column("SELECT kind FROM messages") == ["system", "prompt"]
+    assert imports.column("SELECT title FROM sessions") == ["Hi"]
 
 
 def test_again_only_what_is_new_of_a_log_is_read(imports: Imports, session: Session) -> None:
@@ -64,8 +76,9 @@ def test_again_only_what_is_new_of_a_log_is_read(imports: Imports, session: Sess
     imports.update()
     imports.update()
     assert imports.column("SELECT kind FROM messages") == ["response", "tool_result"]
-    assert imports.rows("SELECT message_id, model FROM requests") == [(1, "")]
-    assert imports.column("SELECT result_id FROM tool_calls") == [2]
+    asked, answer = imports.messages
+    assert imports.rows("SELECT message_id, model FROM requests") == [(asked, "")]
+    assert imports.column("SELECT result_id FROM tool_calls") == [answer]
 
 
 def test_messages_know_the_commit_that_they_are_in(imports: Imports, session: Session) -> None:
@@ -111,7 +124,7 @@ def test_usage_and_cost_are_those_of_the_log(imports: Imports, session: Session)
         "cost_usd, is_cost_told, stop_reason"
     )
     found = imports.rows(f"SELECT {columns} FROM requests")
-    assert found == [(2, "scripted:x", 30, 60, 10, 7, 0.25, 1, "stop")]
+    assert found == [(imports.messages[1], "scripted:x", 30, 60, 10, 7, 0.25, 1, "stop")]
 
 
 def test_what_is_told_to_another_agent_counts_once(imports: Imports, session: Session) -> None:

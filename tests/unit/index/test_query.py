@@ -34,6 +34,17 @@ def test_words_phrases_beginnings_exceptions_and_alternatives(text: str, wanted:
     assert str(query_of(text)) == wanted
 
 
+def test_beginnings_can_be_spelled_out() -> None:
+    known = {"tea": ["tea", "teapot"], "mi": ["milk", "mint"], "x": ["x\ue000"]}
+
+    def spelled(text: str) -> str:
+        return str(query_of(text).spelled_out(lambda word: known.get(word, [])))
+
+    assert spelled("TEA* OR cake -mi*") == '(("tea" OR "teapot" OR "cake")) NOT ("milk" OR "mint")'
+    for same in ("cup*", "x*", "tea", '"hot tea"*', "tëa*"):
+        assert spelled(same) == str(query_of(same)), same
+
+
 @pytest.mark.parametrize("text", ["", "  ", "!!", '""', "*", "- -", "__"])
 def test_without_a_word_there_is_no_query(text: str) -> None:
     with pytest.raises(ConfigError, match="no word"):

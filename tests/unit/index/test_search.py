@@ -119,6 +119,49 @@ def test_all_hits_are_counted_whatever_is_shown(talked: Imports) -> None:
         assert (found.total, len(list(found.hits))) == (3, 1)
 
 
+def test_hits_are_counted_up_to_a_number(talked: Imports) -> None:
+    for counted, limit, total, is_more in ((1, 1, 1, True), (2, 1, 2, True), (1, 2, 2, True)):
+        asked = Asked(words="door", limit=limit, counted=counted)
+        found = search(talked.facts, talked.store, asked)
+        assert (found.total, found.is_more, len(list(found.hits))) == (total, is_more, limit)
+    for every in (3, None):
+        found = search(talked.facts, talked.store, Asked(words="door", limit=every, counted=1))
+        assert (found.total, found.is_more) == (3, False)
+
+
+def test_what_was_said_last_comes_first_however_it_was_read(imports: Imports) -> None:
+    """Those of one stretch of time too, where the numbers do not tell it."""
+    said = [
+        ("2026-03-01T12:00:00.500Z", "tea 3"),
+        ("2026-03-01T12:00:00.100Z", "tea 1"),
+        ("2026-02-01T12:00:00.000Z", "tea 0"),
+        ("2026-03-01T12:00:00.300Z", "tea 2"),
+        ("2026-04-01T12:00:00.000Z", "tea 4"),
+    ]
+    for at, (time, words) in enumerate(said):
+        made = Transcript(f"6f662022-0000-4000-8000-00000000000{at}")
+        made.user(words, timestamp=time)
+        imports.read(f"{at}.jsonl", made)
+    newest = ["tea 4", "tea 3", "tea 2", "tea 1", "tea 0"]
+    for limit in (1, 2, 3, 4, 5, None):
+        for counted in (1, 2, 10):
+            assert texts(imports, "tea", limit=limit, counted=counted) == newest[:limit]
+    march = {"since_us": 1_772_366_400_200_000, "until_us": 1_772_366_400_500_000}
+    assert texts(imports, "tea", **march) == ["tea 2"]
+
+
+def test_beginnings_of_few_words_and_of_very_many_are_found(imports: Imports) -> None:
+    made = Transcript()
+    made.user(" ".join(f"cup{number}" for number in range(700)))
+    made.user("Cup, cup1, CUPBOARD.")
+    made.user("café caf\ue000")
+    imports.read("a.jsonl", made)
+    for words, wanted in (("cup*", 2), ("cupb*", 1), ("CUP1*", 2), ("cup69*", 1), ("cupx*", 0)):
+        assert len(find(imports, words)) == wanted, words
+    assert len(find(imports, "caf*")) == len(find(imports, "café*")) == 1
+    assert len(find(imports, "cup* -cupb*")) == 1
+
+
 def test_of_a_result_the_tool_is_told(talked: Imports) -> None:
     (hit,) = find(talked, "door", role="tool")
     assert (hit.tool, hit.kind) == ("Bash", "tool_result")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from hashlib import sha256
@@ -288,6 +289,14 @@ def test_a_folder_that_is_none_is_an_error_in_one_line_and_nothing_is_taken(
     assert "\n" not in str(error.value)
     again = tmp_path / "again"
     assert not again.exists() or not list(again.iterdir())
+
+
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    export(lived(tmp_path), tmp_path / "out")
+    os.mkfifo(tmp_path / "out" / "threads" / "tea--agent_001.jsonl")
+    with pytest.raises(ConfigError, match="is no file"):
+        import_folder(tmp_path / "out", tmp_path / "again")
+    assert list((tmp_path / "again").glob("*")) == []
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

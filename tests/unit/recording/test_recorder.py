@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harken.core import events as ev
-from harken.recording.exchange import Hints
+from harken.recording.exchange import HUNG_UP, Hints
 from tests.recording_kit import (
     Client,
     answer,
@@ -263,6 +263,35 @@ def test_a_session_goes_on_after_a_restart(
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 9
 
 
+def test_a_session_is_found_after_a_restart_where_its_prompt_is_another(tmp_path: Path) -> None:
+    """Gemini CLI tells of its skills in another order each time it starts."""
+    prompts = ["You are Jack. You can read, write.", "You are Jack. You can write, read."]
+    with recorder(tmp_path) as first:
+        one = Client(first)
+        one.ask(body("Hi", system=prompts[0]), "Hello.")
+    with recorder(tmp_path) as second:
+        other = Client(second)
+        other.ask(body("Hi", "Hello.", "Bye", system=prompts[1]), "Bye.")
+    check(tmp_path, [one, other])
+    assert names(tmp_path) == ["main"]
+
+
+def test_agents_share_how_a_text_is_written_also_after_a_restart(tmp_path: Path) -> None:
+    """What one agent wrote otherwise was, after a restart, unknown to one that shares the text."""
+    in_block, hints = [{"type": "text", "text": "You are Jack."}], Hints(client="x", session="abc")
+    with recorder(tmp_path) as first:
+        one = Client(first, hints)
+        one.ask(body("Hi", system=in_block), "Hello.")
+        one.ask(body("Hi", "Hello.", "Why?", system=in_block), "So.")
+        one.ask(body("Hi", "Hello.", "Who?", system=in_block), "Me.")
+    with recorder(tmp_path) as second:
+        other = Client(second, hints)
+        other.ask(body("Hi", "Hello.", "Why?", "So.", "Ah.", system="You are Jack."), "Oh.")
+        other.ask(body("Hi", "Hello.", "Who?", "Me.", "Ah.", system=in_block), "Oh.")
+    check(tmp_path, [one, other])
+    assert names(tmp_path) == ["main", "main (fork)"]
+
+
 def test_an_answer_alone_is_recorded_after_a_restart(client: Client, tmp_path: Path) -> None:
     id_ = client.begin(body("Hi"))
     for run in client.recorder._shelf.runs:
@@ -367,6 +396,13 @@ def test_answers_that_failed_say_why(client: Client, tmp_path: Path) -> None:
     assert "Overloaded" in one.error
     assert (one.stop_reason, two.stop_reason) == ("error", "error")
     assert two.error == "the provider cut the connection"
+
+
+def test_who_hangs_up_after_the_end_missed_nothing(client: Client, tmp_path: Path) -> None:
+    """Codex does so after each answer."""
+    client.end(client.begin(body("Hi")), "Hello.", broken=HUNG_UP)
+    (response,) = of_kind(tmp_path, ev.LlmResponse)
+    assert (response.stop_reason, response.error) == ("end_turn", None)
 
 
 def test_the_log_is_an_ordinary_one(client: Client, tmp_path: Path) -> None:

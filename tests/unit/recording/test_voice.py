@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -270,3 +271,28 @@ def test_a_voice_goes_on_from_its_log(voice: Voice, *, compacted: bool) -> None:
 
 def forms_of(request: ev.LlmRequest) -> Any:
     return ((request.wire or {}).get("forms") or {}).items()
+
+
+def test_the_same_words_a_thousand_times_cost_no_more_than_others(voice: Voice) -> None:
+    birth = voice.session.agents[voice.agent_id].birth
+
+    def took_s(*, is_same: bool) -> float:
+        agent = Voice(voice.session, recorded(voice.session, cause=birth))
+        messages = [Message("user", "ok" if is_same else f"ok {n}") for n in range(3000)]
+        items = [Item.of(message) for message in messages]
+        begun_s = time.process_time()
+        agent.ask(items, model="m")
+        return time.process_time() - begun_s
+
+    others_s = took_s(is_same=False)
+    assert took_s(is_same=True) < 3 * others_s
+
+
+def test_the_copy_of_an_answer_is_known_when_it_returns(voice: Voice) -> None:
+    request = voice.ask([Item.of(HI)], model="m")
+    voice.answer(request, [Dressed(HELLO, None, alike="hello")])
+    back = Dressed(Message("assistant", "Hello. "), None, alike="hello", key="k")
+    voice.ask([Item.of(HI), back, Item.of(MORE)], model="m")
+    voice.ask([Item.of(HI), Item.of(MORE)], model="m")
+    voice.ask([Item.of(HI), back, Item.of(MORE)], model="m")
+    assert said(voice.session) == ["Hi", "Hello.", "How are you?"]

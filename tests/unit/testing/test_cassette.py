@@ -67,11 +67,45 @@ def test_a_test_records_once_and_is_replayed_offline(tmp_path: Path) -> None:
     ran = pytest_in(tmp_path)
     assert "1 failed, 2 passed" in ran.stdout, ran.stdout
     files = sorted(path.name for path in (tmp_path / "cassettes").iterdir())
-    assert files == ["test_it.test_it_answers_Jack.jsonl", "test_it.test_it_answers_Jill_x.jsonl"]
+    assert files == [
+        "test_it.test_it_answers.Jack.jsonl",
+        "test_it.test_it_answers.Jill_x-2cde175b.jsonl",
+    ]
     assert "sk-proj" not in "".join(p.read_text() for p in (tmp_path / "cassettes").iterdir())
     write(tmp_path, expected="0")
     ran = pytest_in(tmp_path, "-k", "answers", "--harken-record", "none")
     assert "2 passed" in ran.stdout, ran.stdout
+
+
+ALIKE = """
+
+@pytest.mark.parametrize("name", ["a/b", "a b", "x" * 200 + "1", "x" * 200 + "2"])
+def test_one(harken_cassette, name):
+    ask(harken_cassette.model(real), name)
+
+def test_one_a_b(harken_cassette):
+    ask(harken_cassette.model(real), "another")
+"""
+
+
+def test_tests_whose_names_are_alike_have_cassettes_of_their_own(tmp_path: Path) -> None:
+    write(tmp_path)
+    with (tmp_path / "test_it.py").open("a") as file:
+        file.write(ALIKE)
+    ran = pytest_in(tmp_path, "-k", "one")
+    assert "5 passed" in ran.stdout, ran.stdout
+    assert len(list((tmp_path / "cassettes").iterdir())) == 5
+
+
+def test_of_a_test_that_somebody_interrupts_nothing_is_kept(tmp_path: Path) -> None:
+    write(tmp_path)
+    with (tmp_path / "test_it.py").open("a") as file:
+        file.write(
+            "\ndef test_cut(harken_cassette):\n"
+            "    ask(harken_cassette.model(real), 'first')\n    raise KeyboardInterrupt\n"
+        )
+    assert "KeyboardInterrupt" in pytest_in(tmp_path, "-k", "cut").stdout
+    assert not (tmp_path / "cassettes").exists()
 
 
 def test_a_miss_fails_the_test_with_the_nearest_difference(tmp_path: Path) -> None:

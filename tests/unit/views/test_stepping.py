@@ -172,6 +172,7 @@ def test_a_failed_call_has_its_error_and_what_had_arrived(play: Play) -> None:
     play.asks(play.root)
     done = stepping(play).outcome(1)
     assert (done.answer, done.error, done.partial) == (None, "down", "I w")
+    assert [stepping(play).step(number).ended for number in (1, 2)] == [True, False]
     assert stepping(play).step(2).stop_reason is None
 
 

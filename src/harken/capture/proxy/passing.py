@@ -28,6 +28,7 @@ from yarl import URL
 
 from harken.capture.proxy.noted import Noted, Notes
 from harken.capture.proxy.upstreams import Target, Upstreams, Wrong
+from harken.recording.exchange import CUT, ENDED, HUNG_UP
 from harken.store.remote.connection import is_loopback
 
 HOP_BY_HOP = frozenset({
@@ -39,9 +40,6 @@ MOST_HEADER_BYTES = 1 << 16
 CONNECT_S = 60.0
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _ADDED = ("Server", "Date", "Content-Type")
-HUNG_UP = "the client hung up"
-ENDED = "the proxy was ended"
-CUT = "the provider cut the connection"
 
 
 def new_session() -> ClientSession:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from harken.capture.proxy.encodings import plain
 from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, Frame, FrameReader, Kind
 from harken.capture.proxy.spool import ENDING
+from harken.recording.encodings import plain
 from harken.recording.exchange import Call, Hints, Reply
 
 _PIECE = 1 << 20

@@ -22,11 +22,10 @@ from typing import Protocol
 from harken.capture.proxy.reading import HintsOf, SpoolReader, Step, Unrecorded
 from harken.capture.proxy.spool import WRITER_LOCK
 from harken.errors import LogWriteError
-from harken.recording.exchange import Call, Reply
+from harken.recording.exchange import ENDED, Call, Reply
 
 RECORDER_LOCK = "recorder.lock"
 TRIES = "tries"
-ENDED = "the proxy was ended"
 _MOST_TRIES = 3
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 

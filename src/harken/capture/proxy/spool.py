@@ -30,7 +30,7 @@ from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, Content, 
 WRITER_LOCK = "writer.lock"
 """Held as long as somebody writes this spool."""
 ENDING = ".spool"
-_LINGER_S = 0.01
+_LINGER_S = 0.03
 """So long is waited for more before it is written: few writes, and the passing is not disturbed."""
 _AGAIN_S = 1.0
 _BATCH_BYTES = 1 << 22

@@ -30,6 +30,7 @@ VARIABLES = {
 CHATGPT = "https://chatgpt.com/backend-api/codex"
 """Where Codex asks for those who are logged in with ChatGPT, and not with a key."""
 CHATGPT_HEADER = "chatgpt-account-id"
+_USER = re.compile(r"(?<=://)[^/@]*@")
 _SECRET_NAMES = re.compile(r"key|token|secret|auth|sig|code|password", re.IGNORECASE)
 """In the name of a part of a query: its value may be a credential."""
 
@@ -99,6 +100,15 @@ class Upstreams:
         return "/".join([server, *([self.token] if self.token else []), name])
 
 
+def without_user(url: str) -> str:
+    """Return an address without what stands before it of a user.
+
+    >>> without_user("http://jill:secret@localhost:80/v1")
+    'http://...@localhost:80/v1'
+    """
+    return _USER.sub("...@", url)
+
+
 def upstream(name: str, url: str, proxy: str | None = None) -> Upstream:
     """Check an address. Raises ConfigError.
 
@@ -111,7 +121,8 @@ def upstream(name: str, url: str, proxy: str | None = None) -> Upstream:
     except ValueError:
         is_good = False
     if not is_good or parts.query or parts.fragment or parts.username is not None:
-        raise ConfigError(f"{url}: is no address of a server; such as https://api.example.com/v1")
+        shown = without_user(url)
+        raise ConfigError(f"{shown}: is no address of a server; such as https://api.example.com/v1")
     if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
         raise ConfigError(f"{name!r}: is no name for a provider; take letters, digits and -")
     return Upstream(name, url.rstrip("/"), proxy)

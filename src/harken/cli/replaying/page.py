@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from harken.cli.screen.styled import Line, clean
@@ -50,8 +52,12 @@ def facts_line(step: Step) -> Line:
         sums.known_usd, sums.priced = step.cost_usd, 1
     latency = "" if step.latency_s is None else latency_text(step.latency_s)
     facts = [clean(step.model), count(step.messages, "message"), tokens_in_out(sums)]
-    facts += [cost_text(sums), latency, clean(step.stop_reason or "no end in the log")]
+    facts += [cost_text(sums), latency, clean(_end(step))]
     return [("dim", " · ".join(filter(None, facts)))]
+
+
+def _end(step: Step) -> str:
+    return step.stop_reason or ("" if step.ended else "no end in the log")
 
 
 def step_lines(steps: Stepping, number: int, short: int | None = SHORT) -> Iterator[Line]:
@@ -128,7 +134,7 @@ def _changes(changes: Changes, short: int | None) -> Iterator[Line]:
     for what, members in (("tool", changes.tools), ("parameter", changes.parameters)):
         for member in members:
             yield from _member(what, member)
-    if changes.kept:
+    if changes.kept or not changes.messages:
         yield [("dim", f"= {count(changes.kept, 'message')} as before")]
     yield from _messages(changes.messages, short)
 
@@ -153,24 +159,23 @@ def _member(what: str, member: Member) -> Iterator[Line]:
 
 def _messages(rows: Sequence[Difference], short: int | None) -> Iterator[Line]:
     """Yield messages that are new or changed in full, those that are gone on a line each."""
-    same = gone = 0
-    for row, following in zip(rows, [*rows[1:], None], strict=True):
-        is_last = following is None or following.kind != row.kind
-        if row.kind == "same":
-            same += 1
-            if is_last:
-                yield [("dim", f"= {count(same, 'message')} as before")]
-                same = 0
-        elif row.kind == "dropped":
-            gone += 1
-            if short is None or gone <= _GONE:
-                text = " ".join(row.text[:200].split())
-                yield [("red", clean(f"- {row.heading}: {text}"))]
-            if is_last and short is not None and gone > _GONE:
-                yield [("red", f"- and {gone - _GONE} more")]
-            gone = 0 if is_last else gone
+    for kind, group in groupby(rows, key=attrgetter("kind")):
+        alike = list(group)
+        if kind == "same":
+            yield [("dim", f"= {count(len(alike), 'message')} as before")]
+        elif kind == "dropped":
+            yield from _gone(alike, len(alike) if short is None else _GONE)
         else:
-            yield from _message(row, short)
+            for row in alike:
+                yield from _message(row, short)
+
+
+def _gone(rows: Sequence[Difference], most: int) -> Iterator[Line]:
+    for row in rows[:most]:
+        text = " ".join(row.text[:200].split())
+        yield [("red", clean(f"- {row.heading}: {text}"))]
+    if len(rows) > most:
+        yield [("red", f"- and {len(rows) - most} more")]
 
 
 def _message(row: Difference, short: int | None) -> Iterator[Line]:

@@ -10,7 +10,7 @@ from harken.errors import HarkenError
 from harken.views.stepping import Stepping
 
 
-def printed(steps: Stepping, numbers: Iterable[int], *, whole: bool) -> Iterator[str]:
+def as_lines(steps: Stepping, numbers: Iterable[int], *, whole: bool) -> Iterator[str]:
     """Yield the lines of these steps; `whole`: with all that each saw."""
     for at, number in enumerate(numbers):
         step = steps.step(number)

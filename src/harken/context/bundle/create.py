@@ -30,8 +30,9 @@ from harken.context.bundle.manifest import (
     Redaction,
     log_name,
 )
-from harken.context.bundle.redacting import Credentials, look_for, redact_logs, redact_store
+from harken.context.bundle.redacting import look_for, redact_logs, redact_store
 from harken.core.commits import CommitId
+from harken.core.redaction import Credentials
 from harken.errors import BundleError, LogError
 from harken.session.file import RealDisk
 from harken.session.mentions import mentions

@@ -198,7 +198,7 @@ def test_a_websocket_is_refused_so_that_codex_asks_over_http(here: Place) -> Non
 
 
 def test_what_is_no_http_is_refused_and_the_next_one_served(here: Place) -> None:
-    with socket.create_connection(("127.0.0.1", urlsplit(here.proxied.url).port or 0)) as raw:
+    with here.proxied.raw() as raw:
         raw.sendall(b"\x16\x03\x01\x02\x00 hello\r\n\r\n")
         assert raw.recv(12).startswith(b"HTTP/1.")
     assert here.proxied.ask(ANTHROPIC).status == 200
@@ -250,3 +250,38 @@ def test_a_connection_that_stays_is_used_again(here: Place) -> None:
         answer.read()
     connection.close()
     assert len(here.recorded().calls) == 3
+
+
+def test_who_is_being_answered_when_the_proxy_ends_is_cut_off(url: str, tmp_path: Path) -> None:
+    with place(tmp_path, url) as here:
+        connection = here.proxied.connect()
+        path = urlsplit(here.proxied.url).path + ANTHROPIC
+        connection.request("POST", path, b"{}", {"X-Fake": '{"pieces": 1000, "each_ms": 20}'})
+        answer = connection.getresponse()
+        answer.read1(10)
+    with pytest.raises(http.client.IncompleteRead):
+        answer.read()
+    connection.close()
+    (reply,) = here.recorded(is_over=True).replies
+    assert reply.broken == "the proxy was ended"
+
+
+def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on(here: Place) -> None:
+    with here.proxied.raw() as raw:
+        path = urlsplit(here.proxied.url).path + ANTHROPIC
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue"
+        raw.sendall(head.encode() + b"\r\n\r\n")
+        assert raw.recv(100).startswith(b"HTTP/1.1 100 ")
+        raw.sendall(b"{}")
+        assert raw.recv(100).startswith(b"HTTP/1.1 200 ")
+    assert "Expect" not in dict(here.log()[-1]["headers"])
+
+
+def test_an_old_client_gets_no_chunks(here: Place) -> None:
+    with here.proxied.raw() as raw:
+        path = urlsplit(here.proxied.url).path + ANTHROPIC
+        raw.sendall(f"POST {path} HTTP/1.0\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+        data = b"".join(iter(lambda: raw.recv(65536), b""))
+    head, _, body = data.partition(b"\r\n\r\n")
+    assert b"chunked" not in head
+    assert body == here.direct.ask(ANTHROPIC).body

@@ -14,10 +14,10 @@ import pytest
 
 from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, FrameReader, Kind, encoded
 from harken.capture.proxy.reading import SpoolReader, Step, Unrecorded
-from harken.capture.proxy.recording import ENDED, Recording
+from harken.capture.proxy.recording import Recording
 from harken.capture.proxy.spool import Limits, Spool, Track, new_file
 from harken.errors import LogWriteError
-from harken.recording.exchange import Call, Hints, Reply
+from harken.recording.exchange import ENDED, Call, Hints, Reply
 from tests.proxy_kit import Collected, wait_for
 
 TIME = "2026-01-31T12:00:00.000000Z"

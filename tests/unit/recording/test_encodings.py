@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from harken.capture.proxy.encodings import plain
+from harken.recording.encodings import plain
 
 TEXT = b'data: {"delta": "The kettle whistles"}\n\n' * 100
 RAW = zlib.compressobj(wbits=-15)

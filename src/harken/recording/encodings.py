@@ -49,7 +49,7 @@ def _once(data: bytes, name: str, most_bytes: int) -> bytes:
     if name == "identity":
         return data
     if name in {"gzip", "x-gzip"}:
-        return zlib.decompressobj(_GZIP).decompress(data, most_bytes + 1)
+        return _gzip(data, most_bytes)
     if name == "deflate":  # some send it without the head that it should have
         has_head = data[:1] and data[0] & 0xF == 8 and int.from_bytes(data[:2], "big") % 31 == 0
         return zlib.decompressobj(15 if has_head else _RAW).decompress(data, most_bytes + 1)
@@ -61,6 +61,16 @@ def _once(data: bytes, name: str, most_bytes: int) -> bytes:
     if name == "br":
         return _brotli(data, most_bytes)
     raise LookupError(name)
+
+
+def _gzip(data: bytes, most_bytes: int) -> bytes:
+    """Return what all members hold: some servers flush by beginning a new one."""
+    found = bytearray()
+    while data and len(found) <= most_bytes:
+        member = zlib.decompressobj(_GZIP)
+        found += member.decompress(data, most_bytes + 1 - len(found))
+        data = member.unused_data if member.eof else b""
+    return bytes(found)
 
 
 def _brotli(data: bytes, most_bytes: int) -> bytes:

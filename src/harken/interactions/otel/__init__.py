@@ -1,0 +1,1 @@
+"""Sessions go out as OpenTelemetry spans: agents, model calls, tools."""

@@ -1,0 +1,120 @@
+"""Spans in a backend that people use: Arize Phoenix takes a session, and gives it back.
+
+It runs where Phoenix is installed: `make backends`, or HARKEN_PHOENIX names a python that has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from harken.interactions.otel.encoding import Sender
+from harken.interactions.otel.endpoint import Endpoint
+from harken.interactions.otel.sending import How, Sent, send
+from harken.session.reader import events
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "tests" / "golden" / "demo.jsonl"
+PYTHON = Path(os.environ.get("HARKEN_PHOENIX", ROOT / ".venv-backends" / "bin" / "python"))
+PATIENCE_S = 240
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(not PYTHON.exists(), reason="Phoenix is not installed: make backends"),
+]
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def phoenix(tmp_path: Path) -> Iterator[str]:
+    """A Phoenix of our own, with nothing in it: its address."""
+    url = f"http://127.0.0.1:{(port := _free_port())}"
+    environment = {
+        **os.environ,
+        "PHOENIX_WORKING_DIR": str(tmp_path),
+        "PHOENIX_HOST": "127.0.0.1",
+        "PHOENIX_PORT": str(port),
+        "PHOENIX_GRPC_PORT": str(_free_port()),
+        "PHOENIX_TELEMETRY_ENABLED": "false",
+    }
+    with (tmp_path / "out").open("wb") as out:
+        running = subprocess.Popen(
+            [PYTHON.with_name("phoenix"), "serve"], env=environment, stdout=out, stderr=out
+        )
+    try:
+        _wait_for(f"{url}/healthz", running)
+        yield url
+    finally:
+        running.terminate()
+        running.wait(30)
+
+
+def _wait_for(url: str, running: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until and running.poll() is None:
+        try:
+            with urlopen(url):
+                return
+        except (URLError, OSError):
+            time.sleep(0.3)
+    raise AssertionError("Phoenix did not start")
+
+
+def _spans(url: str, project: str, wanted: int) -> list[dict[str, Any]]:
+    """Return the spans of a project, when so many have come: Phoenix takes them in later."""
+    until = time.monotonic() + PATIENCE_S
+    found: list[dict[str, Any]] = []
+    while len(found) < wanted and time.monotonic() < until:
+        time.sleep(0.5)
+        try:
+            with urlopen(f"{url}/v1/projects/{project}/spans?limit=1000") as answer:
+                found = json.load(answer)["data"]
+        except (URLError, OSError):
+            continue
+    return found
+
+
+def _send(url: str) -> Sent:
+    sender = Sender("1", resource={"openinference.project.name": "cafe"})
+    with closing(Endpoint(url=url)) as endpoint:
+        return send(events(DEMO), "demo", endpoint, How(sender=sender))
+
+
+@pytest.mark.req("S3-30")
+def test_phoenix_takes_a_session_once_and_gives_it_back(phoenix: str) -> None:
+    assert (_send(phoenix).spans, _send(phoenix).rejected) == (18, 0)
+    spans = _spans(phoenix, "cafe", 18)
+    time.sleep(2)
+    spans = _spans(phoenix, "cafe", 18)
+    kinds = Counter(span["span_kind"] for span in spans)
+    assert kinds == {"AGENT": 4, "LLM": 9, "TOOL": 5}
+    known = {span["context"]["span_id"]: span for span in spans}
+    named = {span["name"]: span for span in spans}
+    inner = named["invoke_agent Inner"]
+    asked_by = known[inner["parent_id"]]
+    assert asked_by["name"] == "execute_tool discuss"
+    assert known[asked_by["parent_id"]]["name"] == "invoke_agent Jill"
+    [call] = [span for span in spans if span["parent_id"] == inner["context"]["span_id"]]
+    said = call["attributes"]
+    assert said["session.id"] == "demo"
+    assert "Inner" in str(inner["attributes"])
+    assert "Be friendly but not over-eager" in str(said["gen_ai.output.messages"])
+    assert "What should I say?" in str(said["gen_ai.input.messages"])

@@ -1,0 +1,198 @@
+"""`harken export SESSION --otlp URL`: what goes out, and comes back into another Harken."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from harken.capture.otlp.receiver import Receiver
+from harken.capture.otlp.server import Server
+from harken.core.events import LlmRequest
+from harken.core.ids import AgentId
+from harken.recording.recorder import Recorder
+from harken.recording.shelf import RecorderOptions
+from harken.session.reader import events
+from harken.session.session import Session
+from harken.views.context import context
+from tests.cli.kit import Cli
+from tests.session_kit import hear
+from tests.spans_kit import Answer, backend, partial, said
+
+
+def read_by(log: Path) -> list[list[str]]:
+    """Return what each model call of a log read: roles and texts, sorted."""
+    found = []
+    read = list(events(log))
+    for event in read:
+        if isinstance(event, LlmRequest):
+            rows = context(read, event.message_id).messages
+            found.append([f"{row.message.role}: {row.message.content}" for row in rows])
+    return sorted(found)
+
+
+@pytest.mark.req("S3-30")
+def test_a_session_goes_out_and_says_where(demo: Cli) -> None:
+    with backend() as there:
+        ran = demo.ok("export", "demo", "--otlp", there.url)
+        assert ran.out == f"18 spans sent to {there.url}/v1/traces\n"
+        assert len({span.span_id for span in there.spans}) == 18
+        again = demo.ok("export", "latest", "--otlp", there.url, "--json").json
+        assert (again["spans"], again["batches"], again["rejected"]) == (18, 1, 0)
+        assert len({span.span_id for span in there.spans}) == 18, "nothing is new"
+
+
+@pytest.mark.req("S3-30")
+@pytest.mark.parametrize("form", [(), ("--otlp-json",)])
+def test_what_goes_out_comes_back_into_another_harken(
+    demo: Cli, tmp_path: Path, form: tuple[str, ...]
+) -> None:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    with (
+        Recorder(folder, options=RecorderOptions(durability="none")) as recorder,
+        Server(Receiver(recorder)) as server,
+    ):
+        thread = Thread(target=server.serve)
+        thread.start()
+        try:
+            demo.ok("export", "demo", "--otlp", server.url, *form)
+        finally:
+            server.shutdown()
+            thread.join()
+    [log] = folder.glob("*.jsonl")
+    assert read_by(log) == read_by(demo.sessions()[0])
+
+
+@pytest.mark.req("D-06")
+def test_credentials_stay_here_and_that_is_said(demo: Cli) -> None:
+    key = "ghp_" + "a1B2" * 9
+    with Session.load(demo.sessions()[0]) as session:
+        hear(session, AgentId("agent_001"), f"it is {key}")
+        message = {"role": "assistant", "content": f"so it is {key}"}
+        session.log_transcript_entry("agent_001", message)
+    with backend() as there:
+        ran = demo.ok("export", "demo", "--otlp", there.url)
+        assert ran.err == "Redacted: 1 github-token\n"
+        assert key not in str(there.asked)
+        as_it_is = demo.ok("export", "demo", "--otlp", there.url, "--as-is", "--json")
+        assert key in str(there.asked)
+        assert (as_it_is.err, as_it_is.json["credentials"]) == ("", {})
+
+
+def test_a_session_that_is_being_written_is_told_as_far_as_it_has_ended(demo: Cli) -> None:
+    with Session.load(demo.sessions()[0]) as session, backend() as there:
+        hear(session, AgentId("agent_001"), "more")
+        session.log_transcript_entry(
+            "agent_001",
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "x", "function": {"name": "look", "arguments": "{}"}}],
+            },
+        )
+        assert demo.ok("export", "demo", "--otlp", there.url, "--json").json["spans"] == 18
+    with backend() as there:
+        assert demo.ok("export", "demo", "--otlp", there.url, "--json").json["spans"] == 20
+
+
+@pytest.mark.req("S3-30")
+def test_an_imported_session_and_a_packed_one_go_out_too(demo: Cli, tmp_path: Path) -> None:
+    demo.ok("session", "pack", "demo")
+    lines = [
+        {"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": "u1"},
+        {
+            "type": "assistant",
+            "message": {
+                "id": "m1",
+                "role": "assistant",
+                "model": "claude-x",
+                "content": [{"type": "text", "text": "ho"}],
+                "usage": {"input_tokens": 5, "output_tokens": 2},
+            },
+            "uuid": "u2",
+            "parentUuid": "u1",
+        },
+    ]
+    common = {"sessionId": "c0ffee00-0000-4000-8000-000000000000", "version": "2.1.0", "cwd": "/x"}
+    source = tmp_path / "c0ffee00-0000-4000-8000-000000000000.jsonl"
+    with source.open("w") as file:
+        for second, line in enumerate(lines):
+            time = f"2026-01-31T12:00:0{second}.000Z"
+            file.write(json.dumps({**common, "parentUuid": None, **line, "timestamp": time}) + "\n")
+    demo.ok("import", source)
+    with backend() as there:
+        assert demo.ok("export", "demo", "--otlp", there.url, "--json").json["spans"] == 18
+        there.asked.clear()
+        demo.ok("export", "claude:c0ffee00", "--otlp", there.url)
+        calls = [said(span) for span in there.spans if span.kind == 3]
+        [call] = calls
+        assert (call["gen_ai.provider.name"], call["gen_ai.request.model"]) == (
+            "anthropic",
+            "claude-x",
+        )
+        assert call["gen_ai.usage.input_tokens"] == 5
+
+
+def test_headers_come_from_options_or_the_environment_and_are_never_shown(demo: Cli) -> None:
+    demo.environ["OTEL_EXPORTER_OTLP_HEADERS"] = "authorization=Bearer%20s3cret,x=y"
+    with backend() as there:
+        ran = demo.ok("export", "demo", "--otlp", there.url, "--json")
+        demo.ok("export", "demo", "--otlp", there.url, "--header", "api-key=n3w")
+        first, second = (headers for _, headers, _ in there.asked)
+        assert (first["authorization"], first["x"]) == ("Bearer s3cret", "y")
+        assert (second["api-key"], "authorization" in second) == ("n3w", False)
+        assert "s3cret" not in ran.out + ran.err
+    for odd in ("s3cret", "=s3cret", "a b=s3cret"):
+        refusal = demo.refused("export", "demo", "--otlp", "https://x", "--header", odd)
+        assert "s3cret" not in refusal
+    demo.environ["OTEL_EXPORTER_OTLP_HEADERS"] = "s3cret"
+    refusal = demo.refused("export", "demo", "--otlp", "https://x")
+    assert refusal == "OTEL_EXPORTER_OTLP_HEADERS: header 1 is not NAME=VALUE"
+
+
+def test_what_goes_wrong_is_one_line(demo: Cli) -> None:
+    assert "say http" in demo.refused("export", "demo", "--otlp", "localhost:4318")
+    assert "which session" in demo.refused("export", "--otlp", "http://127.0.0.1:9")
+    assert "say --otlp" in demo.refused("export", "demo", "--as-is")
+    assert "nobody" in demo.refused("export", "nobody", "--otlp", "http://127.0.0.1:9")
+    with backend(Answer(401, b"who?")) as there:
+        assert "answers 401 Unauthorized: who?" in demo.refused(
+            "export", "demo", "--otlp", there.url
+        )
+    with backend(Answer(200, partial(2, "too old"))) as there:
+        ran = demo.ok("export", "demo", "--otlp", there.url)
+        assert ran.err == "2 spans not taken: too old\n"
+
+
+def test_how_much_is_said_can_be_chosen(demo: Cli) -> None:
+    with backend() as there:
+        demo.ok("export", "demo", "--otlp", there.url, "--messages", "none", "--project", "cafe")
+        [(_, _, body)] = there.asked
+        assert b"Jack. You work" not in body
+        assert b"cafe" in body
+    with backend() as there, closing(Session.load(demo.sessions()[0])):
+        demo.ok("export", "demo", "--otlp", there.url, "--messages", "new")
+        assert there.spans
+
+
+def test_a_log_of_no_meaning_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    log = tmp_path / "odd.jsonl"
+    rows: list[dict[str, object]] = [
+        {"event_type": "session_started", "message_id": "msg_000", "session_id": "odd"},
+        {"event_type": "agent_created", "message_id": "msg_001", "agent_id": "agent_001"},
+        {
+            "event_type": "transcript_edited",
+            "message_id": "msg_002",
+            "agent_id": "agent_001",
+            "segments": [{"entries": ["msg_999"]}],
+        },
+    ]
+    log.write_text(
+        "".join(json.dumps({**row, "time": "2026-01-31T12:00:00Z"}) + "\n" for row in rows)
+    )
+    ran = cli("export", log, "--otlp", "http://127.0.0.1:9")
+    assert ran.code == 2
+    assert "is not a session as logs have it: no entry msg_999" in ran.err.splitlines()[-1]
