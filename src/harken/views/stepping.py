@@ -28,7 +28,6 @@ from harken.views.parting import Difference, Span, difference, spans
 from harken.views.row import Row
 from harken.views.written import written
 
-
 _LONGEST_NUMBER = 18
 """Digits: more are an id, if anything."""
 
