@@ -50,8 +50,8 @@ class ForkPoint:
         """Return the call that a person means.
 
         at: its number, from 1, `-1` for the last one; or the id of the request, of its response
-        or its answer. With `agent`, numbers count its calls. `resolver` gives the messages of commits that agents started from. Raises
-        UnknownName with the nearest calls there are.
+        or its answer. With `agent`, numbers count its calls. `resolver` gives the messages of
+        commits that agents started from. Raises UnknownName with the nearest calls there are.
         """
         stepping = Stepping(events, resolver=resolver)
         try:
