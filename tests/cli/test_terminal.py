@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from harken.agents.hook import Hook, Question, Rewrite, Verdict
 from harken.agents.load import load_session
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
-from harken.cli.terminal import indent, one_line, program, safe
+from harken.cli.terminal import indent, one_line, program, safe, say_json
 from harken.core.messages import Message
 from harken.llm.base import Request
 from harken.llm.scripted import FunctionModel
@@ -146,3 +147,13 @@ def test_further_lines_stand_below_the_first() -> None:
 
 def test_a_program_that_is_found_on_the_path_is_called_by_its_name() -> None:
     assert program() == "harken"
+
+
+def test_what_nobody_can_see_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """Models read tags, so whoever looks at what they read must see them."""
+    hidden = "a\U000e0068\U000e0069\u2028b\x7f"
+    assert safe(hidden) == r"a\U000e0068\U000e0069\u2028b\x7f"
+    say_json(hidden)
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert json.loads(out) == hidden

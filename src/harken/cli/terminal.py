@@ -12,7 +12,11 @@ from typing import Any
 
 import click
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+    r"\U000e0000-\U000e007f]"
+)
+"""Also what hides a text from people that models read: tags, which look like nothing at all."""
 
 
 def safe(text: str) -> str:
@@ -44,7 +48,17 @@ def say(text: str = "") -> None:
 def say_json(value: Any, indent: int | None = 2) -> None:
     """Print a value as JSON, what could harm a terminal escaped; without `indent` on one line."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    click.echo(_CONTROL.sub(lambda found: _escaped(found[0]), text))
+
+
+def _escaped(char: str) -> str:
+    r"""Return a character as JSON can write it in ASCII.
+
+    >>> print(_escaped("\x7f"), _escaped("\U000e0041"))
+    \u007f \udb40\udc41
+    """
+    data = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
 
 
 def program() -> str:

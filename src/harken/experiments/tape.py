@@ -42,6 +42,7 @@ class Tape:
 
     def begin(self, request: Request, model: str) -> Spoken:
         """Write down a request that was redacted, and which model it goes to."""
+        model = redact(model).text
         session, agent = self.session, self._agent(request.agent, model)
         tools: MessageId | None = None
         if request.tools_hash is not None:
@@ -110,7 +111,7 @@ class Spoken:
             request=self.request,
             entry=entries[-1],
             stop_reason=finish.stop_reason,
-            model=finish.model,
+            model=None if finish.model is None else redact(finish.model).text,
             usage=finish.usage,
             cost_usd=finish.cost_usd,
             latency_s=(self.session.options.clock() - self._started_us) / 1e6,

@@ -144,7 +144,7 @@ class _Writer:
                 thread_id=f"{session_id}/{agent_id}",
                 session_id=session_id,
                 agent_id=agent_id,
-                name=None if name is None else self.plain(name),
+                name=self._plain(name),
                 file=file,
                 started_at=first.timestamp,
                 updated_at=last.timestamp,
@@ -159,17 +159,26 @@ class _Writer:
         replaced = self.credentials.replace(text)
         return text if self.how.as_is else replaced
 
+    def _plain(self, text: str | None) -> str | None:
+        return None if text is None else self.plain(text)
+
     def _entry(self, row: ThreadRow) -> ThreadEntry:
         """Return a row as it is written, and note its message."""
         entry, unit = row.entry, row.unit
         changed: dict[str, Any] = {}
         if unit is not None and unit.id == entry.message_id:
             said = unit.logged(
-                row.said.time or entry.timestamp, row.said.model, tokens=self.how.estimates
+                row.said.time or entry.timestamp,
+                self._plain(row.said.model),
+                tokens=self.how.estimates,
             )
             known = self._said.get(unit.id)
             if known is None or said.timestamp < known.timestamp:
                 self._said[unit.id] = said
+        snapshot = entry.context_snapshot
+        if snapshot is not None:
+            model = self._plain(snapshot.model_used)
+            changed["context_snapshot"] = msgspec.structs.replace(snapshot, model_used=model)
         if entry.memory_operation is not None:
             told = entry.memory_operation
             texts = {

@@ -106,7 +106,7 @@ def test_no_credential_lands_in_the_file_and_all_is_found_again(tmp_path: Path) 
     call_ = calls(call("look", at=KEY))
     result = Message("tool", f"Found {KEY}", tool_call_id="c1", name="look")
     tool = {"name": "look", "description": KEY, "parameters": {}}
-    answer(cassette.model(real), "Look", call_, result, tools=[tool])
+    answer(cassette.model(real, name=f"m-{KEY}"), "Look", call_, result, tools=[tool])
     cassette.close()
     assert KEY not in file.read_text()
     assert "[redacted aws-key-id]" in file.read_text()

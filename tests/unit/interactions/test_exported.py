@@ -163,6 +163,23 @@ def test_credentials_are_redacted_and_counted(tmp_path: Path) -> None:
     assert SECRET.encode() in b"".join(files(tmp_path / "as-is").values())
 
 
+def test_a_credential_is_nowhere_in_what_goes_out(tmp_path: Path) -> None:
+    """Wherever a logger can be given one: names, models, calls, their ids, memory."""
+    with logger(tmp_path) as log:
+        thread = log.start_thread(f"of-{SECRET}")
+        asks = [{"role": "system", "content": SECRET}, {"role": "user", "content": SECRET}]
+        function = {"name": f"f-{SECRET}", "arguments": json.dumps({SECRET: SECRET})}
+        made = {"id": f"c-{SECRET}", "type": "function", "function": function}
+        with log.call(thread, asks, model=f"m-{SECRET}") as asked:
+            asked.answer({"role": "assistant", "tool_calls": [made]}, model=f"n-{SECRET}")
+        told: dict[str, Any] = {"file_path": SECRET, "query": SECRET, "content_preview": SECRET}
+        log.log_memory_operation(thread, MemoryType.LTM, MemoryOpType.READ, **told)
+    [log_file] = (tmp_path / "sessions").glob("*.jsonl")
+    export(log_file, tmp_path / "out")
+    assert [name for name, data in files(tmp_path / "out").items() if SECRET.encode() in data] == []
+    assert not any(SECRET in name for name in files(tmp_path / "out"))
+
+
 def test_several_sessions_share_a_folder_and_their_messages(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         for name in ("one", "two"):
