@@ -19,6 +19,7 @@ from harken.core.commits import CommitId
 from harken.core.ids import AgentId
 from harken.core.messages import Message, extend_context_hash
 from harken.errors import ConfigError, LogDamaged, LogError, NotALog, StoreAway
+from harken.session.line import BODY, seal
 from harken.session.packing import pack
 from harken.session.session import Session
 from harken.session.verify import verify
@@ -269,16 +270,21 @@ def test_commits_that_are_not_here_are_told_and_shipped_once_they_are(ends: Ends
     assert name in ends.there.commits([name])
 
 
-def test_a_credential_that_holds_a_log_together_stays_here(ends: Ends) -> None:
+def test_a_log_that_a_credential_holds_together_is_shipped_only_as_it_is(ends: Ends) -> None:
     with closing(ends.session()) as session:
-        agent = born(session)
-        session.append(ev.ContextCommitted(agent_id=agent, ctx=KEY))
-        name = committed(ends, session, agent, "x")
-    text = ends.here_bytes()
-    assert name.encode() in text
-    done = ends.ship()
-    assert KEY.encode() not in ends.there_bytes()
-    assert done[1] == 1
+        hear(session, born(session), "one")
+    last, path = b"", ends.logs / "s.jsonl"
+    sealed: list[bytes] = []
+    for line in ends.here_bytes().splitlines(keepends=True):
+        new, last = seal(last, line.replace(b"agent_001", KEY.encode())[BODY] + b"}")
+        sealed.append(new)
+    path.write_bytes(b"".join(sealed))
+    with pytest.raises(NotALog, match="--no-redact") as refused:
+        ends.ship()
+    assert KEY not in str(refused.value)
+    assert not (ends.logs_there / "s.jsonl").exists()
+    ends.ship(redacts=False)
+    assert (ends.logs_there / "s.jsonl").read_bytes() == ends.here_bytes()
 
 
 def test_one_process_at_a_time_ships_to_a_service(ends: Ends) -> None:

@@ -24,7 +24,7 @@ from harken.core.commits import CommitId
 from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage
 from harken.errors import LogError, NotALog, StoreError
-from harken.session.packed import LogStat, stat_log
+from harken.session.packed import LogStat, log_of, stat_log
 from harken.session.rewriting import PartOfStructure
 from harken.store.base import Store
 from harken.store.copy import copy_commits
@@ -91,7 +91,7 @@ class Shipper:
 
         Raises LogError, also where the service has another log of this name; StoreError.
         """
-        done = Shipped(path.stem)
+        done = Shipped(log_of(path).stem)
         if not _NAME.fullmatch(done.name):
             raise NotALog(path, "a log elsewhere is named with letters, digits, '.', '_', '-' only")
         note, stat, end = self.outbox.note(done.name), _stat(path), self.far.log_end(done.name)
