@@ -188,3 +188,14 @@ def refused(session: Session, event: ev.Event, *, because: str) -> None:
 def members(session: Session, id_: str) -> Mapping[str, Any]:
     """Return the line of an event, as any JSON reader sees it."""
     return next(line for line in lines(session.path) if line["message_id"] == id_)
+
+
+def log_lines(folder: Path, texts: int = 5) -> list[bytes]:
+    """Return the lines of a session that is written in a new folder."""
+    folder.mkdir()
+    session = new_session(folder)
+    agent = born(session)
+    for n in range(texts):
+        hear(session, agent, f"text {n}")
+    session.close()
+    return session.path.read_bytes().splitlines(keepends=True)

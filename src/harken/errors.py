@@ -115,6 +115,10 @@ class LogLocked(LogError):
         self.pid = pid
 
 
+class LogDiffers(LogError):
+    """Lines that come from elsewhere do not go on where the log ends."""
+
+
 class LogWriteError(LogError):
     """A write or sync failed: the event may or may not be on disk; the session takes no more."""
 
@@ -154,6 +158,10 @@ class StoreLocked(StoreError):
 
     def __init__(self, store: str | Path) -> None:
         super().__init__(store, "is being written by another process for too long; try again")
+
+
+class StoreAway(StoreError):
+    """The service that keeps a store does not answer: it may later."""
 
 
 class StoreWriteError(StoreError):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -34,7 +38,9 @@ def as_it_is(context: object, value: Any) -> bytes:
 def service() -> Any:
     store = MemoryStore()
     store.write(batch_of("Hi", principal="iree"))
-    return make_app(store, Gate(TOKEN, any_host=True))
+    sessions = Path(mkdtemp(prefix="harken-sessions-"))
+    atexit.register(shutil.rmtree, sessions, ignore_errors=True)
+    return make_app(store, Gate(TOKEN, any_host=True), sessions=sessions)
 
 
 def described(*, covered: bool) -> Any:

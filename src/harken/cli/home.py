@@ -70,6 +70,11 @@ class Home:
         """Where is kept what passed through a proxy and is not recorded yet."""
         return self.folder / "proxy"
 
+    @property
+    def outbox_folder(self) -> Path:
+        """Where is noted what services elsewhere have."""
+        return self.folder / "outbox"
+
     def make(self) -> None:
         """Make the folders where they are missing. Raises ConfigError where that fails."""
         try:

@@ -47,6 +47,7 @@ COMMANDS = {
     "store": ("harken.cli.store", "Look at the store: how much is in it, and of what."),
     "bundle": ("harken.cli.bundle", "Put sessions and commits into one file, or take them out."),
     "serve": ("harken.cli.serve", "Serve the store over HTTP, for other programs of this machine."),
+    "ship": ("harken.cli.ship", "Send sessions and their commits to a service elsewhere."),
     "otlp": ("harken.cli.otlp", "Record the model calls that programs emit as spans."),
     "context": ("harken.cli.context", "Say which commit the agent is at that runs a program."),
     "session": ("harken.cli.session", "Check, repair or pack session logs."),

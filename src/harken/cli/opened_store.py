@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harken.core.events import ContextLoaded
     from harken.core.messages import ChatMessage
     from harken.session.fold import Resolver
+    from harken.store.remote.client import RemoteStore
 
 TOKEN = "HARKEN_STORE_TOKEN"  # noqa: S105 - the name of a variable
 UNIX = "unix:"
@@ -35,7 +36,7 @@ def open_store(
     Raises ConfigError, StoreError.
     """
     if address is not None:
-        return _far_away(home, address)
+        return far_away(home, address)
     local = SqliteStore(home.store_file, patience_s=patience_s)
     if behind is None:
         return local
@@ -90,14 +91,15 @@ def resolver_of(home: Home) -> Resolver:
 
 def _behind(home: Home, behind: str) -> Store:
     if "://" in behind or behind.startswith(UNIX):
-        return _far_away(home, behind)
+        return far_away(home, behind)
     path = Path(behind)
     if path.absolute() == home.store_file.absolute():
         raise ConfigError(f"{behind}: a store cannot stand behind itself")
     return SqliteStore(path)
 
 
-def _far_away(home: Home, address: str) -> Store:
+def far_away(home: Home, address: str) -> RemoteStore:
+    """Open the store of a service elsewhere. Raises ConfigError; nothing is asked yet."""
     from harken.store.remote.client import RemoteStore
 
     if address.startswith(UNIX):

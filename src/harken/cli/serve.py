@@ -77,7 +77,13 @@ def command(as_json: bool, home: Home, **wanted: Any) -> None:
         try:
             gate = Gate(place.token, any_host=wish.open_to_network)
             limits = Limits(body_bytes=wish.max_mb * 1024 * 1024)
-            app = make_app(store, gate, limits=limits, read_only=wish.read_only)
+            app = make_app(
+                store,
+                gate,
+                limits=limits,
+                read_only=wish.read_only,
+                sessions=home.sessions_folder,
+            )
             tell(place, home, as_json=as_json)
             serve(app, [place.listener], limits=limits, idle_s=wish.stop_after_idle)
         finally:

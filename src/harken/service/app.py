@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,13 +15,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from harken.errors import HarkenError
-from harken.service import commits, contract, lifecycle
+from harken.service import commits, contract, lifecycle, logs
 from harken.service.asked import Health
 from harken.service.bodies import Json, only_known
 from harken.service.border import Border, hints
 from harken.service.description import SCHEMAS, describe, failure, methods_of
 from harken.service.gate import OPEN_PATH, Gate
 from harken.service.limits import Limits
+from harken.service.received import Logs
 from harken.store.base import Store
 from harken.store.remote.failures import Failed, Problem, problem_of
 from harken.store.remote.wire import JSON
@@ -36,9 +38,17 @@ _NO_TELEMETRY: Any = {
 
 
 def make_app(
-    store: Store, gate: Gate, *, limits: Limits | None = None, read_only: bool = False
+    store: Store,
+    gate: Gate,
+    *,
+    limits: Limits | None = None,
+    read_only: bool = False,
+    sessions: Path | None = None,
 ) -> Border:
-    """Return the service over an open store, as an ASGI application. Closing is the caller's."""
+    """Return the service over an open store, as an ASGI application. Closing is the caller's.
+
+    Logs that are shipped here go into the folder `sessions`; None: it takes none.
+    """
     limits = limits or Limits()
 
     @asynccontextmanager
@@ -59,7 +69,8 @@ def make_app(
     )
     app.state.store, app.state.limits, app.state.read_only = store, limits, read_only
     app.state.streams = anyio.CapacityLimiter(limits.streams)
-    for routes in (commits.routes, contract.routes, lifecycle.routes):
+    app.state.logs = Logs(sessions)
+    for routes in (commits.routes, contract.routes, lifecycle.routes, logs.routes):
         app.include_router(routes, dependencies=[Depends(only_known)])
     _add_own(app)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from harken.core import codec
 from harken.service.limits import Limits
 from harken.store.remote.failures import Refused
-from harken.store.remote.wire import JSON, PACKED, pack, read_json
+from harken.store.remote.wire import BYTES, JSON, PACKED, pack, read_json
 
 T = TypeVar("T")
 
@@ -52,10 +52,28 @@ class Body:
 
 async def read(request: Request) -> Body:
     """Read a body. Raises Refused for one that is too large, too slow or in another form."""
+    kind = _kind(request, JSON, PACKED)
+    data = await _read_whole(request)
+    accepts = request.headers.get("accept", "")
+    return Body(data, kind == PACKED, wants_packed=PACKED in accepts)
+
+
+async def read_bytes(request: Request) -> bytes:
+    """Read a body that is bytes. Raises as `read`."""
+    _kind(request, BYTES)
+    return await _read_whole(request)
+
+
+def _kind(request: Request, *taken: str) -> str:
+    """Return what a body is said to be; the first where nothing is. Raises Refused."""
+    kind = request.headers.get("content-type", taken[0]).partition(";")[0].strip().lower()
+    if kind not in taken:
+        raise Refused("unsupported_media", f"send {' or '.join(taken)}")
+    return kind
+
+
+async def _read_whole(request: Request) -> bytes:
     limits: Limits = request.app.state.limits
-    kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    if kind not in (JSON, PACKED):
-        raise Refused("unsupported_media", f"send {JSON} or {PACKED}")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused("unsupported_media", "send it as it is, not compressed")
     length = request.headers.get("content-length", "")
@@ -70,8 +88,7 @@ async def read(request: Request) -> Body:
                     raise _too_large(limits)
     except (TimeoutError, ClientDisconnect):
         raise Refused("too_slow", f"the body did not arrive in {limits.body_s:g} s") from None
-    accepts = request.headers.get("accept", "")
-    return Body(bytes(data), kind == PACKED, wants_packed=PACKED in accepts)
+    return bytes(data)
 
 
 async def only_known(request: Request) -> None:
@@ -92,3 +109,4 @@ def _too_large(limits: Limits) -> Refused:
 
 
 Given = Annotated[Body, Depends(read)]
+Sent = Annotated[bytes, Depends(read_bytes)]

@@ -24,7 +24,7 @@ FAILURES = {
     403: "Not from a page of a browser, not under another host's name, not in a read-only service.",
     404: "Nothing has this name.",
     408: "The body did not arrive in time.",
-    409: "The name is the beginning of several, or others are writing for too long.",
+    409: "The name is the beginning of several, others are writing, or what is there differs.",
     413: "The body is too large.",
     415: "The body is neither JSON nor MessagePack, or is compressed.",
     422: "The request is not what this operation takes.",
@@ -60,14 +60,16 @@ def operation(
     names: bool = False,
     packed: bool = False,
     takes_packed: bool = False,
+    takes_bytes: bool = False,
 ) -> dict[str, Any]:
     """Return what FastAPI is told of a route of the store.
 
     `gives`: the type of the answer, None: bytes. `takes`: the type of the body, None: there is
     none. `names`: something is named that may not be there. `packed`: the answer has a form in
-    MessagePack, `takes_packed`: the body also.
+    MessagePack, `takes_packed`: the body also. `takes_bytes`: the body is bytes.
     """
-    fails = [*_ALWAYS, *_OF_STORES, *([404] if names else []), *(_OF_BODIES if takes else ())]
+    has_body = takes is not None or takes_bytes
+    fails = [*_ALWAYS, *_OF_STORES, *([404] if names else []), *(_OF_BODIES if has_body else ())]
     responses: dict[int, Any] = {200: {"description": "Done.", "content": _given(gives, packed)}}
     responses |= {status: failure(status) for status in sorted(fails)}
     told: dict[str, Any] = {"response_class": Json, "response_model": None, "responses": responses}
@@ -75,6 +77,9 @@ def operation(
         content: dict[str, Any] = {JSON: {"schema": SCHEMAS.of(takes)}}
         if takes_packed:
             content[PACKED] = {"schema": _BINARY}
+        told["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
+    elif takes_bytes:
+        content = {BYTES: {"schema": _BINARY}}
         told["openapi_extra"] = {"requestBody": {"required": True, "content": content}}
     return told
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from itertools import chain, islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
+from urllib.parse import quote
 
 from blake3 import blake3
 
@@ -188,6 +189,21 @@ class RemoteStore:
 
     def tombstones(self) -> dict[Name, Tombstone]:
         return self._told("tombstones", wire.Tombstones).tombstones
+
+    def log_end(self, name: str) -> wire.LogEnd:
+        """Say how much is there of the log of a session; nothing, where there is none."""
+        answer = self._connection.ask(f"/v1/logs/{quote(name, safe='')}", method="GET")
+        return self._believed(wire.read_json, answer, wire.LogEnd)
+
+    def append_log(self, name: str, at: int, lines: bytes) -> wire.LogEnd:
+        """Add whole lines to a log, which has `at` bytes; what it has of them already is not added.
+
+        On return they are on the disk there. Raises LogError where others are there, or another
+        program writes the log; StoreError.
+        """
+        path = f"/v1/logs/{quote(name, safe='')}?from={at}"
+        answer = self._connection.ask(path, lines, sends=wire.BYTES)
+        return self._believed(wire.read_json, answer, wire.LogEnd)
 
     def close(self) -> None:
         self._connection.close()

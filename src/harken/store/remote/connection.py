@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from harken.errors import ConfigError, StoreError
+from harken.errors import ConfigError, StoreAway, StoreError
 from harken.store.remote.failures import Failed, error_of
 from harken.store.remote.wire import BYTES, JSON, read_json
 
@@ -94,7 +94,7 @@ class Connection:
                     return
             except _Broken as error:
                 if has_begun or wait_s is None or not error.may_pass:
-                    raise StoreError(self.address, error.reason) from error
+                    raise StoreAway(self.address, error.reason) from error
             time.sleep(wait_s)
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class Connection:
                 return act()
             except _Broken as error:
                 if wait_s is None or not error.may_pass:
-                    raise StoreError(self.address, error.reason) from error
+                    raise StoreAway(self.address, error.reason) from error
             time.sleep(wait_s)
         raise AssertionError("the last one returns or raises")
 

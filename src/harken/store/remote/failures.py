@@ -16,6 +16,10 @@ import msgspec
 from harken.errors import (
     AmbiguousName,
     HarkenError,
+    LogDiffers,
+    LogError,
+    LogLocked,
+    LogWriteError,
     NotesChanged,
     ObjectDamaged,
     ObjectMissing,
@@ -38,6 +42,8 @@ Code: TypeAlias = Literal[
     "ambiguous_name",
     "store_locked",
     "notes_changed",
+    "log_differs",
+    "log_locked",
     "too_large",
     "unsupported_media",
     "invalid",
@@ -60,6 +66,8 @@ STATUS: dict[Code, int] = {
     "ambiguous_name": 409,
     "store_locked": 409,
     "notes_changed": 409,
+    "log_differs": 409,  # lines do not go on where a log ends
+    "log_locked": 409,  # another program writes it
     "too_large": 413,
     "unsupported_media": 415,  # neither JSON nor MessagePack, or compressed
     "invalid": 422,
@@ -127,11 +135,17 @@ def problem_of(error: Exception) -> Problem:
             return Problem(code, text, name=error.name, reason=error.reason)
         case StoreLocked():
             return Problem("store_locked", text)
+        case LogLocked():
+            return Problem("log_locked", "this log is being written by another program there")
+        case LogDiffers():
+            return Problem("log_differs", text)
         case NotesChanged():
             return Problem("notes_changed", text, name=error.name)
         case StoreWriteError():
             return Problem("store_full", text, reason=error.reason)
-        case StoreError():
+        case LogWriteError():
+            return Problem("store_full", text, reason=error.reason)
+        case StoreError() | LogError():
             return Problem("store_failed", text)
         case ValueError() | OverflowError():
             return Problem("invalid", text)
@@ -160,6 +174,11 @@ def error_of(problem: Problem, store: str) -> Exception:
             return StoreWriteError(store, reason=problem.reason)
         case "invalid":
             return ValueError(f"{store}: {problem.message}")
+        case "log_differs" | "log_locked":
+            return LogError(store, problem.message)
+        case "not_found":
+            text = "does not know what it is asked: is the Harken there older than this one?"
+            return StoreError(store, text)
         case "unauthorized":
             return StoreError(store, "does not take this token: give the one of this service")
         case _:
@@ -170,6 +189,8 @@ def _line(error: Exception) -> str:
     text = str(error)
     if isinstance(error, StoreError):
         text = text.removeprefix(f"{error.store}: ")
+    elif isinstance(error, LogError):
+        text = text.removeprefix(f"{error.file}: ")
     return " ".join(text.split())[:_MOST_CHARACTERS]
 
 

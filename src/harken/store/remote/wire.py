@@ -75,6 +75,14 @@ class PlainBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tombstones: dict[str, Tombstone] = {}
 
 
+class LogEnd(msgspec.Struct, frozen=True):
+    """How much of a log is there: whole lines, of which the last has this `sum`."""
+
+    size_bytes: int = 0
+    last_sum: str = ""
+    """16 hex digits; empty: there is no line."""
+
+
 class PackedFound(msgspec.Struct, frozen=True):
     """Bodies by name, of the first `asked` names of a question: the rest is asked for again."""
 

@@ -7,6 +7,7 @@ import pytest
 from harken.core import codec
 from harken.errors import (
     AmbiguousName,
+    LogError,
     NotesChanged,
     ObjectDamaged,
     ObjectMissing,
@@ -67,7 +68,7 @@ def test_every_code_has_a_status_and_an_exception() -> None:
     for code, status in STATUS.items():
         assert 400 <= status < 600
         again = error_of(problem_of(Refused(code, "so it is")), HERE)
-        assert isinstance(again, (StoreError, UnknownName, ValueError))
+        assert isinstance(again, (StoreError, LogError, UnknownName, ValueError))
 
 
 def test_a_message_is_one_line_however_long_and_odd_the_error_is() -> None:

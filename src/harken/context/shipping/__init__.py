@@ -1,0 +1,1 @@
+"""Shipping: logs and their commits go to a service elsewhere, and are there once."""

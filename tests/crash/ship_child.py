@@ -1,0 +1,65 @@
+"""Serve or ship in children of this process, one after the other, each until it is killed.
+
+    python -m tests.crash.ship_child serve FOLDER SOCKET
+    python -m tests.crash.ship_child ship FOLDER SOCKET
+
+A child for each line that is read; it prints its process id. One that ships ends when all is there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from harken.context.bundle.redacting import Credentials
+from harken.context.shipping.outbox import outbox_at
+from harken.context.shipping.shipper import Shipper
+from harken.service.app import make_app
+from harken.service.gate import Gate
+from harken.service.listener import listen_in
+from harken.service.server import serve
+from harken.store.remote.client import RemoteStore
+from harken.store.sqlite import SqliteStore
+
+
+def serve_in(folder: Path, socket: Path) -> None:
+    """Serve the store and the logs of a home."""
+    with listen_in(socket) as listener:
+        sessions = folder / "sessions"
+        sessions.mkdir(parents=True, exist_ok=True)
+        app = make_app(SqliteStore(folder / "store.db"), Gate(None), sessions=sessions)
+        print(os.getpid(), flush=True)
+        serve(app, [listener])
+
+
+def ship_from(folder: Path, socket: Path) -> None:
+    """Ship all logs of a home."""
+    print(os.getpid(), flush=True)
+    with (
+        closing(SqliteStore(folder / "store.db")) as store,
+        closing(RemoteStore(socket=socket, patience_s=0)) as far,
+        outbox_at(folder / "outbox", f"unix:{socket}") as outbox,
+    ):
+        shipper = Shipper(store, far, outbox, Credentials())
+        for log in sorted((folder / "sessions").glob("*.jsonl")):
+            shipper.ship(log)
+
+
+def main(role: str, folder: Path, socket: Path) -> None:
+    """Fork and wait, again and again."""
+    for _ in sys.stdin:
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            print("ended", flush=True)
+            continue
+        try:
+            (serve_in if role == "serve" else ship_from)(folder, socket)
+        finally:
+            os._exit(0)  # what went wrong is seen in what is there
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

@@ -1,0 +1,157 @@
+"""kill -9 of whoever ships logs, and of the service that takes them, again and again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harken.cli.main import run
+from harken.session.session import Session
+from harken.session.verify import verify
+from harken.store.checks import fsck
+from harken.store.sqlite import SqliteStore
+from tests.session_kit import born, hear, options
+
+ROOT = Path(__file__).parents[2]
+KEY = "AKIAQ7WZX5T2MN3BVC4D"
+
+
+@dataclass
+class Children:
+    """A process that forks, and the child that runs, if one does."""
+
+    process: subprocess.Popen[str]
+    pid: int = 0
+
+    def begin(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.pid = int(self._line())
+
+    def ended(self) -> bool:
+        """Wait until the child has ended by itself; False: nothing was cut off."""
+        assert self._line() == "ended\n"
+        self.pid = 0
+        return False
+
+    def kill(self) -> bool:
+        """Kill the child; return whether it was still running."""
+        is_running = True
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            is_running = False
+        self.ended()
+        return is_running
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+
+@contextmanager
+def children(role: str, folder: Path, socket: Path) -> Iterator[Children]:
+    command = [sys.executable, "-m", "tests.crash.ship_child", role, str(folder), str(socket)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
+    ) as process:
+        found = Children(process)
+        yield found
+        if found.pid:
+            found.kill()
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def lived_in(home: Path, lines: int) -> Path:
+    """Make a home with commits and a credential in them; return a log with many lines."""
+    prompt = f"Let Jack and Jill meet. Use {KEY} in a cafe."
+    chat = ["chat", "--home", str(home), "--model", "scripted:demo", "-p"]
+    assert run([*chat, prompt]) == 0
+    store = SqliteStore(home / "store.db")
+    tip = store.newest(1)[0]
+    store.close()
+    assert run([*chat, "And so on.", "--from", tip]) in (0, 1)
+    path = home / "sessions" / "long.jsonl"
+    session = Session(path, options=options())
+    agent = born(session)
+    for n in range(lines):
+        hear(session, agent, f"{n}: use {KEY[:-2]}{n % 90 + 10} " + "and a long story " * 600)
+    session.close()
+    return path
+
+
+def grow(path: Path) -> None:
+    session = Session.load(path, options=options())
+    hear(session, "agent_001", f"it goes on with {KEY}")
+    session.close()
+
+
+def shipped(home: Path, there: Path, socket: Path) -> dict[str, bytes]:
+    """Ship all in peace; return the logs that are there."""
+    with children("serve", there, socket) as service, children("ship", home, socket) as shipper:
+        service.begin()
+        shipper.begin()
+        shipper.ended()
+    return {path.name: path.read_bytes() for path in (there / "sessions").iterdir()}
+
+
+def check(there: Path, logs: dict[str, bytes]) -> None:
+    """See that what is there is whole, and that nothing of the credentials is in it."""
+    store = SqliteStore(there / "store.db")
+    with closing(store):
+        assert fsck(store) == []
+        assert store.newest()
+        assert not [thing for thing in store.things() if KEY.encode() in thing.body]
+    for name, data in logs.items():
+        assert verify(there / "sessions" / name) == []
+        assert KEY.encode() not in data
+    assert len(logs) == 3
+    assert run(["fsck", "--home", str(there)]) == 0
+
+
+def kills(tmp_path: Path, runs: int, seed: int, lines: int) -> int:
+    """Kill both ends so many times; return how often that cut off a shipper."""
+    home, there, dice = tmp_path / "home", tmp_path / "there", Random(seed)
+    socket = tmp_path / "run" / "s"
+    long, cut = lived_in(home, lines), 0
+    with children("serve", there, socket) as service, children("ship", home, socket) as shipper:
+        for _ in range(runs):
+            if not service.pid:
+                service.begin()
+            shipper.begin()
+            time.sleep(dice.uniform(0, 0.6))
+            first, second = dice.sample([service, shipper], 2)
+            cut += first.kill() and first is shipper
+            if first is service:
+                cut += shipper.kill() if dice.random() < 0.5 else shipper.ended()
+            elif dice.random() < 0.5:
+                second.kill()
+            grow(long)
+    after = shipped(home, there, socket)
+    assert after == shipped(home, tmp_path / "again", socket)
+    check(there, after)
+    return cut
+
+
+@pytest.mark.req("S3-34")
+def test_kill_9_of_both_ends_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    assert kills(tmp_path, 4, seed=3, lines=120) > 0
+
+
+@pytest.mark.full
+@pytest.mark.req("S3-34")
+@pytest.mark.parametrize("seed", range(10))
+def test_kill_9_of_both_ends_loses_nothing_200_times(tmp_path: Path, seed: int) -> None:
+    assert kills(tmp_path, 20, seed, lines=400) > 0

@@ -1,0 +1,328 @@
+"""Logs and commits on their way to a service: once, whole, and without credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from harken.context.bundle.redacting import Credentials
+from harken.context.checkpoint import Draft, checkpoint
+from harken.context.materialize import materialize, resolver
+from harken.context.shipping.outbox import Note, outbox_at
+from harken.context.shipping.outgoing import AT_ONCE_BYTES
+from harken.context.shipping.shipper import Shipper
+from harken.core import events as ev
+from harken.core.commits import CommitId
+from harken.core.ids import AgentId
+from harken.core.messages import Message, extend_context_hash
+from harken.errors import ConfigError, LogDamaged, LogError, NotALog, StoreAway
+from harken.session.line import BODY, seal
+from harken.session.packing import pack
+from harken.session.session import Session
+from harken.session.verify import verify
+from harken.store.base import Store
+from harken.store.checks import fsck
+from harken.store.memory import MemoryStore
+from harken.store.remote.client import RemoteStore
+from harken.store.sqlite import SqliteStore
+from tests.service_kit import TOKEN, service
+from tests.session_kit import born, hear, options
+
+KEY = "AKIAQ7WZX5T2MN3BVC4D"
+WHEN = "2026-01-01T10:00:00.000000Z"
+
+
+class Ends:
+    """A home with a store and logs, and a service with others."""
+
+    def __init__(self, folder: Path, url: str, there: Store) -> None:
+        self.url, self.there = url, there
+        self.logs, self.logs_there = folder / "here", folder / "there"
+        self.outbox = folder / "outbox"
+        self.logs.mkdir()
+        self.store = MemoryStore()
+
+    def session(self, name: str = "s") -> Session:
+        return Session(self.logs / f"{name}.jsonl", options=options(resolver=resolver(self.store)))
+
+    def again(self, name: str = "s") -> Session:
+        path = self.logs / f"{name}.jsonl"
+        return Session.load(path, options=options(resolver=resolver(self.store)))
+
+    @contextmanager
+    def shipper(self, *, redacts: bool = True) -> Iterator[Shipper]:
+        with (
+            closing(RemoteStore(self.url, token=TOKEN, patience_s=0)) as far,
+            outbox_at(self.outbox, self.url) as outbox,
+        ):
+            yield Shipper(self.store, far, outbox, Credentials() if redacts else None)
+
+    def ship(self, name: str = "s", *, redacts: bool = True) -> tuple[int, int]:
+        """Ship a log with a shipper of its own; return how many lines and commits went."""
+        with self.shipper(redacts=redacts) as shipper:
+            done = shipper.ship(self.logs / f"{name}.jsonl")
+            return done.lines, done.commits
+
+    def here_bytes(self, name: str = "s") -> bytes:
+        return (self.logs / f"{name}.jsonl").read_bytes()
+
+    def there_bytes(self, name: str = "s") -> bytes:
+        path = self.logs_there / f"{name}.jsonl"
+        assert verify(path) == []
+        return path.read_bytes()
+
+
+@pytest.fixture
+def ends(tmp_path: Path) -> Iterator[Ends]:
+    (tmp_path / "there").mkdir()
+    store = SqliteStore(tmp_path / "there.db")
+    with closing(store), service(store, sessions=tmp_path / "there") as url:
+        yield Ends(tmp_path, url, store)
+
+
+def committed(ends: Ends, session: Session, agent: AgentId, text: str) -> CommitId:
+    """Commit a text, and log that."""
+    message = Message("user", text)
+    name = checkpoint(ends.store, Draft(messages=[message], summary=text, created_at=WHEN))
+    session.append(ev.ContextCommitted(agent_id=agent, ctx=name))
+    return name
+
+
+@pytest.mark.req("S3-34")
+def test_a_log_without_credentials_arrives_byte_for_byte(ends: Ends) -> None:
+    with closing(ends.session()) as session:
+        agent = born(session)
+        for n in range(20):
+            hear(session, agent, f"text {n} é")
+        name = committed(ends, session, agent, "what was said")
+    assert ends.ship() == (len(ends.here_bytes().splitlines()), 1)
+    assert ends.there_bytes() == ends.here_bytes()
+    assert materialize(ends.there, name) == materialize(ends.store, name)
+    assert ends.ship() == (0, 0)
+
+
+@pytest.mark.req("S3-34")
+def test_what_grows_is_shipped_from_where_it_was(ends: Ends) -> None:
+    with ends.shipper() as shipper, closing(ends.session()) as session:
+        agent = born(session)
+        for n in range(10):
+            hear(session, agent, f"text {n} {KEY}" if n % 3 else f"text {n}")
+            committed(ends, session, agent, f"commit {n}")
+            done = shipper.ship(session.path)
+            assert (done.lines, done.commits) == (2 if n else 4, 1)
+    grown = ends.there_bytes()
+    (ends.outbox / next(ends.outbox.iterdir()).name / "s.json").unlink()
+    assert ends.ship() == (0, 0)
+    assert ends.there_bytes() == grown
+
+
+@pytest.mark.req("S3-34")
+def test_a_long_log_arrives_in_pieces_also_when_some_are_there(ends: Ends) -> None:
+    with closing(ends.session()) as session:
+        agent = born(session)
+        for n in range(30):
+            hear(session, agent, f"{n} {KEY} " + "long " * 10_000)
+    assert len(ends.here_bytes()) > 2 * AT_ONCE_BYTES
+    ends.ship()
+    whole = ends.there_bytes()
+    lines = whole.splitlines(keepends=True)
+    for left in (1, 13, 29):
+        (ends.logs_there / "s.jsonl").write_bytes(b"".join(lines[:left]) + lines[left][:9])
+        assert ends.ship() == (len(lines) - left, 0)
+        assert ends.there_bytes() == whole
+
+
+@pytest.mark.req("S3-34", "D-06")
+def test_credentials_stay_here_and_what_arrives_is_whole(ends: Ends) -> None:
+    with closing(ends.session("first")) as session:
+        agent = born(session)
+        hear(session, agent, f"use {KEY}")
+        name = committed(ends, session, agent, f"use {KEY} there")
+    with closing(ends.session("second")) as session:
+        agent = session.allocate_agent_id()
+        loaded = materialize(ends.store, name).messages
+        told = ""
+        for message in loaded:
+            told = extend_context_hash(told, message)
+        session.log_agent_created(agent, None)
+        session.append(
+            ev.ContextLoaded(agent_id=agent, ctx=name, count=len(loaded), context_hash=told)
+        )
+        hear(session, agent, "go on")
+    with ends.shipper() as shipper:
+        for one in ("second", "first", "second"):
+            shipper.ship(ends.logs / f"{one}.jsonl")
+        assert shipper.found is not None
+        assert shipper.found.kinds == {"aws-key-id": 1}
+    for one in ("first", "second"):
+        assert KEY.encode() not in ends.there_bytes(one)
+        path = ends.logs_there / f"{one}.jsonl"
+        Session.load(path, options=options(resolver=resolver(ends.there))).close()
+    assert fsck(ends.there) == []
+    assert KEY not in repr(materialize(ends.there, name).messages)
+    assert KEY not in ends.there.commits([name])[name].notes.summary
+    assert KEY in repr(materialize(ends.store, name).messages)
+    before = ends.there_bytes("second")
+    (ends.logs_there / "second.jsonl").unlink()
+    ends.ship("second")
+    assert ends.there_bytes("second") == before
+
+
+def test_as_it_is_everything_arrives_exact(ends: Ends) -> None:
+    with closing(ends.session()) as session:
+        agent = born(session)
+        hear(session, agent, f"use {KEY}")
+        name = committed(ends, session, agent, f"use {KEY} there")
+    ends.ship(redacts=False)
+    assert ends.there_bytes() == ends.here_bytes()
+    assert KEY in repr(materialize(ends.there, name).messages)
+    with pytest.raises(LogError, match="has more of it|other"):
+        ends.ship()
+
+
+def test_half_a_line_waits_and_a_packed_log_is_shipped_as_its_lines(ends: Ends) -> None:
+    with closing(ends.session()) as session:
+        hear(session, born(session), "one")
+        hear(session, "agent_001", "two")
+    whole, path = ends.here_bytes(), ends.logs / "s.jsonl"
+    path.write_bytes(whole[:-5])
+    ends.ship()
+    assert ends.there_bytes() == b"".join(whole.splitlines(keepends=True)[:-1])
+    path.write_bytes(whole)
+    pack(path)
+    ends.ship()
+    assert ends.there_bytes() == whole
+    assert not path.exists()
+
+
+def test_a_log_that_is_another_one_is_refused_and_stays(ends: Ends) -> None:
+    with closing(ends.session()) as session:
+        hear(session, born(session), "one")
+    ends.ship()
+    there = ends.there_bytes()
+    path = ends.logs / "s.jsonl"
+    path.unlink()
+    with closing(ends.session()) as session:
+        hear(session, born(session), "another")
+        hear(session, "agent_001", "and more " * 30)
+    with pytest.raises(LogError, match="other"):
+        ends.ship()
+    with closing(Session.load(ends.logs_there / "s.jsonl", options=options())) as session:
+        hear(session, "agent_001", "gone on with there " * 100)
+    with pytest.raises(LogError, match="more of it"):
+        ends.ship()
+    assert ends.there_bytes().startswith(there)
+
+
+def test_a_damaged_log_is_shipped_up_to_there(ends: Ends) -> None:
+    with closing(ends.session()) as session:
+        agent = born(session)
+        for n in range(5):
+            hear(session, agent, f"text {n}")
+    lines = ends.here_bytes().splitlines(keepends=True)
+    lines[4] = lines[4].replace(b"text", b"TEXT")
+    path = ends.logs / "s.jsonl"
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(LogDamaged, match="line 5"):
+        ends.ship()
+    assert ends.there_bytes() == b"".join(lines[:4])
+    path.write_bytes(lines[4])
+    with pytest.raises(LogDamaged, match="line 1"):
+        ends.ship()
+    path.write_bytes(b'{"type":"x"}\n')
+    with pytest.raises(NotALog, match="older logs"):
+        ends.ship()
+    path.unlink()
+    with pytest.raises(NotALog):
+        ends.ship()
+    with pytest.raises(NotALog, match="letters"):
+        ends.ship("ä b")
+
+
+def test_a_log_that_is_written_anew_while_it_is_followed_is_refused(ends: Ends) -> None:
+    with ends.shipper() as shipper:
+        with closing(ends.session()) as session:
+            hear(session, born(session), "one")
+        shipper.ship(session.path)
+        session.path.unlink()
+        with closing(ends.session()) as session:
+            hear(session, born(session), "another one " * 100)
+        with pytest.raises(NotALog, match="anew"):
+            shipper.ship(session.path)
+        with pytest.raises(LogError, match="other"):
+            shipper.ship(session.path)
+
+
+def test_commits_that_are_not_here_are_told_and_shipped_once_they_are(ends: Ends) -> None:
+    kept = ends.store
+    with closing(ends.session()) as session:
+        name = committed(ends, session, born(session), "one")
+    ends.store = MemoryStore()
+    with ends.shipper() as shipper:
+        assert shipper.ship(session.path).lacking == {name}
+        assert shipper.ship(session.path).lacking == set()
+        shipper.store = kept
+        assert shipper.ship(session.path).commits == 1
+        assert shipper.ship(session.path).commits == 0
+    assert name in ends.there.commits([name])
+
+
+def test_a_log_that_a_credential_holds_together_is_shipped_only_as_it_is(ends: Ends) -> None:
+    with closing(ends.session()) as session:
+        hear(session, born(session), "one")
+    last, path = b"", ends.logs / "s.jsonl"
+    sealed: list[bytes] = []
+    for line in ends.here_bytes().splitlines(keepends=True):
+        new, last = seal(last, line.replace(b"agent_001", KEY.encode())[BODY] + b"}")
+        sealed.append(new)
+    path.write_bytes(b"".join(sealed))
+    with pytest.raises(NotALog, match="--no-redact") as refused:
+        ends.ship()
+    assert KEY not in str(refused.value)
+    assert not (ends.logs_there / "s.jsonl").exists()
+    ends.ship(redacts=False)
+    assert (ends.logs_there / "s.jsonl").read_bytes() == ends.here_bytes()
+
+
+def test_one_process_at_a_time_ships_to_a_service(ends: Ends) -> None:
+    with (
+        outbox_at(ends.outbox, ends.url),
+        pytest.raises(ConfigError, match="ships to"),
+        outbox_at(ends.outbox, ends.url),
+    ):
+        pass
+    with outbox_at(ends.outbox, "unix:/run/s"), outbox_at(ends.outbox, "https://" + "x" * 300):
+        pass
+    (ends.outbox.parent / "file").write_text("")
+    with (
+        pytest.raises(ConfigError, match="cannot be made"),
+        outbox_at(ends.outbox.parent / "file", ends.url),
+    ):
+        pass
+
+
+def test_what_a_crash_left_in_the_outbox_is_removed_and_no_bad_note_is_believed(
+    ends: Ends,
+) -> None:
+    with outbox_at(ends.outbox, ends.url) as outbox:
+        outbox.keep("s", Note(lines=3, last_sum="0" * 16))
+        assert outbox.note("s").lines == 3
+        folder = next(ends.outbox.iterdir())
+        (folder / ".staging-1").mkdir()
+        for text in ("", "{", "[]", '{"lines":"x"}', "[" * 100_000):
+            (folder / "s.json").write_text(text)
+            assert outbox.note("s") == Note()
+    with outbox_at(ends.outbox, ends.url):
+        assert not (folder / ".staging-1").exists()
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_where_the_service_is_away_it_says_so(tmp_path: Path) -> None:
+    far = RemoteStore("http://127.0.0.1:9", token=TOKEN, patience_s=0)
+    with closing(far), outbox_at(tmp_path / "outbox", far.address) as outbox:
+        shipper = Shipper(MemoryStore(), far, outbox, Credentials())
+        with pytest.raises(StoreAway):
+            shipper.check()
