@@ -179,7 +179,10 @@ def test_a_hook_that_only_a_program_knows_is_told_before_anything_is_said(
         (["frobnicate"], "No such command 'frobnicate'; commands: demo, chat, sessions, view"),
         (["--frob"], "No such option '--frob'"),
         (["session"], None),
-        (["session", "frob"], "commands: pack, repair, unpack, verify; see `harken session --help`"),
+        (
+            ["session", "frob"],
+            "commands: pack, repair, unpack, verify; see `harken session --help`",
+        ),
         (["session", "verify"], "Missing argument 'FILE'; see `harken session verify --help`"),
         (["chat", "--resume"], "Option '--resume' requires an argument"),
         (["chat", "--resume", "x", "--continue"], "--resume and --continue exclude each other"),

@@ -12,17 +12,13 @@ from urllib.parse import unquote
 import click
 
 from harken.cli.home import Home, environment
-from harken.cli.opened_store import made_store
+from harken.cli.opened_store import resolver_of
 from harken.cli.progress import progress
-from harken.cli.settings import load_settings
 from harken.cli.terminal import say, say_json
 from harken.cli.view import open_viewer
-from harken.context.materialize import resolver
-from harken.core.events import ContextLoaded, Event, SessionStarted
-from harken.core.messages import ChatMessage
+from harken.core.events import Event, SessionStarted
 from harken.errors import ConfigError, FormatError
 from harken.session.file import is_being_written
-from harken.views.calls import placeholders
 from harken.views.viewer import SessionViewer
 from harken.views.written import count
 
@@ -62,7 +58,7 @@ def export_spans(home: Home, session: str, wish: Wish) -> None:
         how = How(
             sender=Sender(version("harken"), resource=resource),
             much=wish.messages,
-            resolver=_resolver(home, opening),
+            resolver=resolver_of(home),
             is_live=is_being_written(viewer.path),
             as_is=wish.as_is,
         )
@@ -104,20 +100,6 @@ def _name_of(viewer: SessionViewer) -> str:
     first = next(iter(viewer.events), None)
     own = first.session_id if isinstance(first, SessionStarted) else ""
     return own or viewer.path.stem
-
-
-def _resolver(home: Home, opening: ExitStack) -> Callable[[ContextLoaded], Sequence[ChatMessage]]:
-    """Return what gives the messages of commits; the store is opened when one is needed."""
-    found: list[Callable[[ContextLoaded], Sequence[ChatMessage]]] = []
-
-    def resolve(event: ContextLoaded) -> Sequence[ChatMessage]:
-        if not found:
-            has_store = load_settings(home).store is not None or home.store_file.exists()
-            store = opening.enter_context(made_store(home)) if has_store else None
-            found.append(placeholders if store is None else resolver(store))
-        return found[0](event)
-
-    return resolve
 
 
 def _say(sent: Sent, endpoint: str, *, as_json: bool) -> None:
