@@ -13,9 +13,9 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from harken.context.bundle.redacting import Credentials
 from harken.context.shipping.outbox import outbox_at
 from harken.context.shipping.shipper import Shipper
+from harken.core.redaction import Credentials
 from harken.service.app import make_app
 from harken.service.gate import Gate
 from harken.service.listener import listen_in

@@ -74,9 +74,9 @@ def command(
 @contextmanager
 def _shipper(home: Home, url: str, *, no_redact: bool) -> Iterator[Shipper]:
     """Open all that it takes. Raises ConfigError, StoreError."""
-    from harken.context.bundle.redacting import Credentials
     from harken.context.shipping.outbox import outbox_at
     from harken.context.shipping.shipper import Shipper
+    from harken.core.redaction import Credentials
 
     with (
         closing(far_away(home, url)) as far,

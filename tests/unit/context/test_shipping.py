@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.bundle.redacting import Credentials
 from harken.context.checkpoint import Draft, checkpoint
 from harken.context.materialize import materialize, resolver
 from harken.context.shipping.outbox import Note, outbox_at
@@ -18,6 +17,7 @@ from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId
 from harken.core.messages import Message, extend_context_hash
+from harken.core.redaction import Credentials
 from harken.errors import ConfigError, LogDamaged, LogError, NotALog, StoreAway
 from harken.session.line import BODY, seal
 from harken.session.packing import pack

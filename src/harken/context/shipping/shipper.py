@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from harken.context.bundle.redacting import Credentials
 from harken.context.materialize import resolver
 from harken.context.shipping.outbox import Note, Outbox
 from harken.context.shipping.outgoing import Lines, Outgoing
@@ -23,6 +22,7 @@ from harken.core.clock import Clock, system_clock
 from harken.core.commits import CommitId
 from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage
+from harken.core.redaction import Credentials
 from harken.errors import LogError, NotALog, StoreError
 from harken.session.packed import LogStat, log_of, stat_log
 from harken.session.rewriting import PartOfStructure

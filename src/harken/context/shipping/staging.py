@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from harken.context.bundle.redacting import WHY, Credentials
+from harken.context.bundle.redacting import WHY
 from harken.context.purge import found_in_store
 from harken.core.clock import Clock, rfc3339
 from harken.core.commits import CommitId
+from harken.core.redaction import Credentials
 from harken.store.base import Store, Tombstone
 from harken.store.copy import copy_commits
 from harken.store.sqlite import SqliteStore
