@@ -50,7 +50,12 @@ class LogFile:
         """
         path = self.path
         unpack(path, self.disk)
-        fd = _open(path, create=create)
+        try:
+            fd = _open(path, create=create)
+        except LogNotFound:
+            if is_packed(path) and not path.is_symlink():
+                return -1
+            raise
         try:
             locked = _lock(fd)
         except OSError as error:

@@ -30,6 +30,7 @@ from harken.errors import (
 from harken.session.file import Disk, LogFile
 from harken.session.fold import Resolver, context_now, fold, held
 from harken.session.line import seal
+from harken.session.packed import stat_log
 from harken.session.reader import Reading, events, paused_gc, records
 from harken.session.rules import as_written, check, loaded
 from harken.session.state import AgentState, SessionState
@@ -92,7 +93,7 @@ class Session:
         """
         path = Path(session_file)
         LogFile(path).close()
-        if path.stat().st_size == 0:
+        if stat_log(path).size_bytes == 0:
             raise NotALog(path, "is empty: nothing was recorded in it; start a new session")
         return Session(path, options=options)
 

@@ -201,6 +201,32 @@ def test_an_empty_log_that_hides_a_pack_makes_way_for_it(log: Path) -> None:
         assert session.path.read_bytes() == before
 
 
+def test_a_log_that_was_packed_just_before_it_is_opened_is_unpacked(log: Path) -> None:
+    """It was plain when one looked, and gone when one opened it."""
+    before = log.read_bytes()
+    whole = pack(log).path.read_bytes()
+
+    class Meanwhile(RecordingDisk):
+        has_packed = False
+
+        def sync_folder(self, folder: Path) -> None:
+            if not self.has_packed:  # the last step of unpacking: a packer is as fast
+                self.has_packed = True
+                log.with_name("s.jsonl.zst").write_bytes(whole)
+                log.unlink()
+
+    file = LogFile(log, disk=Meanwhile())
+    file.close()
+    assert (log.read_bytes(), is_packed(log)) == (before, False)
+
+
+def test_a_link_to_nowhere_beside_a_pack_is_no_log(log: Path, tmp_path: Path) -> None:
+    pack(log)
+    log.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(LogNotFound):
+        LogFile(log)
+
+
 def _write_and_pack(path: Path, begun: float, failures: multiprocessing.Queue[str]) -> None:
     for number in range(20):
         try:
