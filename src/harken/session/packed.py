@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import zstandard
-
 from harken.errors import LogWriteError, NotALog
 from harken.session.disk import Disk
 
@@ -185,6 +183,8 @@ def _name(part: Path, path: Path, pack: Path) -> None:
 
 def _content_bytes(pack: Path) -> int:
     """Return how long the content is, as the pack itself says; 0 where it does not say."""
+    import zstandard  # noqa: PLC0415 - most logs are not packed, and it takes a while
+
     try:
         with pack.open("rb") as file:
             if pack.suffix == ZSTD:
@@ -210,7 +210,11 @@ class _Unpacked(io.RawIOBase):
         self._file.seek(0)
         self._at = 0
         self._read: Callable[[int], bytes]
+        self._damage: tuple[type[Exception], ...] = (zlib.error, EOFError, OSError)
         if self._pack.suffix == ZSTD:
+            import zstandard  # noqa: PLC0415 - most logs are not packed, and it takes a while
+
+            self._damage = (zstandard.ZstdError, EOFError, OSError)
             unpacker = zstandard.ZstdDecompressor()
             reader = unpacker.stream_reader(self._file, read_across_frames=True, closefd=False)
             self._read = reader.read
@@ -249,7 +253,7 @@ class _Unpacked(io.RawIOBase):
     def _piece(self, most: int) -> bytes:
         try:
             piece = self._read(most)
-        except (zstandard.ZstdError, zlib.error, EOFError, OSError) as error:
+        except self._damage as error:
             reason = " ".join(str(error).split())
             raise NotALog(self._pack, f"is damaged: it cannot be unpacked ({reason})") from None
         self._at += len(piece)
