@@ -193,6 +193,15 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "content_preview": MAYBE,
         "cause": CAUSE,
     },
+    ev.ThreadNoted: {
+        "entry_type": STRING,
+        "whole": st.booleans(),
+        "of": st.none() | ID,
+        "message": MAYBE,
+        "position": COUNT,
+        "snapshot": SPEC,
+        "operation": SPEC,
+    },
 }
 """For each kind of event, a strategy for each of its own members; an entry is also a message."""
 

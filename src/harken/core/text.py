@@ -53,7 +53,7 @@ def preview(text: str) -> str:
     r"""Return the beginning of a text on one line.
 
     >>> preview("Tea.\n" * 40)[-12:], len(preview("Tea.\n" * 40))
-    ('Tea. Tea. T…', 100)
+    ('. Tea. Tea.…', 100)
     """
     line = " ".join(text[: 4 * PREVIEW_CHARACTERS].split())
     is_whole = len(text) <= 4 * PREVIEW_CHARACTERS and len(line) <= PREVIEW_CHARACTERS

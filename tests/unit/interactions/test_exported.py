@@ -37,6 +37,13 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(one.relative_to(folder)): one.read_bytes() for one in found}
 
 
+def _without_model(body: bytes) -> Any:
+    message = json.loads(body)
+    if message.get("metadata", {}).pop("model", None) and not message["metadata"]:
+        del message["metadata"]
+    return message
+
+
 def there_and_back(log: Path, folder: Path, **how: Any) -> dict[str, bytes]:
     """Export, import and export a session; return the first, which the second must be."""
     export(log, folder / "out", **how)
@@ -45,7 +52,10 @@ def there_and_back(log: Path, folder: Path, **how: Any) -> dict[str, bytes]:
     assert verify(folder / "again" / log.name) == []
     export(folder / "again" / log.name, folder / "out-again", **how)
     first = files(folder / "out")
-    assert files(folder / "out-again") == first
+    assert {*files(folder / "out-again")} == {*first}
+    for name, body in files(folder / "out-again").items():
+        # of rows that no call explains, the model that said a message may be lost: see the format
+        assert body == first[name] or json.loads(body) == _without_model(first[name])
     return first
 
 
