@@ -140,7 +140,8 @@ def test_ctrl_c_in_the_middle_leaves_everything_whole(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
         stopped += process.returncode == 130
-        assert process.returncode in (0, 130), err
+        # -SIGINT: it had done all, and Python, which was ending, listens to no signal any more
+        assert process.returncode in (0, 130, -signal.SIGINT), err
         assert b"Traceback" not in err
         assert fsck(store) == []
         assert store.newest(10_000) == commits
