@@ -99,12 +99,12 @@ def grow(path: Path) -> None:
 
 
 def shipped(home: Path, there: Path, socket: Path) -> dict[str, bytes]:
-    """Ship all in peace; return the logs that are there."""
+    """Ship all in peace; return the logs that are there, without what a killed writer left beside."""
     with children("serve", there, socket) as service, children("ship", home, socket) as shipper:
         service.begin()
         shipper.begin()
         shipper.ended()
-    return {path.name: path.read_bytes() for path in (there / "sessions").iterdir()}
+    return {path.name: path.read_bytes() for path in (there / "sessions").glob("[!.]*")}
 
 
 def check(there: Path, logs: dict[str, bytes]) -> None:
