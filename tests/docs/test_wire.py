@@ -29,7 +29,7 @@ def test_a_request_and_its_answer_are_such() -> None:
     asked = protocol.take_apart("", json.dumps(body).encode())
     assert asked.shape is None
     assert protocol.put_together(asked, [piece.raw for piece in asked.pieces]) == body
-    listener = protocol.listener(200, "application/json")
+    listener = protocol.listener(200)
     listener.feed(json.dumps(said).encode())
     answered = listener.end()
     assert [piece.raw for piece in answered.pieces] == [said["message"]]

@@ -147,7 +147,7 @@ class _Asked:
         """Record a real answer, if it is whole; return it such that it can be read as a stream."""
         status, kind = int(response.status_code), str(response.headers.get("content-type", ""))
         body: bytes = response.content
-        listener = self.protocol.listener(status, kind)
+        listener = self.protocol.listener(status)
         listener.feed(body)
         heard = listener.end()
         if heard.pieces and heard.finish is not None and not heard.error:

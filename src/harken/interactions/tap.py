@@ -114,7 +114,7 @@ class Tap:
 
     def _says_its_end(self, reply: Reply) -> bool:
         """Whether the answer is whole: a client may hang up as soon as it has the last event."""
-        listener = self._protocol.listener(reply.status, reply.content_type)
+        listener = self._protocol.listener(reply.status)
         listener.feed(reply.body)
         return listener.end().finish is not None
 

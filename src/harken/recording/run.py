@@ -282,7 +282,7 @@ class Run:
 
 def heard_in(reply: Reply, protocol: Protocol) -> Answered:
     """Return what a reply says."""
-    listener = protocol.listener(reply.status, reply.content_type)
+    listener = protocol.listener(reply.status)
     listener.feed(reply.body)
     return listener.end()
 

@@ -29,20 +29,19 @@ from harken.core.messages import (
 from harken.errors import FormatError
 from harken.formats.anthropic import messages_of
 from harken.formats.anthropic_stream import usage_of
-from harken.formats.calls import MAX_COUNT, in_order
-from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
+from harken.formats.calls import in_order
+from harken.formats.records import count, text
+from harken.formats.wire.base import Answered, Asked, Body, Seen
 from harken.formats.wire.cut import (
     Cutting,
     Text,
     begins,
     cutting_of,
-    fitting,
     put,
     shape_of,
     value_of,
 )
-from harken.formats.wire.listening import listener_of
-from harken.formats.wire.saying import Saying, argument
+from harken.formats.wire.saying import Saying, argument, protocol_of
 
 NAME = "anthropic-messages"
 _SYSTEM = "system"
@@ -254,7 +253,7 @@ class _Answer:
             case {"type": "content_block_delta", "index": index, "delta": dict(delta)}:
                 self._delta(index, delta)
             case {"type": "message_delta", "delta": dict(delta)}:
-                self._stop_reason = _text(delta.get("stop_reason")) or self._stop_reason
+                self._stop_reason = text(delta, "stop_reason") or self._stop_reason
                 self._count(event.get("usage"))
             case {"type": "message_stop"}:
                 self._is_whole = True
@@ -275,8 +274,8 @@ class _Answer:
         return Answered(id=self.id, finish=finish, pieces=[SAYING.piece(said)] if blocks else ())
 
     def _head(self, message: Body) -> None:
-        self.id, self._model = _text(message.get("id")), _text(message.get("model")) or None
-        self._stop_reason = _text(message.get("stop_reason"))
+        self.id, self._model = text(message, "id"), text(message, "model") or None
+        self._stop_reason = text(message, "stop_reason")
         self._count(message.get("usage"))
 
     def _delta(self, index: Any, delta: Body) -> None:
@@ -298,36 +297,21 @@ class _Answer:
         for name, pieces in self._more[index].items():
             added = "".join(pieces)
             if name != "partial_json":
-                block[name] = _text(block.get(name)) + added
+                block[name] = text(block, name) + added
             elif added:
                 block["input"] = argument(added)
         return block
 
     def _count(self, usage: Any) -> None:
         """Take counts; they are totals, so later ones stand for earlier ones."""
-        for name, count in usage.items() if isinstance(usage, dict) else ():
-            if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < MAX_COUNT:
-                self._usage[name] = count
+        for name in usage if isinstance(usage, dict) else ():
+            if (known := count(usage, name)) is not None:
+                self._usage[name] = known
 
 
 def _told_in(blocks: Sequence[Any], kind: str = "text") -> str:
     said = [b for b in blocks if isinstance(b, dict) and b.get("type") == kind]
-    return "\n\n".join(filter(None, (_text(block.get(kind)) for block in said)))
+    return "\n\n".join(filter(None, (text(block, kind) for block in said)))
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-PROTOCOL = Protocol(
-    name=NAME,
-    asks=_asks,
-    take_apart=_take_apart,
-    put_together=fitting(NAME, _put_together),
-    piece=SAYING.piece,
-    read=SAYING.read,
-    form=SAYING.form,
-    write=SAYING.write,
-    likeness=SAYING.likeness,
-    listener=listener_of(_Answer),
-)
+PROTOCOL = protocol_of(SAYING, _asks, _take_apart, _put_together, _Answer)

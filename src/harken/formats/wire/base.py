@@ -162,5 +162,5 @@ class Protocol:
     likeness: Callable[[Piece], str]
     """A looser key: role, text, and calls (ids, names, arguments as values). By it an answer is
     known again that its client sends back a little changed. Never raises."""
-    listener: Callable[[int, str], Listener]
-    """Status and content type of an answer -> who hears it."""
+    listener: Callable[[int], Listener]
+    """The status of an answer -> who hears it; its first byte tells how it is framed."""

@@ -24,19 +24,17 @@ from harken.formats import gemini_messages as gemini
 from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, in_order
 from harken.formats.records import count, inner, items, text
-from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
+from harken.formats.wire.base import Answered, Asked, Body, Seen
 from harken.formats.wire.cut import (
     begins,
     cutting_of,
-    fitting,
     shape_of,
     tool_of,
     value_of,
     with_marks,
 )
 from harken.formats.wire.form import changed, manner_of
-from harken.formats.wire.listening import listener_of
-from harken.formats.wire.saying import Saying, alone, argument
+from harken.formats.wire.saying import Saying, alone, argument, protocol_of
 
 NAME = "gemini"
 _MODEL = re.compile(r"/(?:models|tunedModels|endpoints)/([^/:]+):(?:streamG|g)enerateContent$")
@@ -328,15 +326,4 @@ def _usage(counts: Body) -> Usage | None:
     return usage if usage != Usage() else None
 
 
-PROTOCOL = Protocol(
-    name=NAME,
-    asks=_asks,
-    take_apart=_take_apart,
-    put_together=fitting(NAME, _put_together),
-    piece=SAYING.piece,
-    read=SAYING.read,
-    form=SAYING.form,
-    write=SAYING.write,
-    likeness=SAYING.likeness,
-    listener=listener_of(_Answer),
-)
+PROTOCOL = protocol_of(SAYING, _asks, _take_apart, _put_together, _Answer)

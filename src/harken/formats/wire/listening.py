@@ -8,7 +8,7 @@ Source: docs/formats/wire.md, "Answers".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -119,11 +119,6 @@ class Listening:
             self._error = error_line(event)
         else:
             self.answer.event(event)
-
-
-def listener_of(make: Callable[[], Answer]) -> Callable[[int, str], Listening]:
-    """Return what hears answers that `make` puts together; their first byte tells their type."""
-    return lambda status, _content_type: Listening(status, make())
 
 
 def error_line(value: Any) -> str:

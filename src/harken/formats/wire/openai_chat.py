@@ -32,10 +32,9 @@ from harken.formats.calls import in_order
 from harken.formats.openai import DETAILS, ERROR, EXTRA, REASONING, messages_of
 from harken.formats.openai_stream import Decoder
 from harken.formats.records import inner, items, text
-from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
-from harken.formats.wire.cut import cutting_of, fitting, put
-from harken.formats.wire.listening import listener_of
-from harken.formats.wire.saying import Saying, argument
+from harken.formats.wire.base import Answered, Asked, Body, Seen
+from harken.formats.wire.cut import cutting_of, put
+from harken.formats.wire.saying import Saying, argument, protocol_of
 
 NAME = "openai-chat"
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -205,15 +204,4 @@ def _details(message: Message) -> Iterator[Any]:
             yield from part.meta[DETAILS][_ANYONE]
 
 
-PROTOCOL = Protocol(
-    name=NAME,
-    asks=_asks,
-    take_apart=_take_apart,
-    put_together=fitting(NAME, _put_together),
-    piece=SAYING.piece,
-    read=SAYING.read,
-    form=SAYING.form,
-    write=SAYING.write,
-    likeness=SAYING.likeness,
-    listener=listener_of(_Answer),
-)
+PROTOCOL = protocol_of(SAYING, _asks, _take_apart, _put_together, _Answer)

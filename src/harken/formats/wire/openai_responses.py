@@ -21,10 +21,10 @@ from harken.errors import FormatError
 from harken.formats.base import WholeEntry
 from harken.formats.records import count, inner, items, text
 from harken.formats.responses import OUTPUTS, heard, is_answer, items_of, said
-from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
-from harken.formats.wire.cut import Cutting, begins, cutting_of, fitting, put, shape_of, value_of
-from harken.formats.wire.listening import error_line, listener_of
-from harken.formats.wire.saying import Saying, alone
+from harken.formats.wire.base import Answered, Asked, Body, Seen
+from harken.formats.wire.cut import Cutting, begins, cutting_of, put, shape_of, value_of
+from harken.formats.wire.listening import error_line
+from harken.formats.wire.saying import Saying, alone, protocol_of
 
 NAME = "openai-responses"
 _TOLD = "instructions"
@@ -210,15 +210,4 @@ def _usage(counts: Body) -> Usage | None:
     return usage if usage != Usage() else None
 
 
-PROTOCOL = Protocol(
-    name=NAME,
-    asks=_asks,
-    take_apart=_take_apart,
-    put_together=fitting(NAME, _put_together),
-    piece=SAYING.piece,
-    read=SAYING.read,
-    form=SAYING.form,
-    write=SAYING.write,
-    likeness=SAYING.likeness,
-    listener=listener_of(_Answer),
-)
+PROTOCOL = protocol_of(SAYING, _asks, _take_apart, _put_together, _Answer)

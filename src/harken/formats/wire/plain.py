@@ -19,10 +19,9 @@ from harken.core.events import Usage
 from harken.core.messages import ChatMessage, Message, message_from
 from harken.errors import FormatError
 from harken.formats.records import count, inner, text
-from harken.formats.wire.base import Answered, Asked, Body, Protocol, Seen
-from harken.formats.wire.cut import cutting_of, fitting, put, shape_of, value_of
-from harken.formats.wire.listening import listener_of
-from harken.formats.wire.saying import Saying, alone
+from harken.formats.wire.base import Answered, Asked, Body, Seen
+from harken.formats.wire.cut import cutting_of, put, shape_of, value_of
+from harken.formats.wire.saying import Saying, alone, protocol_of
 
 NAME = "messages-v1"
 _GIVEN = "parameters"
@@ -125,15 +124,4 @@ class _Answer:
         return Answered(id=id_, finish=finish, pieces=pieces)
 
 
-PROTOCOL = Protocol(
-    name=NAME,
-    asks=_asks,
-    take_apart=_take_apart,
-    put_together=fitting(NAME, _put_together),
-    piece=SAYING.piece,
-    read=SAYING.read,
-    form=SAYING.form,
-    write=SAYING.write,
-    likeness=SAYING.likeness,
-    listener=listener_of(_Answer),
-)
+PROTOCOL = protocol_of(SAYING, _asks, _take_apart, _put_together, _Answer)

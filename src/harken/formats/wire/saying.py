@@ -24,8 +24,10 @@ from harken.core.messages import (
 )
 from harken.errors import FormatError
 from harken.formats.calls import in_order
-from harken.formats.wire.base import Form, Piece
+from harken.formats.wire.base import Form, Piece, Protocol, TakeApart
+from harken.formats.wire.cut import Maker, fitting
 from harken.formats.wire.form import changed, form_of, manner_of
+from harken.formats.wire.listening import Answer, Listening
 
 _PIECE = b"harken.piece.v1\n"
 _OTHER = "other"
@@ -118,6 +120,28 @@ class Saying:
     def _call(self, call: ToolCall) -> list[Any]:
         id_ = call.id if self.has_ids else ""
         return ["call", id_, call.function.name, argument(call.function.arguments)]
+
+
+def protocol_of(
+    saying: Saying,
+    asks: Callable[[str], bool],
+    take_apart: TakeApart,
+    put_together: Maker,
+    answer: Callable[[], Answer],
+) -> Protocol:
+    """Return the protocol that says its pieces so; `answer` makes what puts an answer together."""
+    return Protocol(
+        name=saying.name,
+        asks=asks,
+        take_apart=take_apart,
+        put_together=fitting(saying.name, put_together),
+        piece=saying.piece,
+        read=saying.read,
+        form=saying.form,
+        write=saying.write,
+        likeness=saying.likeness,
+        listener=lambda status: Listening(status, answer()),
+    )
 
 
 def alone(message: ChatMessage) -> Message:

@@ -19,7 +19,7 @@ def streamed(*events: Any) -> bytes:
 
 def heard(protocol: Protocol, data: bytes, *, status: int = 200, step: int = 0) -> Answered:
     """Return what is heard of an answer that arrives in so many bytes at once; 0: whole."""
-    listener = protocol.listener(status, "")
+    listener = protocol.listener(status)
     width = step or len(data) or 1
     for start in range(0, len(data), width):
         listener.feed(data[start : start + width])

@@ -260,7 +260,7 @@ SAID = {
 
 
 def heard(data: bytes, *, status: int = 200, step: int = 0) -> Answered:
-    listener = PROTOCOL.listener(status, "text/event-stream")
+    listener = PROTOCOL.listener(status)
     for start in range(0, len(data), step or len(data) or 1):
         listener.feed(data[start : start + (step or len(data))])
     return listener.end()

@@ -60,7 +60,7 @@ def test_what_is_no_request_is_refused() -> None:
 
 
 def test_an_answer_says_all_of_itself() -> None:
-    listener = PROTOCOL.listener(200, "application/json")
+    listener = PROTOCOL.listener(200)
     said = {"role": "assistant", "content": "A door."}
     usage = {"input_tokens": 5, "output_tokens": "odd"}
     listener.feed(
@@ -72,7 +72,7 @@ def test_an_answer_says_all_of_itself() -> None:
 
 
 def test_an_answer_that_was_cut_says_what_came() -> None:
-    listener = PROTOCOL.listener(200, "application/json")
+    listener = PROTOCOL.listener(200)
     listener.feed(b'{"id": "a", "partial": {"text": "A d", "thinking": "Hm"}}')
     answered = listener.end()
     assert (answered.id, answered.finish, answered.partial) == ("a", None, ("Hm", "A d"))
