@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harken import Agent, Hook, Ok, Question, register, tool
-from harken.agents.hook import Point, Verdict
+from harken.agents.verdict import Point, Verdict
 from tests.agent_kit import Stage, call, calls, play, stage
 
 Judge: TypeAlias = Callable[[Question], Any]
