@@ -166,6 +166,10 @@ class AgentMoved(EventBase, tag="agent_moved", kw_only=True):
     place: Place
     parent: AgentId | None = None
     """The agent below (hook) or above (subagent) which it stands now; absent: as before."""
+    replaces: AgentId | None = None
+    """The agent directly above or below it whose place it takes, with that one's parent."""
+    replaced_as: Literal["subagent", "hook"] | None = None
+    """How that one stands to it then: as its newest subagent, or its last hook."""
     cause: Cause = None
 
 

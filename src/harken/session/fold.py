@@ -106,14 +106,33 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
     agent = agent_of(state, event.agent_id)
     above = state.agents.get(agent.parent) if agent.parent is not None else None
     if above is not None:
-        for row in (above.subagents, above.hooks, above.speakers, above.listeners):
+        for row in _rows(above):
             row[:] = [other for other in row if other != agent.id]
     if event.place in ("primary", "gone"):
         state.reporting.pop(agent.id, None)  # whom the user hears, or nobody
+    if event.replaces is not None:
+        _take_place(state, agent, agent_of(state, event.replaces), event.replaced_as or "subagent")
+        return
     parent = event.parent
     if parent is None and event.place != "primary":
         parent = agent.parent
     _place(state, agent, event.place, parent)
+
+
+def _rows(above: AgentState) -> Sequence[list[AgentId]]:
+    return above.subagents, above.hooks, above.speakers, above.listeners
+
+
+def _take_place(state: SessionState, agent: AgentState, before: AgentState, now: ev.Place) -> None:
+    """Put an agent where another stands, who stands at it then."""
+    agent.place, agent.parent = before.place, before.parent
+    above = state.agents.get(before.parent) if before.parent is not None else None
+    if above is not None:
+        for row in _rows(above):
+            row[:] = [agent.id if other == before.id else other for other in row]
+    if agent.place == "primary":
+        state.primary = agent.id
+    _place(state, before, now, agent.id)
 
 
 def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:

@@ -49,11 +49,10 @@ def test_who_took_over_and_owes_nothing_says_nothing(tmp_path: Path) -> None:
     main: list[Line] = [
         calls(call("task", name="Deputy")),
         calls(call("hand_over", "c2", name="Deputy", tell=False)),
-        "I have handed over.",
     ]
     one = stage(tmp_path, play(main=main, Deputy=[]), tools=[hand_over])
     talk = Conversation(one.root)
-    assert run(talk.say("Let your deputy answer.")) == "I have handed over."
+    assert run(talk.say("Let your deputy answer.")) == "[moved] Deputy answers now"
     assert (talk.speaker.name, talk.primary.name) == ("main", "Deputy")
 
 
