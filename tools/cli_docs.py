@@ -124,6 +124,7 @@ GROUPS = {
         "render",
         "Rendered",
         "Compacted",
+        "Conversation",
         "Windows",
         "ContextSockets",
         "current_context",
