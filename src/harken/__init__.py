@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from harken.agents.budget import Budget
     from harken.agents.checkpoints import Checkpointer
     from harken.agents.compaction import Compacted
+    from harken.agents.conversation import Conversation
     from harken.agents.dumb import DumbAgent
-    from harken.agents.hook import Comment, Deny, Hook, Ok, Point, Question, Rewrite, Verdict
+    from harken.agents.hook import Hook
     from harken.agents.load import load_session, start_from
     from harken.agents.runtime import Runtime
     from harken.agents.smart import SmartAgent
     from harken.agents.templates import Templates
+    from harken.agents.verdict import Comment, Deny, Ok, Point, Question, Rewrite, Verdict
     from harken.context.checkpoint import Draft, Origin, checkpoint
     from harken.context.compaction import compact, snapshot
     from harken.context.fork import fork
@@ -126,14 +128,15 @@ _HOMES = {
     "Checkpointer": "harken.agents.checkpoints",
     "Chunk": "harken.core.chunks",
     "Collected": "harken.store.base",
-    "Comment": "harken.agents.hook",
+    "Comment": "harken.agents.verdict",
     "compact": "harken.context.compaction",
     "Compacted": "harken.agents.compaction",
+    "Conversation": "harken.agents.conversation",
     "ConfigError": "harken.errors",
     "ContextSockets": "harken.context.server",
     "copy_commits": "harken.store.copy",
     "current_context": "harken.context.socket",
-    "Deny": "harken.agents.hook",
+    "Deny": "harken.agents.verdict",
     "diff": "harken.context.history",
     "Difference": "harken.context.history",
     "Draft": "harken.context.checkpoint",
@@ -181,13 +184,13 @@ _HOMES = {
     "NotMessages": "harken.errors",
     "ObjectDamaged": "harken.errors",
     "ObjectMissing": "harken.errors",
-    "Ok": "harken.agents.hook",
+    "Ok": "harken.agents.verdict",
     "OpenAIModel": "harken.llm.openai",
     "Origin": "harken.context.checkpoint",
     "Permissions": "harken.world.permissions.permissions",
-    "Point": "harken.agents.hook",
+    "Point": "harken.agents.verdict",
     "Provider": "harken.llm.providers",
-    "Question": "harken.agents.hook",
+    "Question": "harken.agents.verdict",
     "Rebuilder": "harken.recording.rebuilt",
     "Recorder": "harken.recording.recorder",
     "RecorderOptions": "harken.recording.shelf",
@@ -200,7 +203,7 @@ _HOMES = {
     "Request": "harken.llm.base",
     "resolve_model": "harken.llm.resolve",
     "revive": "harken.agents.base",
-    "Rewrite": "harken.agents.hook",
+    "Rewrite": "harken.agents.verdict",
     "Rules": "harken.world.permissions.rules",
     "Runtime": "harken.agents.runtime",
     "ScriptedModel": "harken.llm.scripted",
@@ -228,7 +231,7 @@ _HOMES = {
     "tool": "harken.world.tool",
     "UnknownName": "harken.errors",
     "User": "harken.world.user",
-    "Verdict": "harken.agents.hook",
+    "Verdict": "harken.agents.verdict",
     "Wanted": "harken.world.user",
     "WholeEntry": "harken.formats.base",
     "Windows": "harken.llm.windows",
@@ -256,6 +259,7 @@ __all__ = [
     "Compacted",
     "ConfigError",
     "ContextSockets",
+    "Conversation",
     "Deny",
     "Difference",
     "Draft",

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.hook import Hook, Question, Rewrite, Verdict
+from harken.agents.hook import Hook
 from harken.agents.load import load_session
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
+from harken.agents.verdict import Question, Rewrite, Verdict
 from harken.cli.terminal import indent, one_line, program, safe, say_json
 from harken.core.messages import Message
 from harken.llm.base import Request

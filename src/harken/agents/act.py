@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from harken.agents.actions import RUN, lenient, touches
+from harken.agents.actions import lenient, touches
 from harken.agents.actor import Actor
 from harken.agents.asking import LoggedUser
-from harken.agents.hook import BLOCKED, Judgement, Question, consult
+from harken.agents.hook import BLOCKED, Judgement, consult
 from harken.agents.initial import UNNAMED
 from harken.agents.schemas import is_action
+from harken.agents.structure import RUN
+from harken.agents.verdict import Question
 from harken.context.socket import VARIABLE
 from harken.core.events import ActionRewritten, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall

@@ -7,13 +7,12 @@ What a model does wrong here becomes a result, as with any other tool.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harken.agents.actor import Actor
 from harken.agents.base import Agent, evict
 from harken.agents.budget import check_birth
-from harken.agents.hook import Hook
 from harken.agents.schemas import ACTIONS
 from harken.agents.templates import Template
 from harken.core import codec
@@ -35,14 +34,14 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     """Create a subagent; with a prompt, ask it. Raises BadArguments, BudgetExceeded."""
     name = arguments["name"]
     instructions = arguments["instructions"] or arguments["system_prompt"]
-    template = _template(agent, instructions)
-    instructions = template.instructions if template else _instructions(agent, call, instructions)
-    prompt = _prompt(arguments["prompt"], arguments["user_prompt"])
-    _check_name(agent, name)
-    allowed = _allowed(agent, arguments["tools"], template)
+    template = template_in(agent, instructions)
+    instructions = template.instructions if template else instructions_in(agent, call, instructions)
+    prompt = prompt_in(arguments["prompt"], arguments["user_prompt"])
+    check_name(agent, name)
+    allowed = allowed_for(agent, arguments["tools"], template)
     check_birth(agent.session.state, agent.agent_id)
     child = agent.make_subagent(instructions, allowed, template)
-    hooks = [(hook.name, hook.copy_for(child)) for hook in agent.hooks if isinstance(hook, Hook)]
+    hooks = [(hook.name, hook.copy_for(child)) for hook in agent.hooks]
     agent.keep("spawn")  # the child's history goes on into that of its parent
     child.log_birth(call, name, "subagent")
     try:
@@ -52,10 +51,10 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     except Exception:
         end_subtree(agent.session, child.agent_id, call)
         raise
-    _set_interlocutors(agent, call, [child.agent_id], [])
+    set_interlocutors(agent, call, [child.agent_id], [])
     if prompt is None:
         return Result(f"Created subagent: {name}")
-    agent.inform(child, _piece(agent, call, prompt))
+    agent.inform(child, piece(agent, call, prompt))
     return handed_through(await child.response())
 
 
@@ -65,18 +64,18 @@ async def run_discuss(agent: Actor, call: Reference, arguments: Mapping[str, Any
     if not speakers:
         raise BadArguments("nobody is there to speak: create a subagent first, or name speakers")
     everyone = list(dict.fromkeys([*speakers, *listeners]))
-    prompt = _prompt(arguments["prompt"])
+    prompt = prompt_in(arguments["prompt"])
     _check_free(everyone)
     if arguments["speakers"] is not None or arguments["listeners"] is not None:
         ids = [[one.agent_id for one in group] for group in (speakers, listeners)]
-        _set_interlocutors(agent, call, *ids)
+        set_interlocutors(agent, call, *ids)
     if prompt is not None:
         for one in everyone:
             await one.finish_calls()
         _check_free(everyone)  # again: nobody hears what another cannot hear
-        piece = _piece(agent, call, prompt)
+        said_to_all = piece(agent, call, prompt)
         for one in everyone:
-            agent.inform(one, piece)
+            agent.inform(one, said_to_all)
     said: list[tuple[str, LoggedString]] = []
     for speaker in speakers:
         utterance = await speaker.response()
@@ -92,7 +91,7 @@ async def run_discuss(agent: Actor, call: Reference, arguments: Mapping[str, Any
 
 async def run_terminate(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
     """End a subagent and everybody below it; the log keeps them. Raises BadArguments."""
-    (child,) = _named(agent, [arguments["name"]])
+    (child,) = named(agent, [arguments["name"]])
     child.keep("session_end")
     end_subtree(agent.session, child.agent_id, call)
     return Result(f"Terminated subagent: {arguments['name']}")
@@ -108,20 +107,13 @@ def end_subtree(session: Session, agent_id: AgentId, cause: Reference) -> None:
         evict(session, one)
 
 
-RUN: dict[str, Callable[[Actor, Reference, Mapping[str, Any]], Awaitable[Result]]] = {
-    "task": run_task,
-    "discuss": run_discuss,
-    "terminate": run_terminate,
-}
-
-
 def touches(agent: Agent, action: str, arguments: Mapping[str, Any]) -> set[str] | None:
     """Return the names of the subtrees that a structural call touches; None for "any"."""
     if action == "discuss":
         speakers = {*texts(arguments.get("speakers"))}  # without them, those of before speak
         return speakers | {*texts(arguments.get("listeners"))} if speakers else None
     name = arguments.get("name")
-    return {name} if isinstance(name, str) else None
+    return {name} if isinstance(name, str) and action in ("task", "terminate") else None
 
 
 def lenient(arguments: str) -> Mapping[str, Any]:
@@ -138,7 +130,8 @@ def texts(value: Any) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-def _instructions(agent: Agent, call: Reference, given: str | None) -> str | None:
+def instructions_in(agent: Agent, call: Reference, given: str | None) -> str | None:
+    """Return instructions as they are given, or what the file says that they name."""
     if given is None or not given.startswith("file:"):
         return given
     world, path = agent.runtime.world, given.removeprefix("file:")
@@ -148,7 +141,7 @@ def _instructions(agent: Agent, call: Reference, given: str | None) -> str | Non
         raise BadArguments(f"instructions {given} cannot be read: {error}") from None
 
 
-def _template(agent: Agent, given: str | None) -> Template | None:
+def template_in(agent: Agent, given: str | None) -> Template | None:
     """Return the template that instructions name, as it is now; None where they name none."""
     if given is None or not given.startswith("template:"):
         return None
@@ -166,20 +159,25 @@ def _template(agent: Agent, given: str | None) -> Template | None:
     return template
 
 
-def _check_name(agent: Agent, name: str) -> None:
+def check_name(agent: Agent, name: str) -> None:
     """Raise BadArguments for a name that is taken, or that would speak as somebody else."""
-    if not name.strip():
-        raise BadArguments("a subagent needs a name")
-    if any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name):
-        raise BadArguments(f"the name {name!r} has control characters; choose a plain one")
-    plain = " ".join(name.casefold().split())
-    if plain == "user" or f"{plain} ".startswith("hook "):
-        raise BadArguments(f"a subagent cannot be called {name!r}: it is neither user nor hook")
+    check_plain(name)
     if name in agent.subagent_ids:
         raise BadArguments(f"there is a subagent {name!r} already; choose another name")
 
 
-def _prompt(*given: str | None) -> str | None:
+def check_plain(name: str) -> None:
+    """Raise BadArguments for a name that cannot be told from another party."""
+    if not name.strip():
+        raise BadArguments("an agent needs a name")
+    if any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name):
+        raise BadArguments(f"the name {name!r} has control characters; choose a plain one")
+    plain = " ".join(name.casefold().split())
+    if plain == "user" or f"{plain} ".startswith("hook "):
+        raise BadArguments(f"an agent cannot be called {name!r}: it is neither user nor hook")
+
+
+def prompt_in(*given: str | None) -> str | None:
     """Return the first prompt that says something; None where none was given."""
     texts_given = [text for text in given if text is not None]
     said = next((text for text in texts_given if text.strip()), None)
@@ -193,7 +191,7 @@ def _check_free(agents: Sequence[Agent]) -> None:
         agent.check_free()
 
 
-def _allowed(
+def allowed_for(
     agent: Actor, wanted: Sequence[str] | None, template: Template | None
 ) -> list[str] | None:
     """Return what a subagent may use: never more than its parent, nor than its template says."""
@@ -211,7 +209,8 @@ def _listed(agent: Actor) -> str:
     return ", ".join(agent.tools) or "none"
 
 
-def _named(agent: Agent, names: Sequence[str]) -> list[Agent]:
+def named(agent: Agent, names: Sequence[str]) -> list[Agent]:
+    """Return subagents by name. Raises BadArguments with the names that there are."""
     ids = agent.subagent_ids
     for name in names:
         if name not in ids:
@@ -229,19 +228,20 @@ def _participants(
     """
     state = agent.state
     if speakers is not None:
-        speak, listen = _named(agent, speakers), _named(agent, listeners or ())
+        speak, listen = named(agent, speakers), named(agent, listeners or ())
         return speak, [one for one in listen if one not in speak]
     speak = [agent.sibling(one) for one in state.speakers or state.subagents[-1:]]
     if listeners is not None:
-        listen = _named(agent, listeners)
+        listen = named(agent, listeners)
         return [one for one in speak if one not in listen], listen
     listen = [agent.sibling(one) for one in state.listeners]
     return speak, [one for one in listen if one not in speak]
 
 
-def _set_interlocutors(
+def set_interlocutors(
     agent: Agent, call: Reference, speakers: list[AgentId], listeners: list[AgentId]
 ) -> None:
+    """Log whom the next `discuss` addresses, where that changes."""
     state = agent.state
     if (state.speakers, state.listeners) == (speakers, listeners):
         return
@@ -252,6 +252,6 @@ def _set_interlocutors(
     )
 
 
-def _piece(agent: Agent, call: Reference, text: str) -> LoggedString:
+def piece(agent: Agent, call: Reference, text: str) -> LoggedString:
     """Log a text made for others, once, whoever hears it."""
     return LoggedString(text, agent.session.log_piece_of_text(agent.agent_id, text, call))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from harken.agents.base import Agent
-from harken.agents.hook import Comment, Judgement, Opinion, comment_entry, read_verdict
-from harken.agents.schemas import with_templates
+from harken.agents.hook import Judgement, comment_entry
+from harken.agents.schemas import may_use, with_templates
 from harken.agents.templates import Template
+from harken.agents.verdict import Comment, Opinion, read_verdict
 from harken.core.messages import text_of
 from harken.llm.base import ToolSchema, tools_hash
 from harken.session.state import OpenCall
@@ -48,10 +49,12 @@ class Actor(Agent):
         system_prompt: str | None,
         tools: Sequence[str] | None,
         template: Template | None = None,
+        spec: Mapping[str, Any] | None = None,
     ) -> Agent:
-        """Make, without its birth, a subagent that shares this agent's world and models.
+        """Make, without its birth, an agent that shares this agent's world and models.
 
-        Its birth says from which template it is made, and it has the template's model.
+        Its birth says from which template it is made, and it has the template's model. `spec` is
+        what the birth says besides.
         """
 
     @property
@@ -70,11 +73,13 @@ class Actor(Agent):
         Templates are listed as they were when this was worked out first: a model's cached
         prompt begins with the schemas, and a new file shall not make it void.
         """
-        world, allowed = self.runtime.world.tools, self.allowed
-        key = (tuple(world), None if allowed is None else tuple(allowed))
+        world, allowed, place = self.runtime.world.tools, self.allowed, self.state.place
+        key = (tuple(world), None if allowed is None else tuple(allowed), place == "hook")
         if self._toolbox is None or self._toolbox.key != key:
             everything = {**with_templates(self.runtime.templates.listing()), **world}
-            names = everything if allowed is None else [n for n in everything if n in allowed]
+            names = [
+                name for name in everything if may_use(name, allowed, place, self.runtime.actions)
+            ]
             self._toolbox = Toolbox(key, {name: everything[name] for name in names})
         return self._toolbox
 
@@ -108,8 +113,11 @@ class Actor(Agent):
         heard = {cause for cause in causes if isinstance(cause, str)}
         found: list[Opinion] = []
         for hook in map(self.session.agent, self.state.hooks):
+            asked = False
             for entry in hook.transcript or ():
-                if entry.is_utterance and entry.cause is not None and entry.message_id not in heard:
+                if entry.role == "user":
+                    asked = entry.cause is not None
+                elif entry.is_utterance and asked and entry.message_id not in heard:
                     with suppress(ValueError):  # not a verdict
                         verdict = read_verdict(text_of(entry.content))
                         found.append(Opinion(hook.name or hook.id, verdict, entry.message_id))

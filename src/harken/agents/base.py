@@ -14,6 +14,7 @@ import msgspec
 
 from harken.agents.initial import INTERRUPTED, UNNAMED, groups, whole
 from harken.agents.runtime import Runtime
+from harken.agents.verdict import POINTS, Point, Question, Verdict, checked, read_verdict
 from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import Cause, Relation, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
@@ -23,6 +24,7 @@ from harken.errors import ConfigError, UnknownName
 from harken.session.fold import context_now, held
 from harken.session.session import Session, entry_of
 from harken.session.state import AgentState, OpenCall
+from harken.world.lock import LoopLock
 
 Kind = TypeVar("Kind", bound="type[Agent]")
 _kinds: dict[str, type[Agent]] = {}
@@ -50,6 +52,8 @@ class Agent:
 
     kind: ClassVar[str] = "agent"
     """What the birth calls it: `smart`, or the registered name of a dumb agent."""
+    points: ClassVar[frozenset[Point]] = POINTS
+    """Where it is asked while it stands as a hook, unless its spec says so."""
 
     def __init__(
         self,
@@ -89,6 +93,8 @@ class Agent:
         self.agent_id = agent_id
         self.runtime = runtime
         self._initial: list[Mapping[str, Any]] = []
+        self.asking = LoopLock()
+        """Held while it is asked as a hook: one question at a time."""
         session.live[agent_id] = self
         self.begin()
 
@@ -236,6 +242,39 @@ class Agent:
     def inform(self, dst: Agent, txt: str) -> None:
         """Let another agent hear a text, with whatever it represents."""
         dst.harken(txt)
+
+    @property
+    def asked_at(self) -> frozenset[Point]:
+        """Where it is asked while it stands as a hook."""
+        own = self.state.spec.get("points")
+        return self.points if own is None else POINTS & frozenset(own)
+
+    def concerns(self, question: Question) -> bool:
+        """Whether it wants to be asked this; what it does not is as if it were OK, and not logged.
+
+        For a hook that seldom has something to say. One that raises here is asked.
+        """
+        return True
+
+    async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
+        """Return the verdict on a question that it has heard, with the message that says so.
+
+        By default its answer is read as one. Raises ValueError or TypeError where it is none.
+        """
+        said = await self.response()
+        return checked(read_verdict(str(said)), question.point), said.message_id or asked
+
+    def install(self, agent: Agent, name: str | None = None) -> Self:
+        """Begin to watch an agent: the birth names the agent's own birth as its cause."""
+        self.log_birth(agent.state.birth, name or self.kind, "hook")
+        return self
+
+    def copy_for(self, agent: Agent) -> Agent | None:
+        """Return a new hook for a new subagent of whom it watches; None for no hook.
+
+        An agent that only came to stand as a hook watches that one agent.
+        """
+        return None
 
     @property
     def cut_off(self) -> bool:

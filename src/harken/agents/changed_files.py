@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from harken.agents.base import register
-from harken.agents.hook import Comment, Hook, Ok, Point, Question, Verdict
+from harken.agents.hook import Hook
+from harken.agents.verdict import Comment, Ok, Point, Question, Verdict
 from harken.world.files.root import shown
 
 _NAMED = 20

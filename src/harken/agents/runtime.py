@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from harken.agents.checkpoints import Checkpointer, Tell
-from harken.agents.schemas import ACTIONS
+from harken.agents.schemas import ACTIONS, BASIC
 from harken.agents.templates import Templates
 from harken.core.chunks import Chunk
 from harken.core.ids import AgentId
@@ -37,6 +37,8 @@ class Runtime:
     """Classes of agents by the name that logs record, beside those that `register` knows."""
     templates: Templates = field(default_factory=Templates)
     """Kinds of subagents that `task` finds by name."""
+    actions: Collection[str] = BASIC
+    """The structural actions of agents that have no list of what they may use."""
     on_chunk: OnChunk | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """With which the models of new agents are asked (`max_tokens`, ...); their births log it."""

@@ -5,8 +5,11 @@ What they do is in `actions`. The order here is the order in which models see th
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
+from typing import Literal
 
+from harken.core.events import Place
 from harken.world.tool import Tool, tool
 
 
@@ -47,8 +50,102 @@ def terminate(name: str) -> None:
     """End a subagent, with all subagents of its own, when it is no longer needed."""
 
 
-ACTIONS: dict[str, Tool] = {action.name: action for action in (task, discuss, terminate)}
+@tool
+def hook(
+    name: str,
+    instructions: str | None = None,
+    points: list[Literal["input", "action", "result", "response"]] | None = None,
+    tools: list[str] | None = None,
+) -> None:
+    """Put a hook above yourself: an agent that watches you, comments, blocks or rewrites.
+
+    You have no authority over it: only it can end itself. `instructions` say what it watches for:
+    the text, `file:PATH`, `template:NAME`, or `hook:NAME` for a hook that exists. `points` is
+    where it is asked: what you hear, do, get back, answer; by default at all four. `tools` are
+    those of yours that it may use besides its own. If you are a hook yourself, it is put above
+    the agent that you watch.
+    """
+
+
+@tool
+def quit() -> None:  # noqa: A001 - the name of the action
+    """Stop watching, for good: after the verdict that you give now you are no hook any more."""
+
+
+@tool
+def meta() -> None:
+    """Take the place of the agent that you watch: it becomes your subagent, and keeps its hooks.
+
+    You answer in its place from then on, the user if it is the user who talks with it.
+    """
+
+
+@tool
+def endo(
+    subagent: str,
+    prompt: str | None = None,
+    points: list[Literal["input", "action", "result", "response"]] | None = None,
+) -> None:
+    """Let a subagent take your place; you become a hook that watches it.
+
+    It answers in your place from then on, the user if it is you whom the user talks with. With
+    `prompt` it hears that from you, and answers at once. As a hook you are asked at `points`,
+    by default at all of input, action, result and response, and answer with a verdict: `OK`,
+    `COMMENT: ...`, `DENY: ...` or `REWRITE: ...`. `meta` takes you back.
+    """
+
+
+@tool
+def talk_with(name: str) -> None:
+    """Let the user talk with a subagent or a hook: it takes your place as you are.
+
+    You wait as its silent hook (or its subagent, where it was your hook). `name` may lead further
+    down: `editor/critic`.
+    """
+
+
+ACTIONS: dict[str, Tool] = {
+    action.name: action
+    for action in (
+        task,
+        discuss,
+        terminate,
+        hook,
+        quit,
+        meta,
+        endo,
+        talk_with,
+    )
+}
 """The structural actions by name, as a model is shown them."""
+
+BASIC = ("task", "discuss", "terminate")
+"""What an agent has that has no list of its own, unless its runtime says more."""
+OF_HOOKS = frozenset({"quit", "meta"})
+"""Actions of whoever stands as a hook now, and of nobody else."""
+GRANTED = frozenset({"hook"})
+"""Actions that whoever stands as a hook has only where its list names them."""
+
+
+def may_use(
+    name: str, allowed: Collection[str] | None, place: Place, actions: Collection[str]
+) -> bool:
+    """Whether an agent at a place, with a list of what it may use, may use a tool or an action.
+
+    actions: those that an agent has that has no list.
+
+    >>> may_use("quit", [], "hook", ()), may_use("quit", None, "primary", ["quit"])
+    (True, False)
+    >>> may_use("hook", None, "primary", ["hook"]), may_use("hook", None, "hook", ["hook"])
+    (True, False)
+    """
+    if name in OF_HOOKS:
+        return place == "hook"
+    if allowed is not None:
+        return name in allowed
+    if name in ACTIONS:
+        return name in actions and not (place == "hook" and name in GRANTED)
+    return True
 
 
 def is_action(tool: Tool | None) -> bool:

@@ -19,21 +19,21 @@ from harken.agents.actor import Actor
 from harken.agents.base import kind_named, register
 from harken.agents.budget import Budget
 from harken.agents.compaction import Compacted, compact, tokens_used
-from harken.agents.hook import (
-    Deny,
-    Hook,
-    Judgement,
-    Opinion,
-    Point,
-    Question,
-    comment_entry,
-    consult,
-)
+from harken.agents.hook import Judgement, TurnEnded, comment_entry, consult, has_judged
 from harken.agents.interrupted import abandon, note_on
 from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.request import ask
 from harken.agents.runtime import Runtime
 from harken.agents.templates import Template
+from harken.agents.verdict import (
+    Deny,
+    Opinion,
+    Point,
+    Question,
+    Verdict,
+    checked,
+    read_verdict,
+)
 from harken.core.events import TranscriptEntry
 from harken.core.ids import USER, MessageId
 from harken.core.messages import ChatMessage, text_of
@@ -49,6 +49,7 @@ MAX_DENIALS = 3
 WORTH = 0.2
 """A context is compacted by itself where such a part of it gives way: less is not worth a call."""
 NOTHING_TO_SUM_UP = "too little of it could give way to a summary"
+TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
 AGAIN = 0.05
 """Where compacting did not help it is tried again when such a part of the window is taken more."""
 
@@ -103,15 +104,24 @@ class SmartAgent(Actor):
         system_prompt: str | None,
         tools: Sequence[str] | None,
         template: Template | None = None,
+        spec: Mapping[str, Any] | None = None,
     ) -> SmartAgent:
-        """Make, without its birth, a subagent that shares this agent's world and models."""
+        """Make, without its birth, an agent that shares this agent's world and models."""
         kind = kind_named(SmartAgent.kind, self.runtime)  # what a revival would make of it
         assert issubclass(kind, SmartAgent)
         child: SmartAgent = kind(self.session, system_prompt, runtime=self.runtime, tools=tools)
         child._model_name = (template and template.model) or self.language_model
         child._given["parameters"] = self.runtime.parameters_for(child._model_name) or None
         child._given["template"] = None if template is None else template.origin
+        child._given |= spec or {}
         return child
+
+    async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
+        """Return its answer as a verdict. Raises TurnEnded where it took the place it watched."""
+        said = await self.response()
+        if self.state.place != "hook":
+            raise TurnEnded
+        return checked(read_verdict(str(said)), question.point), said.message_id or asked
 
     @property
     def language_model(self) -> str | None:
@@ -143,6 +153,9 @@ class SmartAgent(Actor):
                 said = await self._turn()
             except BudgetExceeded as error:
                 said = self._stopped(str(error))
+            except TurnEnded:
+                self._leave_undone()
+                said = self._moved()
         self.session.settle()
         return said
 
@@ -175,18 +188,26 @@ class SmartAgent(Actor):
 
     async def _turn(self) -> LoggedString:
         """Ask and act until there is an answer."""
+        stands = self._stands
         await self._finish_calls()
         await self._comment_on("input", self._new_inputs())
         entry = self._last_utterance()
         for denials in range(MAX_DENIALS):
             while entry is None or entry.tool_calls:
                 entry = await self._step()
+                if self._stands != stands:  # a move of its own
+                    raise TurnEnded
             judgement = await self._judge(entry)
             if judgement.denied is None:
                 return self._shown(entry, judgement)
             self._send_back(judgement.denied, denials)
             entry = None
         return self._stopped(f"hooks blocked the answer {MAX_DENIALS} times")
+
+    @property
+    def _stands(self) -> tuple[Any, ...]:
+        """Return where it stands: a move in the middle of a turn ends the turn."""
+        return self.state.place, self.state.parent
 
     async def _step(self) -> TranscriptEntry:
         """Ask the model once and run its calls; return what it said."""
@@ -306,6 +327,11 @@ class SmartAgent(Actor):
         abandon(self, call)
         return super().close_call(call)
 
+    def _leave_undone(self) -> None:
+        """Give the calls that a move cut off a result that says so."""
+        for call in list(self.state.open_calls.values()):
+            log_result(self, call, Result(TAKEN_OVER.format(call.name), is_error=True))
+
     def note_on(self, call: OpenCall) -> str:
         """Return what more is known of a call that was cut off."""
         return note_on(self, call)
@@ -325,7 +351,7 @@ class SmartAgent(Actor):
         return None
 
     def _asked_at(self, point: Point) -> bool:
-        return any(isinstance(hook, Hook) and point in hook.points for hook in self.hooks)
+        return any(point in hook.asked_at for hook in self.hooks)
 
     async def _comment_on(self, point: Point, messages: Sequence[ChatMessage]) -> None:
         """Let hooks comment on what was heard or came back."""
@@ -334,7 +360,7 @@ class SmartAgent(Actor):
         for message in messages:
             if isinstance(message, TranscriptEntry):
                 text, id_ = text_of(message.content), message.message_id
-                hooks = [h for h in self.hooks if not (isinstance(h, Hook) and h.has_judged(id_))]
+                hooks = [hook for hook in self.hooks if not has_judged(hook, id_)]
                 question = Question(point, self.name, id_, text)
                 self.note_comments(await consult(hooks, question))
         self.deliver()
@@ -364,11 +390,20 @@ class SmartAgent(Actor):
             self.session.append(event)
         return shown
 
+    def _moved(self) -> LoggedString:
+        """Return a text in place of an answer: somebody else has it now."""
+        above = self.state.parent
+        who = self.name if above is None else self.session.agents[above].name or above
+        return self._piece(f"[moved] {who} answers now")
+
     def _stopped(self, reason: str) -> LoggedString:
-        """Return a text in place of an answer; the agent did not say it, so it is a piece."""
+        """Return a text in place of an answer."""
+        return self._piece(f"[stopped] {reason}")
+
+    def _piece(self, text: str) -> LoggedString:
+        """Log a text that the agent did not say."""
         entries = self.state.transcript or ()
         cause = entries[-1].message_id if entries else self.state.birth
-        text = f"[stopped] {reason}"
         return LoggedString(text, self.session.log_piece_of_text(self.agent_id, text, cause))
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harken.agents.base import Agent
-from harken.agents.hook import Hook, Question, Verdict, read_verdict
+from harken.agents.hook import Hook
 from harken.agents.smart import SmartAgent
 from harken.agents.templates import Template, Templates
+from harken.agents.verdict import Question, Verdict, read_verdict
 from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.core.messages import text_of

@@ -203,6 +203,9 @@ def _tools(state: SessionState, event: ev.ToolsDefined) -> None:
 def _moved(state: SessionState, event: ev.AgentMoved) -> None:
     _check_born(state, event)
     before = state.agents[event.agent_id or AgentId("")].parent
+    if event.replaces is not None:
+        _replaced(state, event, before)
+        return
     if event.place in ("subagent", "hook") and (event.parent or before) is None:
         raise EventRefused(f"a {event.place} needs a parent")
     if event.place == "primary" and event.parent is not None:
@@ -215,6 +218,14 @@ def _moved(state: SessionState, event: ev.AgentMoved) -> None:
         if agent.id == event.agent_id:
             raise EventRefused(f"{event.agent_id} cannot stand below itself")
         above = agent.parent
+
+
+def _replaced(state: SessionState, event: ev.AgentMoved, parent: AgentId | None) -> None:
+    replaced = state.agents.get(event.replaces or AgentId(""))
+    if replaced is None or replaced.id != parent:
+        raise EventRefused(f"{event.agent_id} does not stand at {event.replaces}")
+    if replaced.place == "gone" or replaced.place != event.place or event.replaced_as is None:
+        raise EventRefused(f"{event.agent_id} takes the place of {event.replaces} as it is")
 
 
 def _interlocutors(state: SessionState, event: ev.InterlocutorsSet) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harken import Agent, Hook, Ok, Question, register, tool
-from harken.agents.hook import Point, Verdict
+from harken.agents.verdict import Point, Verdict
 from tests.agent_kit import Stage, call, calls, play, stage
 
 Judge: TypeAlias = Callable[[Question], Any]
@@ -56,5 +56,5 @@ def send(text: str) -> str:
 
 
 def sending(folder: Path, text: str = "hello", **more: Any) -> Stage:
-    model = play(main=[calls(call("send", text=text)), "Done.", "Really done.", "Yes."])
+    model = play(main=[calls(call("send", text=text)), "Done.", "Really done.", "Yes."], smart=[])
     return stage(folder, model, tools=[send], **more)

@@ -8,9 +8,10 @@ import pytest
 
 from harken import Budget, Runtime
 from harken.agents.compaction import Compacted
-from harken.agents.hook import Comment, Deny, Hook, Ok, Question, Verdict
+from harken.agents.hook import Hook
 from harken.agents.load import start_from
 from harken.agents.summary import CUT_OFF, NOT_RUN, stand_in
+from harken.agents.verdict import Comment, Deny, Ok, Question, Verdict
 from harken.core.chunks import Finish, TextDelta
 from harken.core.messages import Message
 from harken.errors import AgentBusy, BudgetExceeded, ConfigError, ModelError

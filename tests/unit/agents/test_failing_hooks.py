@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from harken import Comment, Deny, Ok, Question, Rewrite, SmartAgent
-from harken.agents.hook import Verdict, in_words, read_verdict
-from harken.errors import ConfigError, LogWriteError, UnknownName
+from harken.agents.verdict import Verdict, in_words, read_verdict
+from harken.errors import LogWriteError, UnknownName
 from harken.testing import FailingDisk
 from tests.agent_kit import check_log, play, quick, stage
 from tests.unit.agents.hooking import SENT, Judge, sending, watch
@@ -120,9 +120,10 @@ def test_other_words_are_no_verdict(words: str) -> None:
         read_verdict(words)
 
 
-def test_a_guard_that_cannot_be_asked_is_not_passed_over(tmp_path: Path) -> None:
+@pytest.mark.req("S4-25", "S4-26")
+def test_a_smart_guard_whose_answer_is_no_verdict_blocks(tmp_path: Path) -> None:
     one = sending(tmp_path)
     SmartAgent(one.session, runtime=one.runtime).log_birth(one.root.state.birth, "smart", "hook")
-    with pytest.raises(ConfigError, match="smart"):
-        one.ask("Send.")
+    one.ask("Send.")
     assert SENT == []
+    assert one.result()["content"].startswith("Error: Action blocked by hook 'smart': ")

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from harken import Budget, Comment, Deny, Hook, Ok, Question, register, tool
-from harken.agents.hook import Point, Verdict
+from harken.agents.verdict import Point, Verdict
 from tests.agent_kit import call, calls, check_log, play, run, stage
 from tests.unit.agents.hooking import SENT, send, sending, watch, words
 

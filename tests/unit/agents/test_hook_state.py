@@ -18,7 +18,7 @@ from harken import (
     register,
 )
 from harken.agents.base import evict
-from harken.agents.hook import Point, Verdict
+from harken.agents.verdict import Point, Verdict
 from harken.errors import UnknownName
 from tests.agent_kit import (
     Play,

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 
 from harken import Comment, Deny, LoggedString, Ok
-from harken.agents.hook import Point
+from harken.agents.verdict import Point
 from tests.agent_kit import call, calls, check_log, play, run, stage, told
 from tests.unit.agents.hooking import SENT, Judge, Judging, send, sending, watch, words
 

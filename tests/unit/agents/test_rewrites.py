@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harken import Deny, Ok, Question, Rewrite, Runtime
-from harken.agents.hook import Verdict
+from harken.agents.verdict import Verdict
 from harken.core.chunks import TextDelta
 from tests.agent_kit import call, calls, check_log, play, run, stage, told
 from tests.unit.agents.hooking import SENT, Judge, send, sending, watch

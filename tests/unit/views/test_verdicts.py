@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harken import Comment, Deny, Ok, Question, Rewrite
-from harken.agents.hook import Verdict as Saying
-from harken.agents.hook import in_words
+from harken.agents.verdict import Verdict as Saying
+from harken.agents.verdict import in_words
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.views.verdicts import Verdict, read_words, verdicts

@@ -1,0 +1,27 @@
+"""All structural actions, by name: what runs when an agent calls one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from harken.agents.actions import run_discuss, run_task, run_terminate
+from harken.agents.actor import Actor
+from harken.agents.hooking import run_hook, run_quit
+from harken.agents.moves import run_endo, run_meta, run_talk_with
+from harken.core.events import Reference
+from harken.world.result import Result
+
+Run: TypeAlias = Callable[[Actor, Reference, Mapping[str, Any]], Awaitable[Result]]
+"""Takes the acting agent, its call as a cause names it, and the checked arguments."""
+
+RUN: dict[str, Run] = {
+    "task": run_task,
+    "discuss": run_discuss,
+    "terminate": run_terminate,
+    "hook": run_hook,
+    "quit": run_quit,
+    "meta": run_meta,
+    "endo": run_endo,
+    "talk_with": run_talk_with,
+}
