@@ -26,10 +26,11 @@ from harken.agents.verdict import (
     Verdict,
     checked,
     in_words,
+    is_question,
 )
 from harken.core.events import AgentMoved, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, base_of, number_of
-from harken.core.messages import FunctionCall, ToolCall
+from harken.core.messages import FunctionCall, ToolCall, text_of
 from harken.errors import LogError, ModelError
 from harken.world.result import is_cancelled
 
@@ -145,6 +146,8 @@ def has_judged(hook: Agent, subject: Reference) -> bool:
         if entry.role != "user":
             spoke = spoke or (entry.cause is None and entry.is_utterance)
             answered |= {entry.cause} if isinstance(entry.cause, str) else set()
+        elif entry.cause is not None and not is_question(text_of(entry.content)):
+            continue  # what a hook of its own says, in the middle of its work
         elif entry.cause == subject and (spoke or entry.message_id in answered):
             return True
         else:

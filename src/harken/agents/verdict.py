@@ -93,6 +93,15 @@ class Question:
         return f"[{self.point}] Agent {self.agent} {what[self.point]}: {self.text}"
 
 
+def is_question(words: str) -> bool:
+    """Whether a hook is asked something with these words.
+
+    >>> is_question(Question("input", "main", "msg_003", "Hi.").words), is_question("[hook g]: Hi.")
+    (True, False)
+    """
+    return re.match(r"\[(input|action|result|response)\] Agent ", words) is not None
+
+
 def in_words(verdict: Verdict) -> str:
     """Write a verdict in the words of the hook protocol."""
     match verdict:
