@@ -290,6 +290,11 @@ class Agent:
         return None
 
     @property
+    def can_talk(self) -> bool:
+        """Whether it can answer, and not only judge: else it cannot take the place of one."""
+        return True
+
+    @property
     def cut_off(self) -> bool:
         """Whether it owes an answer: a crash, an error or a cancellation ended its last turn.
 

@@ -125,9 +125,10 @@ class SmartAgent(Actor):
         return child
 
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
-        """Return its answer as a verdict. Raises TurnEnded where it took the place it watched."""
+        """Return its answer as a verdict. Raises TurnEnded where it moved instead of giving one."""
+        stood = self._stands
         said = await self.response()
-        if self.state.place != "hook":
+        if self._stands != stood and self.state.place != "gone":
             raise TurnEnded
         return checked(read_verdict(str(said)), question.point), said.message_id or asked
 
@@ -158,6 +159,7 @@ class SmartAgent(Actor):
                 if input is not None:
                     await self._finish_calls()
                     super().harken(input)
+                    input = None
                 said = await self._turn()
             except BudgetExceeded as error:
                 said = self._stopped(str(error))
@@ -165,10 +167,18 @@ class SmartAgent(Actor):
                 self._leave_undone(STOPPED)
                 said = self._stopped(str(error))
             except TurnEnded:
-                self._leave_undone(TAKEN_OVER)
+                self._give_way(input)
                 said = self._moved()
         self.session.settle()
         return said
+
+    def _give_way(self, unheard: str | None = None) -> None:
+        """End a turn in which somebody took its place, who hears then what it has not heard."""
+        self._leave_undone(TAKEN_OVER)
+        self.forget_comments()
+        above = self.state.parent
+        if unheard is not None and above is not None:
+            self.sibling(above).harken(unheard)
 
     def harken(self, input: str) -> None:
         """Add a user message to the transcript and log it; see `Agent`.
@@ -323,7 +333,10 @@ class SmartAgent(Actor):
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         with self._busy():
-            await self._finish_calls()
+            try:
+                await self._finish_calls()
+            except TurnEnded:
+                self._give_way()
 
     async def _finish_calls(self) -> None:
         for call in list(self.state.open_calls.values()):
