@@ -98,9 +98,9 @@ async def run_terminate(agent: Actor, call: Reference, arguments: Mapping[str, A
 
 
 def birth_cause(agent: Agent, call: Reference) -> Cause:
-    """Return the cause of a subagent's birth: the call, whose agent it stands below.
+    """Return the cause of a subagent's birth: the call of the agent below which it stands.
 
-    A command of the user's is no agent's, so before it stands the birth of that agent.
+    Of a command of the user's that agent's own birth comes first.
     """
     is_own = base_of(call) in agent.session.state.owners
     return call if is_own else [agent.state.birth, call]

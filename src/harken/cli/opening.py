@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 
-from harken.agents.base import Agent, revive
+from harken.agents.base import Agent
 from harken.agents.budget import Budget
 from harken.agents.changed_files import ChangedFiles
 from harken.agents.checkpoints import Tell
+from harken.agents.conversation import Conversation
 from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.smart import SmartAgent
@@ -83,6 +84,10 @@ class Opened:
     """Where its commits go; None where it cannot be used."""
     notes: tuple[str, ...] = ()
     """What the user should be told at the beginning, a line each."""
+    conversation: Conversation = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "conversation", Conversation(self.agent))
 
     def end(self) -> None:
         """Commit what is pending, log that the session ended on purpose, and close all."""
@@ -108,7 +113,7 @@ class Opened:
     @property
     def primary(self) -> Agent:
         """The agent that the user talks with now."""
-        return revive(self.session, self.session.state.primary or self.agent.agent_id, self.runtime)
+        return self.conversation.primary
 
 
 def open_chat(

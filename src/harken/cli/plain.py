@@ -180,10 +180,11 @@ class PlainChat:
         """Say one thing and print the answer."""
         self._tally = Tally()
         began = time.monotonic()
-        agent = self.opened.primary
-        answer = self.runner.run(agent.response(line))
+        conversation = self.opened.conversation
+        answer = self.runner.run(conversation.say(line))
         if self.as_json:
-            say_json(self.row(agent.agent_id, answer, time.monotonic() - began), indent=None)
+            row = self.row(conversation.speaker.agent_id, answer, time.monotonic() - began)
+            say_json(row, indent=None)
         else:
             say(str(answer))
 

@@ -135,10 +135,14 @@ class TranscriptEntry(EventBase, tag="transcript_entry", kw_only=True):
 
 
 class PieceOfText(EventBase, tag="piece_of_text", kw_only=True):
-    """A text that an agent made for others; it is in nobody's transcript."""
+    """A text that an agent made for others, or what happened outside; in nobody's transcript."""
 
     content: str
     cause: Cause = None
+    trigger: str | None = None
+    """Of what happened outside: which of the agent's triggers says so. The agent hears it later."""
+    seen: Json = None
+    """How far that trigger has looked; after a resume it goes on from there."""
 
 
 class AgentConfigured(EventBase, tag="agent_configured", kw_only=True):

@@ -93,7 +93,7 @@ class Turns:
         said: list[LoggedString] = []
 
         async def answer() -> None:
-            said.append(await self.opened.primary.response(text))
+            said.append(await self.opened.conversation.say(text))
 
         ended = await self._worked(answer())
         if ended is not None:
