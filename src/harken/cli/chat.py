@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-import harken.cli.replay_in_chat  # noqa: F401 - it brings /replay
+import harken.cli.every_command  # noqa: F401 - it enters the slash commands
 from harken.cli.commands import MODES
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.opening import Opened, Wish, open_chat
