@@ -35,7 +35,7 @@ class Conversation:
         """Listen to what happens outside, in tasks of the running loop, until the block ends.
 
         Agents that something wakes answer by themselves; the primary one is let answer by whoever
-        talks with it: `await news()`, then `await say()`.
+        talks with it: `await news()`, then `await say()`. One who listens at a time.
         """
         return self._listening.open()
 
@@ -49,18 +49,19 @@ class Conversation:
         """Whether something may still come without anybody saying a thing."""
         return self._listening.is_busy or self.has_news
 
-    async def news(self) -> None:
-        """Return when the primary agent has news that this has not told of; while it listens.
+    async def news(self, *, to_the_end: bool = False) -> bool:
+        """Return True when the primary agent has news that this has not told of; while it listens.
 
-        Also when nothing can come any more: see `is_waiting`. Raises what no turn should raise.
+        `to_the_end`: return False when nothing can come any more, instead of waiting for it.
+        Raises what no turn should raise: a log that fails, a bug.
         """
         while True:
             self._listening.check()
             unheard = news_of(self.session, self.primary.agent_id)
             is_new = not unheard <= self._announced
             self._announced = unheard
-            if is_new or not self.is_waiting:
-                return
+            if is_new or (to_the_end and not self.is_waiting):
+                return is_new
             self._listening.stirred.clear()
             await self._listening.stirred.wait()
 
