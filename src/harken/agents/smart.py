@@ -97,7 +97,6 @@ class SmartAgent(Actor):
         """Set up what is not in the log because it can be derived."""
         super().begin()
         self._model: Model | None = None
-        self._answering = False
         self._in_vain = 0.0
         """Below so many tokens it is not tried again to compact the context: it did not help."""
 
@@ -158,6 +157,7 @@ class SmartAgent(Actor):
             try:
                 if input is not None:
                     await self._finish_calls()
+                    self.hear_news()
                     super().harken(input)
                     input = None
                 said = await self._turn()
@@ -191,26 +191,27 @@ class SmartAgent(Actor):
 
     def check_free(self) -> None:
         """Raise AgentBusy where it is in the middle of a turn and can hear nothing now."""
-        if self._answering:
+        if self.gate.busy:
             raise AgentBusy(self.name)
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
         """Be in the middle of a turn."""
         self.check_free()
-        self._answering = True
+        self.gate.enter()
         try:
             yield
         except BaseException:
             self.forget_comments()
             raise
         finally:
-            self._answering = False
+            self.gate.leave()
 
     async def _turn(self) -> LoggedString:
         """Ask and act until there is an answer."""
         stands = self._stands
         await self._finish_calls()
+        self.hear_news()
         await self._comment_on("input", self._new_inputs())
         entry = self._last_utterance()
         for denials in range(MAX_DENIALS):
@@ -232,6 +233,7 @@ class SmartAgent(Actor):
 
     async def _step(self) -> TranscriptEntry:
         """Ask the model once and run its calls; return what it said."""
+        await self._comment_on("input", self.hear_news())
         await self._make_room()
         asked = await self._ask()
         self.keep("turn_boundary")
