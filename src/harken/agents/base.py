@@ -199,8 +199,14 @@ class Agent:
 
     @property
     def hooks(self) -> list[Agent]:
-        """The hooks that watch it, in the order in which they are asked."""
-        return [self.sibling(agent_id) for agent_id in self.state.hooks]
+        """The hooks that watch it, in the order in which they are asked.
+
+        Those that it put there itself come first: so others judge what they made of its words,
+        and it cannot undo with a hook of its own what another insists on.
+        """
+        agents = self.session.agents
+        asked = sorted(self.state.hooks, key=lambda id_: not agents[id_].spec.get("self_made"))
+        return [self.sibling(agent_id) for agent_id in asked]
 
     def sibling(self, agent_id: str) -> Agent:
         """Return another agent of the same session, revived where it is not in memory.
