@@ -16,9 +16,12 @@ from harken.agents.base import Agent
 from harken.agents.budget import Budget
 from harken.agents.changed_files import ChangedFiles
 from harken.agents.checkpoints import Tell
+from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
+from harken.agents.command_hooks.hook import CommandHook
 from harken.agents.conversation import Conversation
 from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
+from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
@@ -68,6 +71,9 @@ class Wish:
     """The address of the service that commits go to; None: as it is configured."""
     allowed: Sequence[Path] = ()
     """Folders beside the current one that agents may use."""
+    claude_hooks: bool = False
+    """Whether hooks that Claude Code is configured with watch the agents, however it is configured
+    here."""
     memory: Path | None = None
     """The folder of notes that agents remember with; None: they have no such tool."""
 
@@ -132,7 +138,9 @@ def open_chat(
     where no model is named, or what is named is not at hand, and what `load_session` raises.
     """
     old = wish.old
-    settings = load_settings(home, model=wish.model, permission=wish.permission)
+    settings = load_settings(
+        home, model=wish.model, permission=wish.permission, claude_hooks=wish.claude_hooks
+    )
     name = wish.model if old is not None else settings.model or found_model(settings)
     if old is not None and not is_packed(old) and not (old.is_file() and old.stat().st_size):
         Session.load(old).close()  # says what is wrong with it
@@ -156,6 +164,7 @@ def open_chat(
             models=find,
             world=world,
             templates=settings.templates,
+            skills=settings.skills,
             on_chunk=on_chunk,
             on_notice=on_notice,
             compact_at=settings.compact_at or None,
@@ -176,12 +185,26 @@ def open_chat(
             start_from(root, ctx)
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
+        watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
         opened = Opened(
-            root, session, runtime, settings, kept.store, (*settings.notes, *kept.notes)
+            root,
+            session,
+            runtime,
+            settings,
+            kept.store,
+            (*settings.notes, *settings.commands.notes, *kept.notes),
         )
         check_agent(opened.primary)
         opening.pop_all()
     return opened
+
+
+def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
+    """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
+    entries = settings.commands.entries
+    if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
+        hook = CommandHook(root.session, runtime=root.runtime, entries=entries)
+        hook.install(root, COMMAND_HOOK)
 
 
 def permissions_of(settings: Settings) -> Permissions:
@@ -202,9 +225,11 @@ def open_world(
         tools = local_tools(
             here(),
             allowed=[*wish.allowed, *settings.allow_folders],
+            readable=settings.skills.folders,
             outputs=outputs,
             hide=settings.key_variables,
         )
+        tools = [*tools, skill_tool(settings.skills)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
     return World(tools, folder=here(), permissions=permissions)
