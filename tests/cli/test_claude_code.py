@@ -115,6 +115,16 @@ def test_a_chat_is_watched_by_commands_and_goes_on_so(
     assert len(rows(cli, event_type="agent_created", name="claude-hooks")) == 1
 
 
+def test_the_end_of_a_session_is_an_event(cli: Cli, script: str, claude: Path) -> None:
+    hook = {"type": "command", "command": f"cat > {claude}/ended; echo oops >&2; exit 1"}
+    text = json.dumps({"hooks": {"SessionEnd": [{"hooks": [hook]}]}})
+    (claude / "settings.json").write_text(text)
+    ran = cli.ok("chat", "--model", script, "--claude-hooks", "-p", "hello")
+    told = json.loads((claude / "ended").read_text())
+    assert (told["hook_event_name"], told["reason"]) == ("SessionEnd", "other")
+    assert "exit code 1: oops" in ran.err
+
+
 def test_without_the_option_no_command_is_run(
     cli: Cli, script: str, project: Path, claude: Path
 ) -> None:

@@ -5,6 +5,7 @@ The one place where a chat's `World` and `Runtime` are built.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -97,6 +98,9 @@ class Opened:
 
     def end(self) -> None:
         """Commit what is pending, log that the session ended on purpose, and close all."""
+        for hook in self.primary.hooks:
+            if isinstance(hook, CommandHook):
+                asyncio.run(hook.session_ended())
         if self.runtime.checkpoints is not None:
             self.runtime.checkpoints.finish(self.session, self.runtime.tell)
         self.session.end("chat")

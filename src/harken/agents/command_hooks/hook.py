@@ -71,7 +71,7 @@ class CommandHook(Hook):
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: the commands, and where the hook is asked."""
-        points = sorted({EVENTS[one.event] for one in self.entries})
+        points = sorted({EVENTS[one.event] for one in self.entries} - {""})
         if "action" in points and "result" not in points:
             points.append("result")  # there is said what had no place in a verdict on an action
         commands = codec.decode(codec.encode(self.entries))  # plain JSON: no tuples
@@ -116,6 +116,14 @@ class CommandHook(Hook):
             ran = verdict.text if isinstance(verdict, Rewrite) else question.text
             self._ran[question.subject] = ran
         return verdict
+
+    async def session_ended(self) -> None:
+        """Run the commands of the end of a session; what they say counts for nothing."""
+        if any(one.event == "SessionEnd" for one in self.entries):
+            watched = self._watched
+            question = Question("response", watched.name, watched.state.birth, "")
+            situation = self._situation(question)
+            self._tell(await self._answered(situation, "SessionEnd", ("other",)))
 
     def _situation(self, question: Question) -> Situation:
         return Situation(question, self._watched, self._has_begun, self._ran)

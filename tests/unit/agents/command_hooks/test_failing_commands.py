@@ -96,6 +96,12 @@ def test_an_asynchronous_command_is_left_alone(tmp_path: Path) -> None:
     assert '"PreToolUse"' in (tmp_path / "told").read_text()
 
 
+def test_what_is_no_json_is_heard_where_text_is(tmp_path: Path) -> None:
+    one = commanded(tmp_path, on("UserPromptSubmit", "echo '{not JSON'"), main=["Yes."])
+    one.ask("Go.")
+    assert one.heard("main")[1] == "[hook claude-hooks]: {not JSON"
+
+
 def test_a_flood_is_ended(tmp_path: Path) -> None:
     one = guarded(tmp_path, "yes")
     assert is_run(one)
