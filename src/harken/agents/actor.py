@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +12,8 @@ from harken.agents.hook import Judgement, comment_entry
 from harken.agents.schemas import may_use, with_templates
 from harken.agents.skills import SKILL, skills_of, with_skills
 from harken.agents.templates import Template
-from harken.agents.verdict import Comment, Opinion, read_verdict
-from harken.core.messages import text_of
+from harken.agents.verdict import Comment, Opinion, verdict_of
+from harken.core.verdict_words import said_in
 from harken.llm.base import ToolSchema, tools_hash
 from harken.session.state import OpenCall
 from harken.world.tool import Tool
@@ -127,7 +126,8 @@ class Actor(Agent):
                 if entry.role == "user":
                     asked = entry.cause is not None
                 elif entry.is_utterance and asked and entry.message_id not in heard:
-                    with suppress(ValueError):  # not a verdict
-                        verdict = read_verdict(text_of(entry.content))
+                    said = said_in(entry)
+                    if said is not None:
+                        verdict = verdict_of(said)
                         found.append(Opinion(hook.name or hook.id, verdict, entry.message_id))
         return found

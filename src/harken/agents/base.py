@@ -8,6 +8,7 @@ be dropped and made again at any time without anyone noticing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
@@ -28,6 +29,7 @@ from harken.world.lock import LoopLock
 
 Kind = TypeVar("Kind", bound="type[Agent]")
 _kinds: dict[str, type[Agent]] = {}
+_later: dict[str, str] = {}
 
 
 def register(name: str) -> Callable[[Kind], Kind]:
@@ -45,6 +47,11 @@ def register(name: str) -> Callable[[Kind], Kind]:
         return kind
 
     return enter
+
+
+def register_later(modules: Mapping[str, str]) -> None:
+    """Say in which modules, by registered name, classes are that `register` enters when needed."""
+    _later.update(modules)
 
 
 class Agent:
@@ -361,10 +368,13 @@ def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
 
 def kind_named(name: str, runtime: Runtime) -> type[Agent]:
     """Return the class of agents that logs record under this name. Raises UnknownName."""
-    kinds = _kinds | dict(runtime.kinds)
-    if name not in kinds:
-        raise UnknownName("registered kind of agent", name, kinds)
-    kind: type[Agent] = kinds[name]
+    kind: type[Agent] | None = runtime.kinds.get(name) or _kinds.get(name)
+    if kind is None and name in _later:
+        import_module(_later[name])
+        kind = _kinds[name]
+    if kind is None:
+        known = {*_kinds, *_later, *runtime.kinds}
+        raise UnknownName("registered kind of agent", name, known)
     return kind
 
 

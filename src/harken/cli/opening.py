@@ -15,11 +15,11 @@ from pathlib import Path
 
 from harken.agents.base import Agent
 from harken.agents.budget import Budget
-from harken.agents.changed_files import ChangedFiles
 from harken.agents.checkpoints import Tell
 from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
 from harken.agents.command_hooks.hook import CommandHook
 from harken.agents.conversation import Conversation
+from harken.agents.hooks.changed_files import ChangedFiles
 from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.skills import skill_tool
