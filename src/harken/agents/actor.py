@@ -10,6 +10,7 @@ from typing import Any
 from harken.agents.base import Agent
 from harken.agents.hook import Judgement, comment_entry
 from harken.agents.schemas import may_use, with_templates
+from harken.agents.skills import SKILL, skills_of, with_skills
 from harken.agents.templates import Template
 from harken.agents.verdict import Comment, Opinion, verdict_of
 from harken.core.ids import base_of
@@ -76,12 +77,20 @@ class Actor(Agent):
         world, allowed, place = self.runtime.world.tools, self.allowed, self.state.place
         key = (tuple(world), None if allowed is None else tuple(allowed), place == "hook")
         if self._toolbox is None or self._toolbox.key != key:
-            everything = {**with_templates(self.runtime.templates.listing()), **world}
+            everything = {**with_templates(self.runtime.templates.listing()), **self._tools()}
             names = [
                 name for name in everything if may_use(name, allowed, place, self.runtime.actions)
             ]
             self._toolbox = Toolbox(key, {name: everything[name] for name in names})
         return self._toolbox
+
+    def _tools(self) -> dict[str, Tool]:
+        """Return the tools of the world; `skill` tells which skills there are for this agent."""
+        tools, skills = dict(self.runtime.world.tools), self.runtime.skills
+        if skills is None or SKILL not in tools:
+            return tools
+        made, listing = tools.pop(SKILL), skills.listing(skills_of(self))
+        return {**tools, SKILL: with_skills(made, listing)} if listing else tools
 
     def runs_again(self, call: OpenCall) -> bool:
         """Whether a call that was cut off may simply be run again."""

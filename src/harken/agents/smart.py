@@ -31,6 +31,7 @@ from harken.agents.interrupted import abandon, note_on
 from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.request import ask
 from harken.agents.runtime import Runtime
+from harken.agents.skills import skills_of
 from harken.agents.templates import Template
 from harken.agents.verdict import (
     Deny,
@@ -120,8 +121,17 @@ class SmartAgent(Actor):
         child._model_name = (template and template.model) or self.language_model
         child._given["parameters"] = self.runtime.parameters_for(child._model_name) or None
         child._given["template"] = None if template is None else template.origin
+        child._given["permission"] = None if template is None else template.permission
+        child._given["skills"] = self._skills_for(template)
         child._given |= spec or {}
         return child
+
+    def _skills_for(self, template: Template | None) -> list[str] | None:
+        """Return the skills of a subagent: never more than its parent's, nor its template's."""
+        own, limit = skills_of(self), None if template is None else template.skills
+        if limit is None:
+            return own
+        return [name for name in limit if own is None or name in own]
 
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
         """Return its answer as a verdict. Raises TurnEnded where it moved instead of giving one."""

@@ -59,6 +59,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             allowed=allow,
             store=store,
             memory=options.pop("memory"),
+            claude_hooks=options.pop("claude_hooks"),
         )
         return function(wish=wish, home=home, **options)
 
@@ -91,6 +92,11 @@ _WISHED: list[Callable[[Any], Any]] = [
         multiple=True,
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="A folder beside this one that agents may use; several times for several.",
+    ),
+    click.option(
+        "--claude-hooks",
+        is_flag=True,
+        help="Let the hooks in the settings of Claude Code (.claude/settings.json) count here.",
     ),
     click.option(
         "--memory",
