@@ -21,6 +21,7 @@ from typing import Any
 
 from harken.core import codec
 from harken.errors import ConfigError, UnknownName
+from harken.world.mcp.servers import Server, granted
 
 MAX_BYTES = 256 * 1024
 MAX_FRONT_BYTES = 16 * 1024
@@ -46,6 +47,10 @@ class Template:
     """All that it may use; None for all that its parent may."""
     model: str | None = None
     """The full name of its model; None for its parent's."""
+    mcp: tuple[str, ...] = ()
+    """The MCP servers whose tools it has, whatever its parent may use."""
+    servers: tuple[Server, ...] = ()
+    """Those of them that the template itself describes."""
     path: Path
     hash: str
     """BLAKE3 of the file: 64 hex digits."""
@@ -203,10 +208,11 @@ def _checked(front: Mapping[str, Any], name: str) -> dict[str, Any]:
         "description": " ".join(_text(front, "description").split()),
         "tools": _tools(front.get("tools")),
         "model": _text(front, "model").strip() or None,
+        **_servers(front.get("mcp"), f"{name}.md"),
     }
 
 
-_KEYS = {"name", "description", "tools", "model"}
+_KEYS = {"name", "description", "tools", "model", "mcp"}
 
 
 def _text(front: Mapping[str, Any], key: str) -> str:
@@ -231,3 +237,14 @@ def _tools(value: object) -> tuple[str, ...] | None:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise _Malformed("tools is a list of names: write `tools: [read, search]`")
     return tuple(dict.fromkeys(_whole(name.strip(), "tools") for name in names if name.strip()))
+
+
+def _servers(value: object, origin: str) -> dict[str, Any]:
+    """Return MCP servers given by name, or described in a table."""
+    if value is None:
+        return {}
+    try:
+        names, servers = granted(value, origin)
+    except ConfigError as error:
+        raise _Malformed(str(error)) from None
+    return {"mcp": names, "servers": servers}

@@ -217,7 +217,8 @@ class Connections:
         ) -> str:
             """List what MCP servers have to read: `SERVER/URI`, its kind, what it is.
 
-            Without `server` that of all; `cursor` goes on where a list ended.
+            Without `server` that of all; `cursor` goes on where a list ended. `mcp_read` reads one;
+            `task` takes one as instructions, as `mcp:SERVER/URI`.
             """
             from harken.world.mcp import resources  # noqa: PLC0415 - the extra
 

@@ -110,7 +110,6 @@ def _tool(
         arguments=_Anything,
         reads_only=reads_only,
         idempotent=reads_only or idempotent,
-        server=server.name,
         reserved=server.reserved,
     )
 
