@@ -17,8 +17,8 @@ from harken.agents.schemas import ACTIONS
 from harken.agents.template_servers import servers_for
 from harken.agents.templates import Template
 from harken.core import codec
-from harken.core.events import AgentMoved, InterlocutorsSet, Reference
-from harken.core.ids import AgentId
+from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
+from harken.core.ids import AgentId, base_of
 from harken.core.text import LoggedString
 from harken.errors import HarkenError
 from harken.session.session import Session
@@ -48,7 +48,7 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     child = agent.make_subagent(instructions, allowed, template, servers)
     hooks = [(hook.name, hook.copy_for(child)) for hook in agent.hooks]
     agent.keep("spawn")  # the child's history goes on into that of its parent
-    child.log_birth(call, name, "subagent")
+    child.log_birth(birth_cause(agent, call), name, "subagent")
     try:
         for hook_name, copy in hooks:
             if copy is not None:
@@ -100,6 +100,14 @@ async def run_terminate(agent: Actor, call: Reference, arguments: Mapping[str, A
     child.keep("session_end")
     end_subtree(agent.session, child.agent_id, call)
     return Result(f"Terminated subagent: {arguments['name']}")
+
+
+def birth_cause(agent: Agent, call: Reference) -> Cause:
+    """Return the cause of the birth of a subagent: the call, which is of the agent below which it
+    stands; of a command of the user's that agent's own birth comes first.
+    """
+    is_own = base_of(call) in agent.session.state.owners
+    return call if is_own else [agent.state.birth, call]
 
 
 def end_subtree(session: Session, agent_id: AgentId, cause: Reference) -> None:

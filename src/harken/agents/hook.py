@@ -41,6 +41,10 @@ class TurnEnded(Exception):
     """A move took an agent out of its place in the middle of a turn: somebody else answers now."""
 
 
+class TurnStopped(Exception):
+    """A hook ended the turn of the agent that it watches; the text says why, to whoever asked."""
+
+
 class Hook(DumbAgent):
     """A dumb hook: `judge` is code. Subclass it and `register` it."""
 
@@ -94,7 +98,7 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
     asked = hook.session.append(heard)
     try:
         verdict, said = await hook.judged(question, asked)
-    except (LogError, ModelError, TurnEnded):
+    except (LogError, ModelError, TurnEnded, TurnStopped):
         raise  # not this hook's failure: it reaches the user
     except asyncio.CancelledError as error:
         if is_cancelled():

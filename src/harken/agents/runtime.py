@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from harken.agents.checkpoints import Checkpointer, Tell
 from harken.agents.schemas import ACTIONS, BASIC
@@ -24,6 +24,18 @@ OnChunk: TypeAlias = Callable[[AgentId, Chunk], None]
 _unheard = logging.getLogger("harken")
 
 
+class HookFinder(Protocol):
+    """Makes hooks by name: those that are built in, and those that files describe."""
+
+    def make(self, name: str, watched: Any) -> Any:
+        """Return a hook, an `Agent` that is not born yet, for an agent to be watched.
+
+        `install(watched, name)` puts it there. Raises UnknownName with the names that there are,
+        ConfigError, on one line, for one that cannot be used.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """Passed from an agent to its subagents; the log records names, this gives the things."""
@@ -37,6 +49,8 @@ class Runtime:
     """Classes of agents by the name that logs record, beside those that `register` knows."""
     templates: Templates = field(default_factory=Templates)
     """Kinds of subagents that `task` finds by name."""
+    hooks: HookFinder | None = None
+    """Hooks that templates, `hook` and a configuration find by name; None: there is none."""
     actions: Collection[str] = BASIC
     """The structural actions of agents that have no list of what they may use."""
     on_chunk: OnChunk | None = None

@@ -19,7 +19,14 @@ from harken.agents.actor import Actor
 from harken.agents.base import kind_named, register
 from harken.agents.budget import Budget
 from harken.agents.compaction import Compacted, compact, tokens_used
-from harken.agents.hook import Judgement, TurnEnded, comment_entry, consult, has_judged
+from harken.agents.hook import (
+    Judgement,
+    TurnEnded,
+    TurnStopped,
+    comment_entry,
+    consult,
+    has_judged,
+)
 from harken.agents.interrupted import abandon, note_on
 from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.request import ask
@@ -51,6 +58,7 @@ WORTH = 0.2
 """A context is compacted by itself where such a part of it gives way: less is not worth a call."""
 NOTHING_TO_SUM_UP = "too little of it could give way to a summary"
 TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
+STOPPED = "Error: {} was not run: a hook ended the turn"
 AGAIN = 0.05
 """Where compacting did not help it is tried again when such a part of the window is taken more."""
 
@@ -154,8 +162,11 @@ class SmartAgent(Actor):
                 said = await self._turn()
             except BudgetExceeded as error:
                 said = self._stopped(str(error))
+            except TurnStopped as error:
+                self._leave_undone(STOPPED)
+                said = self._stopped(str(error))
             except TurnEnded:
-                self._leave_undone()
+                self._leave_undone(TAKEN_OVER)
                 said = self._moved()
         self.session.settle()
         return said
@@ -329,10 +340,10 @@ class SmartAgent(Actor):
         abandon(self, call)
         return super().close_call(call)
 
-    def _leave_undone(self) -> None:
-        """Give the calls that a move cut off a result that says so."""
+    def _leave_undone(self, why: str) -> None:
+        """Give the calls that the end of the turn cut off a result that says why."""
         for call in list(self.state.open_calls.values()):
-            log_result(self, call, Result(TAKEN_OVER.format(call.name), is_error=True))
+            log_result(self, call, Result(why.format(call.name), is_error=True))
 
     def note_on(self, call: OpenCall) -> str:
         """Return what more is known of a call that was cut off."""

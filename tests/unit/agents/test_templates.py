@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.templates import MAX_BYTES, Template, Templates, read_template
+from harken.agents.front_matter import MAX_BYTES
+from harken.agents.templates import Template, Templates, read_template
 from harken.errors import ConfigError, UnknownName
 
 REVIEWER = """\
