@@ -22,7 +22,7 @@ from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.smart import SmartAgent
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
-from harken.cli.home import Home, here
+from harken.cli.home import Home, environment, here
 from harken.cli.imported import find_log, view_imported
 from harken.cli.init import choose
 from harken.cli.keeping import PATIENCE_S, Keeping
@@ -40,6 +40,10 @@ from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
 from harken.world.local import local_tools
+from harken.world.mcp.connections import Connections
+from harken.world.mcp.progress import Told
+from harken.world.mcp.servers import Server
+from harken.world.mcp.surroundings import Surroundings
 from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
@@ -148,7 +152,9 @@ def open_chat(
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
-        world = open_world(wish, settings, permissions, home.folder / "outputs" / path.stem, tools)
+        world = open_world(
+            wish, settings, permissions, home.folder / "outputs" / path.stem, tools, on_notice
+        )
         world.user = user
         runtime = Runtime(
             checkpoints=kept.checkpoints(home),
@@ -196,8 +202,13 @@ def open_world(
     permissions: Permissions,
     outputs: Path,
     tools: Sequence[Tool] | None,
+    tell: Tell | None = None,
 ) -> World:
-    """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
+    """Return the world that the agents act on: the folder where we are. Raises ConfigError.
+
+    tell: told what a person should know of MCP servers.
+    """
+    servers = settings.servers if tools is None else ()
     if tools is None:
         tools = local_tools(
             here(),
@@ -207,7 +218,26 @@ def open_world(
         )
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    return World(tools, folder=here(), permissions=permissions)
+    mcp = connections_of(servers, settings, outputs, tell)
+    return World(tools, folder=here(), permissions=permissions, mcp=mcp)
+
+
+def connections_of(
+    servers: Sequence[Server], settings: Settings, outputs: Path, tell: Tell | None
+) -> Connections:
+    """Return the connections to MCP servers; none of them is started before it is needed."""
+    around = Surroundings(
+        folder=here(),
+        outputs=outputs,
+        environ=environment(),
+        hide=settings.key_variables,
+        tell=tell or _unheard,
+    )
+    return Connections(servers, around=around, on_progress=Told(around.tell))
+
+
+def _unheard(_: str) -> None:
+    """Tell nobody."""
 
 
 def found_model(settings: Settings) -> str:

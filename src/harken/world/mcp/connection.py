@@ -38,7 +38,7 @@ RELIST_S = 1.0
 State: TypeAlias = Literal["new", "starting", "open", "failed", "closed"]
 Connect: TypeAlias = Callable[[Server], Any]
 """Gives what the SDK's `Client` takes for a server; tests give servers of their own process."""
-Progress: TypeAlias = Callable[[float, float | None, str | None], None]
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
 """Told how far a call is, of how much, and in words."""
 
 
@@ -124,7 +124,8 @@ class Connection:
         return Life(self.server, client, stdio, self, before)
 
     def _filled(self) -> Server:
-        if hidden := self.server.variables & self.around.hide:
+        hidden = self.server.variables & self.around.hide
+        if hidden and not self.server.may_have_keys:
             raise ConfigError(f"it names {min(hidden)}, the key of a model, which is not for it")
         return self.server.filled(self.around.environ)
 
@@ -149,7 +150,7 @@ class Connection:
         tool: str,
         arguments: dict[str, Any],
         asking: Asking,
-        on_progress: Progress | None = None,
+        on_progress: OnProgress | None = None,
     ) -> types.CallToolResult:
         """Call a tool. Raises Failed."""
 

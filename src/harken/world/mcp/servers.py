@@ -77,6 +77,8 @@ class Server:
     """How long a call may go on without a sign of life."""
     origin: str = ""
     """The file that describes it, for a person."""
+    may_have_keys: bool = False
+    """Whether it may name variables that hold keys of models: only the user's own may."""
 
     @property
     def program(self) -> str:
