@@ -60,8 +60,6 @@ class Connection:
         """Why it is not connected, for a person."""
         self.tools: list[types.Tool] = []
         """What it said last that it has; it stays while the server is away."""
-        self.notes: list[str] = []
-        """What of it cannot be used, a line each."""
         self.capabilities = types.ServerCapabilities()
         self.about = ""
         """What it calls itself, with its version and that of the protocol."""
@@ -71,6 +69,11 @@ class Connection:
         self._failures, self._retry_at, self._open_since = 0, 0.0, 0.0
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person was told of it, a line each."""
+        return self._inbound.notes
 
     @property
     def is_tried(self) -> bool:
@@ -168,7 +171,7 @@ class Connection:
 
     async def is_opening(self, client: Client) -> None:
         """Look which tools it has."""
-        self.tools, self.notes = await tools_of(client)
+        self._take(await tools_of(client))
 
     def is_open(self, client: Client) -> None:
         """Take note that it can be used."""
@@ -182,9 +185,12 @@ class Connection:
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools and tools.list_changed:
             assert self._life is not None
             self._life.start(self._listen(client))
-        for note in self.notes:
-            self._inbound.tell(note)
         self._changed()
+
+    def _take(self, found: tuple[list[types.Tool], list[str]]) -> None:
+        self.tools, notes = found
+        for note in notes:
+            self._inbound.tell(note)
 
     def is_over(self, reason: str, *, wanted: bool) -> None:
         """Take note that it ended, and until when it is left alone."""
@@ -217,12 +223,10 @@ class Connection:
         while self._look_again:
             self._look_again = False
             try:
-                tools, notes = await life.request(
-                    "tools/list", tools_of, Patience(self.server.timeout_s)
-                )
+                patience = Patience(self.server.timeout_s)
+                self._take(await life.request("tools/list", tools_of, patience))
             except Failed as error:
                 self._inbound.tell(reason_of(error))
                 return
-            self.tools, self.notes = tools, notes
             self._changed()
             await asyncio.sleep(RELIST_S)
