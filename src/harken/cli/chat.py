@@ -56,6 +56,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             permission=permission,
             allowed=allow,
             store=store,
+            sandbox=options.pop("sandbox"),
             memory=options.pop("memory"),
         )
         return function(wish=wish, home=home, **options)
@@ -89,6 +90,11 @@ _WISHED: list[Callable[[Any], Any]] = [
         multiple=True,
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="A folder beside this one that agents may use; several times for several.",
+    ),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "on", "off"]),
+        help="Whether commands run in a sandbox (default: as configured, else where there is one).",
     ),
     click.option(
         "--memory",

@@ -19,6 +19,7 @@ from harken.agents.checkpoints import Tell
 from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.smart import SmartAgent
+from harken.cli.confined import Confined, confined
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
 from harken.cli.home import Home, here
@@ -43,6 +44,7 @@ from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
 from harken.world.permissions.rules import Rules
+from harken.world.shell.sandbox import Wanted
 from harken.world.tool import Tool
 from harken.world.user import User
 from harken.world.world import World
@@ -67,6 +69,8 @@ class Wish:
     """The address of the service that commits go to; None: as it is configured."""
     allowed: Sequence[Path] = ()
     """Folders beside the current one that agents may use."""
+    sandbox: Wanted | None = None
+    """Whether commands run in a sandbox; None: as it is configured."""
     memory: Path | None = None
     """The folder of notes that agents remember with; None: they have no such tool."""
 
@@ -143,7 +147,12 @@ def open_chat(
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
-        world = open_world(wish, settings, permissions, home.folder / "outputs" / path.stem, tools)
+        outputs, box = home.folder / "outputs" / path.stem, Confined()
+        if tools is None:
+            box = confined(
+                home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox
+            )
+        world = open_world(wish, settings, permissions, outputs, tools, box)
         world.user = user
         runtime = Runtime(
             checkpoints=kept.checkpoints(home),
@@ -172,7 +181,7 @@ def open_chat(
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
         opened = Opened(
-            root, session, runtime, settings, kept.store, (*settings.notes, *kept.notes)
+            root, session, runtime, settings, kept.store, (*settings.notes, *box.notes, *kept.notes)
         )
         check_agent(opened.primary)
         opening.pop_all()
@@ -191,14 +200,21 @@ def open_world(
     permissions: Permissions,
     outputs: Path,
     tools: Sequence[Tool] | None,
+    box: Confined,
 ) -> World:
-    """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
+    """Return the world that the agents act on: the folder where we are. Raises ConfigError.
+
+    box: how commands are run.
+    """
     if tools is None:
         tools = local_tools(
             here(),
             allowed=[*wish.allowed, *settings.allow_folders],
             outputs=outputs,
             hide=settings.key_variables,
+            named=settings.pass_env,
+            sandbox=box.sandbox,
+            refusal=box.refusal,
         )
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]

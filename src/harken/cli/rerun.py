@@ -141,6 +141,7 @@ class Bench:
     def open(cls, home: Home, permission: Mode | None, stack: ExitStack) -> Bench:
         """Open it. Raises ConfigError, StoreError; `stack` closes it."""
         from harken.agents.runtime import Runtime
+        from harken.cli.confined import confined
         from harken.cli.keeping import PATIENCE_S, Keeping
         from harken.cli.opened_store import open_store
         from harken.cli.opening import Wish, model_finder, open_world, permissions_of
@@ -168,7 +169,8 @@ class Bench:
 
         def live(stem: str) -> World:
             outputs = home.folder / "outputs" / stem
-            return open_world(Wish(), settings, permissions_of(settings), outputs, None)
+            box = confined(home, settings, outputs=outputs)
+            return open_world(Wish(), settings, permissions_of(settings), outputs, None, box)
 
         return cls(home, runtime, kept.store, live)
 

@@ -24,6 +24,7 @@ from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import one_per_name
 from harken.llm.windows import Windows
 from harken.world.permissions.permissions import Mode
+from harken.world.shell.sandbox import Wanted as Sandboxed
 
 AGENTS = "agents"
 MODEL = "HARKEN_MODEL"
@@ -56,6 +57,12 @@ class Settings:
     windows: Windows = field(default_factory=Windows)
     allow_folders: tuple[Path, ...] = ()
     """Folders that tools may use beside the one where Harken runs."""
+    sandbox: Sandboxed = "auto"
+    """Whether commands run in a sandbox."""
+    network: bool = False
+    """Whether they reach the network from there."""
+    pass_env: tuple[str, ...] = ()
+    """Secret variables that programs get which agents run."""
     store: str | None = None
     """The address of the service that commits go to; None: the file in the home."""
     backing: str | None = None
@@ -155,6 +162,9 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
             else []
         ),
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
+        *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
+        *(["tools.network lets commands out"] if config.tools.network else []),
+        *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
     ]
     for reason in refused:
         raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
@@ -209,6 +219,9 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         backing=_behind(config.store.backing, file) or found.backing,
         most_mb=config.store.most_mb or found.most_mb,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
+        sandbox=config.tools.sandbox or found.sandbox,
+        network=found.network if config.tools.network is None else config.tools.network,
+        pass_env=(*found.pass_env, *config.tools.pass_env),
     )
 
 
