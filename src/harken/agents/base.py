@@ -93,6 +93,8 @@ class Agent:
         self.agent_id = agent_id
         self.runtime = runtime
         self._initial: list[Mapping[str, Any]] = []
+        self.born_with: dict[str, Any] = {}
+        """What its birth says besides its `spec`; whoever makes the agent may add to it."""
         self.asking = LoopLock()
         """Held while it is asked as a hook: one question at a time."""
         session.live[agent_id] = self
@@ -124,7 +126,7 @@ class Agent:
             name,
             self.language_model,
             relation=relation,
-            spec=self.spec(),
+            spec={**self.spec(), **self.born_with},
         )
         self._take_initial()
         return birth
@@ -263,6 +265,9 @@ class Agent:
         """
         said = await self.response()
         return checked(read_verdict(str(said)), question.point), said.message_id or asked
+
+    def after_verdict(self) -> None:
+        """Do what is due now that a verdict was given, or failed. Done once, it does nothing."""
 
     def install(self, agent: Agent, name: str | None = None) -> Self:
         """Begin to watch an agent: the birth names the agent's own birth as its cause."""

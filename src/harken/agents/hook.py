@@ -26,10 +26,13 @@ from harken.agents.verdict import (
     Verdict,
     checked,
     in_words,
+    is_question,
 )
 from harken.core.events import AgentMoved, Reference, TranscriptEntry
 from harken.core.ids import MessageId, base_of, number_of
 from harken.core.messages import FunctionCall, ToolCall
+from harken.core.outside import from_outside
+from harken.core.verdict_words import FAILED, said_in
 from harken.errors import LogError, ModelError
 from harken.world.result import is_cancelled
 
@@ -82,13 +85,21 @@ class Hook(DumbAgent):
         return type(self)(agent.session, runtime=agent.runtime)
 
 
-async def ask(hook: Agent, question: Question) -> Opinion:
+async def ask(hook: Agent, question: Question) -> Opinion | None:
     """Put a question to a hook; it and the verdict enter the hook's transcript.
 
-    Of calls that are made at once, one is judged after the other: a hook may count.
+    Of calls that are made at once, one is judged after the other: a hook may count. None: it has
+    left, with the verdict on another one. Raises TurnEnded where it took another place with that.
     """
+    stands = hook.state.place, hook.state.parent
     async with hook.asking.here():
-        return await _ask(hook, question)
+        if hook.state.place == "gone":
+            return None
+        if (hook.state.place, hook.state.parent) != stands:
+            raise TurnEnded
+        opinion = await _ask(hook, question)
+        hook.after_verdict()
+        return opinion
 
 
 async def _ask(hook: Agent, question: Question) -> Opinion:
@@ -109,6 +120,22 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
     return Opinion(hook.name, verdict, said)
 
 
+def copy_of(hook: Agent, child: Agent) -> Agent | None:
+    """Return the copy of a hook for a new subagent; None: it gets none.
+
+    What was said of the hook itself when it was put there, where it is asked for one, holds for
+    its copies.
+    """
+    spec = hook.state.spec
+    copy = None if spec.get("subagents") is False else hook.copy_for(child)
+    if copy is not None:
+        copy.born_with |= {name: spec[name] for name in _INHERITED if name in spec}
+    return copy
+
+
+_INHERITED = ("points", "self_made")
+
+
 def has_judged(hook: Agent, subject: Reference) -> bool:
     """Whether a hook has given its verdict on this, be it before a resume."""
     answered: set[str] = set()
@@ -117,11 +144,11 @@ def has_judged(hook: Agent, subject: Reference) -> bool:
         if _number(entry.message_id) < _number(subject):
             return False
         if entry.role != "user":
-            spoke = spoke or (entry.cause is None and entry.is_utterance)
+            spoke = spoke or (entry.cause is None and said_in(entry) is not None)
             answered |= {entry.cause} if isinstance(entry.cause, str) else set()
         elif entry.cause == subject and (spoke or entry.message_id in answered):
             return True
-        else:
+        elif entry.cause is None or is_question(entry):
             spoke = False
     return False
 
@@ -130,7 +157,7 @@ def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseExcept
     note = TranscriptEntry(
         agent_id=hook.agent_id,
         role="system",
-        content=f"[hook failed] {type(error).__name__}: {error}",
+        content=f"{FAILED}{type(error).__name__}: {error}",
         cause=asked,
     )
     noted = hook.session.append(note)
@@ -161,6 +188,8 @@ async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
         if question.point not in hook.asked_at or not _is_concerned(hook, question):
             continue
         opinion = await ask(hook, question)
+        if opinion is None:
+            continue
         if hook.state.place not in ("hook", "gone"):
             raise TurnEnded
         match opinion.verdict:
@@ -198,6 +227,6 @@ def comment_entry(watched: Agent, opinion: Opinion, text: str) -> TranscriptEntr
     return TranscriptEntry(
         agent_id=watched.agent_id,
         role="user",
-        content=f"[hook {opinion.hook}]: {text}",
+        content=f"[hook {opinion.hook}]: {from_outside(text)}",
         cause=opinion.message_id,
     )

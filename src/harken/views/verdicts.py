@@ -25,7 +25,7 @@ from harken.core.events import (
 )
 from harken.core.ids import AgentId, MessageId, base_of
 from harken.core.messages import text_of
-from harken.core.verdict_words import VerdictWord, said_in
+from harken.core.verdict_words import FAILED, VerdictWord, said_in
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links, causes_of
 from harken.views.row import Row
@@ -34,7 +34,6 @@ from harken.views.words import call_text, words
 VerdictKind: TypeAlias = Literal["ok", "comment", "denial", "rewrite", "failure"]
 Point: TypeAlias = Literal["input", "action", "result", "response"]
 
-FAILED = "[hook failed] "
 _KINDS: dict[VerdictWord, VerdictKind] = {
     "OK": "ok",
     "COMMENT": "comment",
