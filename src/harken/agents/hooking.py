@@ -8,6 +8,7 @@ from typing import Any
 from harken.agents.actions import allowed_for, check_plain, instructions_in, template_in
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
+from harken.agents.template_servers import servers_for
 from harken.agents.templates import Template
 from harken.agents.verdict import ALLOWED, FORMS, GUARDED
 from harken.core.events import Reference
@@ -45,7 +46,7 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     if given is not None and given.startswith("hook:"):
         hook = _found(agent, watched, given, arguments)
     else:
-        hook = _told(agent, watched, call, arguments)
+        hook = await _told(agent, call, arguments)
     if watched is agent and base_of(call) in agent.session.state.owners:
         hook.born_with["self_made"] = True
     hook.log_birth([watched.state.birth, call], name, "hook")
@@ -78,15 +79,18 @@ def new_hook(
     return maker.make_subagent(told, tools, template, {"points": where, **more})
 
 
-def _told(agent: Actor, watched: Agent, call: Reference, arguments: Mapping[str, Any]) -> Agent:
+async def _told(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Agent:
     """Return a hook with the instructions that an agent gives it. Raises BadArguments."""
     given, wanted = arguments["instructions"], arguments["tools"]
     template = template_in(agent, given)
-    text = template.instructions if template else instructions_in(agent, call, given)
+    text = template.instructions if template else await instructions_in(agent, call, given)
     if text is None or not text.strip():
         raise BadArguments("a hook needs instructions: say what it watches for")
     tools = allowed_for(agent, wanted if template else wanted or [], template)
-    return new_hook(agent, text, points=arguments["points"], tools=tools, template=template)
+    servers = servers_for(agent, wanted if template else wanted or [], template)
+    return new_hook(
+        agent, text, points=arguments["points"], tools=tools, template=template, spec=servers
+    )
 
 
 def _found(agent: Actor, watched: Agent, given: str, arguments: Mapping[str, Any]) -> Agent:
