@@ -21,6 +21,7 @@ from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import Cause, Relation, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, message_from
+from harken.core.outside import from_outside
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, UnknownName
 from harken.session.fold import context_now, held
@@ -239,13 +240,14 @@ class Agent:
         """Add a user message to the transcript and log it.
 
         What the input represents (`input.message_id`, where it is a LoggedString) becomes the
-        entry's substance. Calls that were cut off get their result first.
+        entry's substance. Calls that were cut off get their result first. A line that begins as a
+        hook's comment does gets a backslash: only hooks speak as hooks.
         """
         self.close_calls()
         event = TranscriptEntry(
             agent_id=self.agent_id,
             role="user",
-            content=str(input),
+            content=from_outside(str(input)),
             substance=getattr(input, "message_id", None),
         )
         self.session.append(event)
