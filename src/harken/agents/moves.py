@@ -35,7 +35,7 @@ async def run_endo(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     (child,) = named(agent, [name])  # its hook may have taken its place by then
     check_endo(agent, child)
     if agent.state.place == "hook":
-        duty = protocol(watched_by(agent), _points_at(agent)).strip()
+        duty = protocol(_points_at(agent), "all").strip()
         agent.inform(child, piece(agent, call, f"You take my place. {duty}"))
     if prompt is not None:  # it hears this first: when it stands there, it owes the answer
         agent.inform(child, piece(agent, call, prompt))
