@@ -173,12 +173,7 @@ def open_chat(
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
-        outputs, box = home.folder / "outputs" / path.stem, Confined()
-        if tools is None:
-            box = confined(
-                home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox
-            )
-        around = Around(outputs, box, on_notice)
+        around = around_of(home, wish, settings, path, tools, on_notice)
         world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
@@ -212,7 +207,7 @@ def open_chat(
             runtime,
             settings,
             kept.store,
-            (*settings.notes, *settings.commands.notes, *box.notes, *kept.notes),
+            (*settings.notes, *settings.commands.notes, *around.box.notes, *kept.notes),
         )
         check_agent(opened.primary)
         opening.pop_all()
@@ -255,6 +250,22 @@ class Around:
     """How commands are run."""
     tell: Tell | None
     """Told what a person should know of MCP servers."""
+
+
+def around_of(
+    home: Home,
+    wish: Wish,
+    settings: Settings,
+    path: Path,
+    tools: Sequence[Tool] | None,
+    tell: Tell | None,
+) -> Around:
+    """Return what the world of a session with this log is opened in."""
+    outputs = home.folder / "outputs" / path.stem
+    box = Confined()
+    if tools is None:
+        box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
+    return Around(outputs, box, tell)
 
 
 def open_world(
