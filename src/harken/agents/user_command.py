@@ -41,7 +41,7 @@ async def obey(agent: Agent, command: str, doing: Doing) -> Result:
     done = TranscriptEntry(agent_id=USER, role="assistant", content=command)
     cause = agent.session.append(done)
     try:
-        result = await caught(command.split()[0], doing(agent, cause))
+        result = await caught(command.split(maxsplit=1)[0], doing(agent, cause))
     except (asyncio.CancelledError, ModelError) as error:
         _tell(agent, cause, command, BROKEN_OFF.format(str(error) or "the user stopped it"))
         raise
