@@ -15,7 +15,9 @@ from tests.unit.agents.hooking import watch
 from tests.unit.agents.talking import people, told_to
 
 
-def cloning(folder: Path, *steps: Line, budget: Budget | None = None, **parts: Sequence[Line]) -> Stage:
+def cloning(
+    folder: Path, *steps: Line, budget: Budget | None = None, **parts: Sequence[Line]
+) -> Stage:
     """Return a stage where main made two people, talked with Ann, and then took these steps."""
     lines: list[Line] = [
         people("Ann", "Ben"),
@@ -73,7 +75,13 @@ def test_another_subagent_can_be_given_a_copy_and_is_told(tmp_path: Path) -> Non
 def test_a_copy_is_watched_by_copies_of_the_hooks_of_whom_it_works_for(tmp_path: Path) -> None:
     one = cloning(tmp_path)
     one.ask("Go.")
-    model = play(main=[*one.runtime.model.parts["main"][:3], calls(call("clone", name="Ann", as_name="Eve")), "Ok."])  # type: ignore[union-attr]
+    model = play(
+        main=[
+            *one.runtime.model.parts["main"][:3],
+            calls(call("clone", name="Ann", as_name="Eve")),
+            "Ok.",
+        ]
+    )  # type: ignore[union-attr]
     again = one.again(model)
     guard = watch(again)
     assert again.ask("On.") == "Ok."
