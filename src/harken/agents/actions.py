@@ -14,6 +14,7 @@ from harken.agents.actor import Actor
 from harken.agents.base import Agent, evict
 from harken.agents.budget import check_birth
 from harken.agents.schemas import ACTIONS
+from harken.agents.template_hooks import hooks_of
 from harken.agents.templates import Template
 from harken.core import codec
 from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
@@ -48,6 +49,7 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     check_birth(agent.session.state, agent.agent_id)
     child = agent.make_subagent(instructions, allowed, template)
     hooks = copies_for(child, agent.hooks)
+    hooks += hooks_of(template, child, {name for name, _ in hooks})
     agent.keep("spawn")  # the child's history goes on into that of its parent
     child.log_birth(birth_cause(agent, call), name, "subagent")
     try:
@@ -170,9 +172,9 @@ async def run_terminate(agent: Actor, call: Reference, arguments: Mapping[str, A
 
 
 def birth_cause(agent: Agent, call: Reference) -> Cause:
-    """Return the cause of the birth of a subagent: the call, as a rule one of the agent's own.
+    """Return the cause of a subagent's birth: the call of the agent below which it stands.
 
-    Of a command of the user's the birth of the agent, below which it stands, comes first.
+    Of a command of the user's that agent's own birth comes first.
     """
     is_own = base_of(call) in agent.session.state.owners
     return call if is_own else [agent.state.birth, call]
@@ -237,6 +239,8 @@ def template_in(agent: Agent, given: str | None) -> Template | None:
         if name not in known:
             there = ", ".join(sorted(known))
             raise BadArguments(f"{given} names a tool {name!r} that is not here; there is: {there}")
+    for note in template.notes:
+        agent.runtime.tell(note)
     return template
 
 
@@ -280,10 +284,15 @@ def allowed_for(
         if name not in agent.tools:
             raise BadArguments(f"you have no tool {name!r} to pass on; yours: {_listed(agent)}")
     limit = template.tools if template is not None else None
+    denied = template.denied if template is not None else ()
     if wanted is None and limit is None:
-        return agent.allowed
+        own = agent.allowed
+        if not denied:
+            return own
+        return [one for one in (agent.tools if own is None else own) if one not in denied]
     named = limit if wanted is None else wanted
-    return [one for one in named or () if one in agent.tools and (limit is None or one in limit)]
+    mine = [one for one in named or () if one in agent.tools and one not in denied]
+    return [one for one in mine if limit is None or one in limit]
 
 
 def _listed(agent: Actor) -> str:

@@ -173,6 +173,8 @@ def _report(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -
     for id_, said in list(state.reporting.items()):
         if said is not None and said in links and state.agents[id_].parent == agent.id:
             del state.reporting[id_]
+            if event.role == "user" and agent.parent is not None:  # and nobody asked it, either
+                state.reporting[agent.id] = None
 
 
 def _open_calls(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:

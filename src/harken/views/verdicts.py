@@ -8,7 +8,6 @@ message, which are made at once: there the verdicts come in the order of the que
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
@@ -26,6 +25,7 @@ from harken.core.events import (
 )
 from harken.core.ids import AgentId, MessageId, base_of
 from harken.core.messages import text_of
+from harken.core.verdict_words import VerdictWord, said_in
 from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
 from harken.views.interventions import Intervention, interventions
@@ -37,8 +37,12 @@ VerdictKind: TypeAlias = Literal["ok", "comment", "denial", "rewrite", "failure"
 Point: TypeAlias = Literal["input", "action", "result", "response"]
 
 FAILED = "[hook failed] "
-_SAID = re.compile(r"\s*(COMMENT|DENY|REWRITE)\s*[:.]\s*(.*)", re.DOTALL)
-_KINDS: dict[str, VerdictKind] = {"COMMENT": "comment", "DENY": "denial", "REWRITE": "rewrite"}
+_KINDS: dict[VerdictWord, VerdictKind] = {
+    "OK": "ok",
+    "COMMENT": "comment",
+    "DENY": "denial",
+    "REWRITE": "rewrite",
+}
 
 
 class Outcome(Row, frozen=True, kw_only=True):
@@ -98,12 +102,8 @@ def read_words(entry: TranscriptEntry) -> _Said | None:
     text = text_of(entry.content)
     if entry.role == "system" and text.startswith(FAILED):
         return _Said("failure", text.removeprefix(FAILED))
-    if not entry.is_utterance:
-        return None
-    if text.strip().rstrip(".").upper() == "OK":
-        return _Said("ok", "")
-    match = _SAID.fullmatch(text)
-    return None if match is None else _Said(_KINDS[match[1]], match[2])
+    said = said_in(entry)
+    return None if said is None else _Said(_KINDS[said.word], said.text)
 
 
 def _judgements(links: Links) -> Iterator[tuple[TranscriptEntry, TranscriptEntry, _Said]]:
