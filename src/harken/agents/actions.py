@@ -7,7 +7,7 @@ What a model does wrong here becomes a result, as with any other tool.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harken.agents.actor import Actor
@@ -70,10 +70,26 @@ def copies_for(child: Agent, hooks: Sequence[Agent]) -> list[tuple[str, Agent]]:
     return [(name, copy) for name, copy in copies if copy is not None]
 
 
-def install(copies: Sequence[tuple[str, Agent]], child: Agent) -> None:
-    """Let hooks watch an agent."""
+def install(copies: Sequence[tuple[str, Agent]], child: Agent, but: Collection[str] = ()) -> None:
+    """Let hooks watch an agent, under their names; but: names that none of them may have."""
+    taken = set(but)
     for name, copy in copies:
-        copy.install(child, name)
+        called = free_name(name, taken)
+        taken.add(called)
+        copy.install(child, called)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name that nobody has.
+
+    >>> free_name("guard", ["guard"]), free_name("guard", [])
+    ('guard (2)', 'guard')
+    """
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name} ({number})"
+    return found
 
 
 class Answer(NamedTuple):

@@ -90,9 +90,13 @@ class Agent:
     def attached(cls, session: Session, state: AgentState, runtime: Runtime) -> Self:
         """Make the object for an agent that was born before."""
         agent = cls.__new__(cls)
+        agent.prepare(state)
         agent.attach(session, state.id, runtime)
         agent.restore(state)
         return agent
+
+    def prepare(self, state: AgentState) -> None:
+        """Take from a birth what `begin` rests on."""
 
     def restore(self, state: AgentState) -> None:
         """Take back what the log knows of this agent beside its transcript."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from harken.agents.actions import birth_cause, check_plain, copies_for, end_subtree, install
+from harken.agents.actions import (
+    birth_cause,
+    check_plain,
+    copies_for,
+    end_subtree,
+    free_name,
+    install,
+)
 from harken.agents.actor import Actor
 from harken.agents.base import Agent, kind_named
 from harken.agents.blueprint import OF_A_SESSION, Blueprint, bear, made_from, set_speakers, without
@@ -155,7 +162,7 @@ class Restoring:
         at: Cause = [agent.state.birth, self.call]
         taken = {name for name, _ in copies}
         for hook in plan.hooks:
-            called = next(name for name in _names(hook.name) if name not in taken)
+            called = free_name(hook.name, taken)
             taken.add(called)
             self._bear(hook, at, "hook", called)
         ids = {one.name: self._bear(one, at, "subagent", one.name) for one in plan.subagents}
@@ -179,12 +186,3 @@ class _Given(msgspec.Struct, omit_defaults=True):
 def _message(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message without what would tie it to a session."""
     return {name: given[name] for name in Message.__struct_fields__ if name in given}
-
-
-def _names(name: str) -> Iterator[str]:
-    """Yield what a hook may be called beside others that have its name."""
-    yield name
-    number = 1
-    while True:
-        number += 1
-        yield f"{name} ({number})"

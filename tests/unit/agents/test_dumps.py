@@ -19,8 +19,7 @@ from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import Rules
 from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, run, stage
 from tests.unit.agents.hooking import Judging, watch
-from tests.unit.agents.talking import people, told_to
-
+from tests.unit.agents.talking import people
 
 KINDS = {"test-judge": Judging, "command-hook": CommandHook}
 
