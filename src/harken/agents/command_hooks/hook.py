@@ -45,6 +45,8 @@ _ONLY_TOLD = {"SessionStart", "SubagentStart"}
 class CommandHook(Hook):
     """Asks external commands."""
 
+    portable = False  # its spec names programs to run
+
     entries: tuple[Entry, ...]
     """The commands, and when they are run."""
 
