@@ -54,9 +54,13 @@ class Processes:
         folder: Path,
         environment: Mapping[str, str],
         output: int,
+        errors: int | None = None,
+        heard: int = subprocess.DEVNULL,
         proc: Path = PROC,
     ) -> Processes:
-        """Start a command that reads nothing and writes to the descriptor `output`.
+        """Start a command that writes to the descriptor `output` and reads nothing.
+
+        `errors` and `heard` are descriptors of its own for its errors, and for what it reads.
 
         Raises OSError, and ValueError where an argument has a NUL or no bytes (a surrogate).
         """
@@ -66,9 +70,9 @@ class Processes:
             command,
             cwd=folder,
             env={**environment, MARK: f"{outer} {token}".strip()},
-            stdin=subprocess.DEVNULL,
+            stdin=heard,
             stdout=output,
-            stderr=output,
+            stderr=output if errors is None else errors,
             start_new_session=True,
         )
         stat = _Stat.read(proc, first.pid)
