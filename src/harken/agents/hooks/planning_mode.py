@@ -23,7 +23,7 @@ from harken.core.ids import AgentId
 from harken.core.messages import text_of
 
 KIND = "planning-mode"
-THINKING = frozenset({"task", "discuss", "terminate", "quit"})
+THINKING = frozenset({"task", "clone", "discuss", "introduce", "terminate", "quit"})
 """Structural actions while planning: of whoever these bring in, all are under planning mode, too.
 A new hook would not be; `dump` writes a file; a move is for when there is something to do."""
 ASKING = "ask_user"

@@ -203,7 +203,7 @@ def test_a_copy_that_stands_above_nobody_any_more_is_as_any_other(
     assert (["x"] if ended else []) == DONE
 
 
-@pytest.mark.parametrize("action", ["hook", "endo", "dump", "restore", "clone", "talk_with"])
+@pytest.mark.parametrize("action", ["hook", "endo", "dump", "restore", "talk_with"])
 def test_structural_actions_that_lead_out_of_it_are_denied(tmp_path: Path, action: str) -> None:
     one = hooked(tmp_path, NAME, {"main": [calls(call(action, name="x")), "I may not."]})
     one.ask("Go.")
