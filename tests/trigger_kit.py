@@ -80,7 +80,7 @@ async def until(is_so: Callable[[], object], within_s: float = 5.0) -> None:
 
 def sources(folder: Path, time: FakeTime | None = None) -> Sources:
     """Return the sources of a folder."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     alarm = Alarm() if time is None else time.alarm
     outputs = folder.parent / "outputs"
     return Sources(root=Root(folder), shell=Shell(folder, outputs), alarm=alarm)
