@@ -8,6 +8,7 @@ be dropped and made again at any time without anyone noticing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
@@ -29,6 +30,7 @@ from harken.world.lock import LoopLock
 
 Kind = TypeVar("Kind", bound="type[Agent]")
 _kinds: dict[str, type[Agent]] = {}
+_later: dict[str, str] = {}
 
 
 def register(name: str) -> Callable[[Kind], Kind]:
@@ -46,6 +48,11 @@ def register(name: str) -> Callable[[Kind], Kind]:
         return kind
 
     return enter
+
+
+def register_later(modules: Mapping[str, str]) -> None:
+    """Say in which modules, by registered name, classes are that `register` enters when needed."""
+    _later.update(modules)
 
 
 class Agent:
@@ -287,6 +294,11 @@ class Agent:
         return None
 
     @property
+    def can_talk(self) -> bool:
+        """Whether it can answer, and not only judge: else it cannot take the place of one."""
+        return True
+
+    @property
     def has_news(self) -> bool:
         """Whether there is something that it has not heard: from outside, or of a subagent."""
         return bool(self.news or self.session.agents[self.agent_id].unheard)
@@ -384,10 +396,13 @@ def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
 
 def kind_named(name: str, runtime: Runtime) -> type[Agent]:
     """Return the class of agents that logs record under this name. Raises UnknownName."""
-    kinds = _kinds | dict(runtime.kinds)
-    if name not in kinds:
-        raise UnknownName("registered kind of agent", name, kinds)
-    kind: type[Agent] = kinds[name]
+    kind: type[Agent] | None = runtime.kinds.get(name) or _kinds.get(name)
+    if kind is None and name in _later:
+        import_module(_later[name])
+        kind = _kinds[name]
+    if kind is None:
+        known = {*_kinds, *_later, *runtime.kinds}
+        raise UnknownName("registered kind of agent", name, known)
     return kind
 
 

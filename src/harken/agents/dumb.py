@@ -27,6 +27,11 @@ class DumbAgent(Agent):
         """
         raise NotImplementedError
 
+    @property
+    def can_talk(self) -> bool:
+        """Whether it has an `answer`: a hook that only judges has none."""
+        return type(self).answer is not DumbAgent.answer
+
     def saved_state(self) -> Any:
         """Return, as JSON values, all that must survive a resume; None where there is nothing."""
         return None

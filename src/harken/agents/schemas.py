@@ -97,10 +97,9 @@ def endo(
 
 @tool
 def talk_with(name: str) -> None:
-    """Let the user talk with a subagent or a hook: it takes your place as you are.
+    """Let the user talk with a subagent of yours: it takes your place as you are.
 
-    You wait as its silent hook (or its subagent, where it was your hook). `name` may lead further
-    down: `editor/critic`.
+    You wait as its silent hook. `name` may lead further down: `editor/critic`.
     """
 
 

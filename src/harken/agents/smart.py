@@ -31,6 +31,8 @@ from harken.agents.interrupted import abandon, note_on
 from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.request import ask
 from harken.agents.runtime import Runtime
+from harken.agents.skills import skills_of
+from harken.agents.template_servers import reach
 from harken.agents.templates import Template
 from harken.agents.verdict import (
     Deny,
@@ -120,13 +122,23 @@ class SmartAgent(Actor):
         child._model_name = (template and template.model) or self.language_model
         child._given["parameters"] = self.runtime.parameters_for(child._model_name) or None
         child._given["template"] = None if template is None else template.origin
+        child._given["permission"] = None if template is None else template.permission
+        child._given["skills"] = self._skills_for(template)
         child._given |= spec or {}
         return child
 
+    def _skills_for(self, template: Template | None) -> list[str] | None:
+        """Return the skills of a subagent: never more than its parent's, nor its template's."""
+        own, limit = skills_of(self), None if template is None else template.skills
+        if limit is None:
+            return own
+        return [name for name in limit if own is None or name in own]
+
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
-        """Return its answer as a verdict. Raises TurnEnded where it took the place it watched."""
+        """Return its answer as a verdict. Raises TurnEnded where it moved instead of giving one."""
+        stood = self._stands
         said = await self.response()
-        if self.state.place != "hook":
+        if self._stands != stood and self.state.place != "gone":
             raise TurnEnded
         return checked(read_verdict(str(said)), question.point), said.message_id or asked
 
@@ -158,6 +170,7 @@ class SmartAgent(Actor):
                     await self._finish_calls()
                     self.hear_news()
                     super().harken(input)
+                    input = None
                 said = await self._turn()
             except BudgetExceeded as error:
                 said = self._stopped(str(error))
@@ -165,10 +178,18 @@ class SmartAgent(Actor):
                 self._leave_undone(STOPPED)
                 said = self._stopped(str(error))
             except TurnEnded:
-                self._leave_undone(TAKEN_OVER)
+                self._give_way(input)
                 said = self._moved()
         self.session.settle()
         return said
+
+    def _give_way(self, unheard: str | None = None) -> None:
+        """End a turn in which somebody took its place, who hears then what it has not heard."""
+        self._leave_undone(TAKEN_OVER)
+        self.forget_comments()
+        above = self.state.parent
+        if unheard is not None and above is not None:
+            self.sibling(above).harken(unheard)
 
     def harken(self, input: str) -> None:
         """Add a user message to the transcript and log it; see `Agent`.
@@ -255,6 +276,7 @@ class SmartAgent(Actor):
 
     async def _ask_once(self) -> ModelCall:
         """Call the model once, with everything about the call in the log."""
+        await reach(self)
         held_back = self._asked_at("response")
         on_chunk = None if held_back else self.runtime.on_chunk
         return await ask(self, self.model, self.toolbox(), on_chunk)
@@ -325,7 +347,10 @@ class SmartAgent(Actor):
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         with self._busy():
-            await self._finish_calls()
+            try:
+                await self._finish_calls()
+            except TurnEnded:
+                self._give_way()
 
     async def _finish_calls(self) -> None:
         for call in list(self.state.open_calls.values()):

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-import harken.cli.replay_in_chat  # noqa: F401 - it brings /replay
+import harken.cli.every_command  # noqa: F401 - it enters the slash commands
 from harken.cli.commands import MODES
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.opening import Opened, Wish, open_chat
@@ -59,6 +59,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             allowed=allow,
             store=store,
             memory=options.pop("memory"),
+            claude_hooks=options.pop("claude_hooks"),
         )
         return function(wish=wish, home=home, **options)
 
@@ -91,6 +92,11 @@ _WISHED: list[Callable[[Any], Any]] = [
         multiple=True,
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="A folder beside this one that agents may use; several times for several.",
+    ),
+    click.option(
+        "--claude-hooks",
+        is_flag=True,
+        help="Let the hooks in the settings of Claude Code (.claude/settings.json) count here.",
     ),
     click.option(
         "--memory",
@@ -205,5 +211,6 @@ def talk_in_lines(
             chat.talk()
         else:
             chat.once(prompt)
+        runner.run(opened.runtime.world.close())
         opened.end()
     return int(chat.failed and not sys.stdin.isatty())

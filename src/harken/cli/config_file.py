@@ -21,6 +21,7 @@ import msgspec
 from harken.errors import ConfigError
 from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
+from harken.world.mcp.servers import ServerTable, server_of
 from harken.world.permissions.permissions import Mode
 
 CONFIG = "config.toml"
@@ -81,6 +82,13 @@ class ToolsTable(msgspec.Struct, frozen=True, kw_only=True):
     """Folders that tools may use beside the one where Harken runs."""
 
 
+class HooksTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[hooks]`."""
+
+    claude_settings: bool = False
+    """Whether the commands that the settings of Claude Code have as hooks watch new sessions."""
+
+
 class StoreTable(msgspec.Struct, frozen=True, kw_only=True):
     """`[store]`."""
 
@@ -90,6 +98,13 @@ class StoreTable(msgspec.Struct, frozen=True, kw_only=True):
     """What stands behind the file in the home: a service, or the path of another store's file."""
     most_mb: float | None = None
     """How large the file may be: what was used least lately goes, where `backing` has it."""
+
+
+class McpTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[mcp]`."""
+
+    servers: dict[str, ServerTable] = {}
+    """`[mcp.servers.NAME]`: MCP servers, whose tools agents have."""
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +121,9 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     providers: dict[str, ProviderTable] = {}
     prices: dict[str, PriceTable] = {}
     tools: ToolsTable = ToolsTable()
+    hooks: HooksTable = HooksTable()
     store: StoreTable = StoreTable()
+    mcp: McpTable = McpTable()
 
 
 class _Malformed(Exception):
@@ -264,6 +281,8 @@ def _check(config: ConfigFile) -> None:
             raise _Malformed(f"is {expected}; {_NO_KEYS}", (*path, "key_env"))
         _check_url(provider.base_url, (*path, "base_url"))
     _check_store(config.store)
+    for name, table in config.mcp.servers.items():
+        _check_server(name, table)
     if config.model is not None and not config.model.strip():
         raise _Malformed("names no model", ("model",))
 
@@ -281,6 +300,21 @@ def _check_store(store: StoreTable) -> None:
         raise _Malformed("needs a backing store: nothing else is evicted", ("store", "most_mb"))
     if store.most_mb is not None and not (math.isfinite(store.most_mb) and store.most_mb > 0):
         raise _Malformed("is a number of megabytes above 0", ("store", "most_mb"))
+
+
+def _check_server(name: str, table: ServerTable) -> None:
+    path = ("mcp", "servers", name)
+    for member, values in (("env", table.env), ("headers", table.headers)):
+        for key, value in values.items():
+            if _is_secret(key) and value and "${" not in value:
+                hint = 'write "${NAME}" for it'
+                raise _Malformed(f"{_NO_KEYS}, and {hint}", (*path, member, key))
+    if not table.enabled and table.command is None and table.url is None:
+        return  # it switches off one of a project
+    try:
+        server_of(name, table, CONFIG)
+    except ConfigError as error:
+        raise _Malformed(str(error), path) from None
 
 
 def _check_url(url: str, path: Path_) -> None:

@@ -5,24 +5,28 @@ The one place where a chat's `World` and `Runtime` are built.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 
 from harken.agents.base import Agent
 from harken.agents.budget import Budget
-from harken.agents.changed_files import ChangedFiles
 from harken.agents.checkpoints import Tell
+from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
+from harken.agents.command_hooks.hook import CommandHook
 from harken.agents.conversation import Conversation
+from harken.agents.hooks.changed_files import ChangedFiles
 from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
+from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
-from harken.cli.home import Home, here
+from harken.cli.home import Home, environment, here
 from harken.cli.imported import find_log, view_imported
 from harken.cli.init import choose
 from harken.cli.keeping import PATIENCE_S, Keeping
@@ -41,6 +45,10 @@ from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
 from harken.world.local import local_sources, local_tools
+from harken.world.mcp.connections import Connections
+from harken.world.mcp.progress import Told
+from harken.world.mcp.servers import Server
+from harken.world.mcp.surroundings import Surroundings
 from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
@@ -70,6 +78,9 @@ class Wish:
     """The address of the service that commits go to; None: as it is configured."""
     allowed: Sequence[Path] = ()
     """Folders beside the current one that agents may use."""
+    claude_hooks: bool = False
+    """Whether hooks that Claude Code is configured with watch the agents, however it is configured
+    here."""
     memory: Path | None = None
     """The folder of notes that agents remember with; None: they have no such tool."""
     wakes: bool = False
@@ -95,6 +106,9 @@ class Opened:
 
     def end(self) -> None:
         """Commit what is pending, log that the session ended on purpose, and close all."""
+        for hook in self.primary.hooks:
+            if isinstance(hook, CommandHook):
+                asyncio.run(hook.session_ended())
         if self.runtime.checkpoints is not None:
             self.runtime.checkpoints.finish(self.session, self.runtime.tell)
         self.session.end("chat")
@@ -136,7 +150,9 @@ def open_chat(
     where no model is named, or what is named is not at hand, and what `load_session` raises.
     """
     old = wish.old
-    settings = load_settings(home, model=wish.model, permission=wish.permission)
+    settings = load_settings(
+        home, model=wish.model, permission=wish.permission, claude_hooks=wish.claude_hooks
+    )
     name = wish.model if old is not None else settings.model or found_model(settings)
     if old is not None and not is_packed(old) and not (old.is_file() and old.stat().st_size):
         Session.load(old).close()  # says what is wrong with it
@@ -152,22 +168,19 @@ def open_chat(
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
-        world = open_world(wish, settings, permissions, home.folder / "outputs" / path.stem, tools)
+        outputs = home.folder / "outputs" / path.stem
+        world = open_world(wish, settings, permissions, outputs, tools, on_notice)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
         world.user = user
-        runtime = Runtime(
+        runtime = replace(
+            runtime_of(settings),
             checkpoints=kept.checkpoints(home),
             model=model,
             models=find,
             world=world,
-            templates=settings.templates,
             on_chunk=on_chunk,
             on_notice=on_notice,
-            compact_at=settings.compact_at or None,
-            windows=settings.windows,
-            parameters=settings.parameters,
-            model_parameters=settings.model_parameters,
         )
         root, session = load_session(
             path,
@@ -182,12 +195,38 @@ def open_chat(
             start_from(root, ctx)
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
+        watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
         opened = Opened(
-            root, session, runtime, settings, kept.store, (*settings.notes, *kept.notes)
+            root,
+            session,
+            runtime,
+            settings,
+            kept.store,
+            (*settings.notes, *settings.commands.notes, *kept.notes),
         )
         check_agent(opened.primary)
         opening.pop_all()
     return opened
+
+
+def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
+    """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
+    entries = settings.commands.entries
+    if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
+        hook = CommandHook(root.session, runtime=root.runtime, entries=entries)
+        hook.install(root, COMMAND_HOOK)
+
+
+def runtime_of(settings: Settings) -> Runtime:
+    """Return what the agents of a run share, as far as it is configured."""
+    return Runtime(
+        templates=settings.templates,
+        skills=settings.skills,
+        compact_at=settings.compact_at or None,
+        windows=settings.windows,
+        parameters=settings.parameters,
+        model_parameters=settings.model_parameters,
+    )
 
 
 def permissions_of(settings: Settings) -> Permissions:
@@ -202,21 +241,47 @@ def open_world(
     permissions: Permissions,
     outputs: Path,
     tools: Sequence[Tool] | None,
+    tell: Tell | None = None,
 ) -> World:
-    """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
+    """Return the world that the agents act on: the folder where we are. Raises ConfigError.
+
+    tell: told what a person should know of MCP servers.
+    """
     sources = None
+    servers = settings.servers if tools is None else ()
     if tools is None:
         allowed, hide = [*wish.allowed, *settings.allow_folders], settings.key_variables
-        tools = local_tools(here(), allowed=allowed, outputs=outputs, hide=hide)
+        readable = settings.skills.folders
+        tools = local_tools(here(), allowed=allowed, readable=readable, outputs=outputs, hide=hide)
+        tools = [*tools, skill_tool(settings.skills)]
         if wish.wakes:
             sources = local_sources(here(), allowed=allowed, outputs=outputs, hide=hide)
             sources.zone = zone_name()
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    world = World(tools, folder=here(), permissions=permissions)
+    mcp = connections_of(servers, settings, outputs, tell)
+    world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
     world.sources = sources
     return world
+
+
+def connections_of(
+    servers: Sequence[Server], settings: Settings, outputs: Path, tell: Tell | None
+) -> Connections:
+    """Return the connections to MCP servers; none of them is started before it is needed."""
+    around = Surroundings(
+        folder=here(),
+        outputs=outputs,
+        environ=environment(),
+        hide=settings.key_variables,
+        tell=tell or _unheard,
+    )
+    return Connections(servers, around=around, on_progress=Told(around.tell))
+
+
+def _unheard(_: str) -> None:
+    """Tell nobody."""
 
 
 def found_model(settings: Settings) -> str:

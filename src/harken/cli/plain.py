@@ -14,14 +14,17 @@ from typing import Any, TypeAlias
 
 import click
 
+from harken.agents.base import Agent
 from harken.agents.smart import SmartAgent
-from harken.cli.commands import compacted_text, is_command, run_command
+from harken.cli.commands import Command, Doing, Onward, is_command, run_command
+from harken.cli.looking import compacted_text
 from harken.cli.opening import Opened
 from harken.cli.tally import Tally
 from harken.cli.terminal import safe, say, say_json
 from harken.cli.typed import Typed, somebody_types
 from harken.core.events import Event, TranscriptEdited
 from harken.core.ids import AgentId
+from harken.core.messages import text_of
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, ModelError
 from harken.views.written import count
@@ -68,6 +71,8 @@ class PlainChat:
         self.session, self.runtime = opened.session, opened.runtime
         self.failed = False
         """Whether a turn ended without an answer."""
+        self.onward: Onward | None = None
+        """Where the chat goes on when it has ended here; None: nowhere."""
         self._ended = False
         self._tally = Tally()
         self.session.listen(self._hear)
@@ -91,7 +96,7 @@ class PlainChat:
         is_typed = somebody_types()
         with self.listening():
             while not self._ended and (line := self._line()) is not None:
-                if is_typed and is_command(line.strip()):
+                if is_typed and is_command(line.strip(), self.own):
                     run_command(self, line)
                 elif line.strip() or self.opened.primary.cut_off:
                     self.try_to_ask(line.strip() or None)
@@ -135,6 +140,38 @@ class PlainChat:
             self.say(compacted_text(self.runner.run(agent.compact(instructions))))
         except KeyboardInterrupt:
             tell("Interrupted: nothing was changed")
+
+    @property
+    def primary(self) -> Agent:
+        """The agent that the user talks with."""
+        return self.opened.primary
+
+    @property
+    def own(self) -> Mapping[str, Command]:
+        """Commands of the user's own."""
+        return {}
+
+    def act(self, doing: Doing) -> None:
+        """Do something with the agents, and say what came of it; who takes over may answer."""
+        before = self.primary.agent_id
+        try:
+            self.say(text_of(self.runner.run(doing()).content))
+        except ModelError as error:
+            tell(f"harken: {error}")
+            return
+        except KeyboardInterrupt:
+            tell("Interrupted")
+            return
+        if self.primary.agent_id != before and self.primary.cut_off:
+            self.try_to_ask(None)
+
+    def send(self, text: str) -> None:
+        """Say something to the agent, as if it had been typed."""
+        self.try_to_ask(text)
+
+    def go_on(self, onward: Onward) -> None:
+        """End this session after this command, and go on in another."""
+        self.onward, self._ended = onward, True
 
     def quit(self) -> None:
         """End after this command."""

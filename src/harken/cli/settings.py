@@ -6,16 +6,26 @@ environment, the command line. This is the only code that reads them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from harken.agents.command_hooks.entry import Hooks
+from harken.agents.skills import Skills
 from harken.agents.templates import Templates
+from harken.cli import claude_code
 from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
 from harken.cli.home import Home, environment, here
+from harken.cli.mcp_settings import (
+    all_servers,
+    own_servers,
+    project_servers,
+    runs,
+    switched_off,
+)
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
@@ -23,6 +33,7 @@ from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import one_per_name
 from harken.llm.windows import Windows
+from harken.world.mcp.servers import MCP_JSON, Server
 from harken.world.permissions.permissions import Mode
 
 AGENTS = "agents"
@@ -63,6 +74,13 @@ class Settings:
     most_mb: float | None = None
     """How large that file may be."""
     templates: Templates = field(default_factory=Templates)
+    skills: Skills = field(default_factory=Skills)
+    claude_hooks: bool = False
+    """Whether the hooks that Claude Code is configured with count here, too."""
+    commands: Hooks = field(default_factory=Hooks)
+    """These hooks; none where they do not count."""
+    servers: tuple[Server, ...] = ()
+    """MCP servers: the user's own first, then those of a trusted project."""
     project: Project | None = None
     notes: tuple[str, ...] = ()
     """What the user should be told, a line each: a project that is ignored, or that widens what
@@ -89,8 +107,9 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     model: str | None = None,
     permission: Mode | None = None,
+    claude_hooks: bool = False,
 ) -> Settings:
-    """Return what holds for a run in `folder`; `model` and `permission` are the command line's.
+    """Return what holds for a run in `folder`; what else is given is the command line's.
 
     Raises ConfigError, on one line, for a file that is wrong. A project that is not trusted is
     not read; `notes` says so, and what the configuration of one that is trusted widens.
@@ -98,30 +117,45 @@ def load_settings(
     environ = environment() if environ is None else environ
     project = Trust(home).project(folder or here())
     mine = home.folder / CONFIG
-    found = _with_file(Settings(providers=BUILT_IN), read_config(mine), mine)
+    ours = read_config(mine)
+    found = _with_file(Settings(providers=BUILT_IN), ours, mine)
+    theirs_too: list[Server] = []
+    notes: list[str] = []
     folders = [home.folder / AGENTS]
     config, before = ConfigFile(), found
     if project is not None and project.trusted:
-        theirs, agents = project.folder / CONFIG, project.folder / AGENTS
+        theirs, agents = project.config, project.folder / AGENTS
         _check_inside(theirs)
         _check_inside(agents)
         config = _of_project(theirs, found.providers)
         found = _with_file(found, config, theirs)
         folders.insert(0, agents)
+        theirs_too, notes = project_servers(
+            project.root, config, theirs, found.key_variables, project.mcp_obstacle
+        )
+    servers, left_out = all_servers(own_servers(ours, mine), theirs_too, switched_off(ours))
     if environ.get(MODEL, "").strip():
         found = replace(found, model=environ[MODEL].strip(), model_from=MODEL)
     if model is not None:
         found = replace(found, model=model, model_from=_COMMAND_LINE)
-    found = replace(found, permission=permission or found.permission)
-    note = widening(config, before.permission, found)
+    found = replace(
+        found,
+        permission=permission or found.permission,
+        claude_hooks=claude_hooks or found.claude_hooks,
+    )
+    found = replace(found, servers=servers)
+    note = widening(config, before.permission, found, theirs_too)
     if project is not None:
         note = project.note(home) or note
+    claude = claude_code.agents(project, environ, commands=found.claude_hooks)
     return replace(
         found,
         providers=with_keys(found.providers, environ),
-        templates=Templates(folders),
+        templates=Templates(folders, [claude]),
+        skills=claude_code.skills(project, home),
+        commands=claude_code.hooks(project, environ) if found.claude_hooks else Hooks(),
         project=project,
-        notes=(note,) if note else (),
+        notes=(*((note,) if note else ()), *notes, *left_out),
     )
 
 
@@ -155,17 +189,20 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
             else []
         ),
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
+        *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
     ]
     for reason in refused:
         raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
     return config
 
 
-def widening(config: ConfigFile, permission: Mode, found: Settings) -> str:
+def widening(
+    config: ConfigFile, permission: Mode, found: Settings, servers: Sequence[Server] = ()
+) -> str:
     """Say on one line what a project's configuration widens; empty where it widens nothing.
 
-    permission: what holds without it. found: what holds now. A folder is trusted once, and what it
-    says may change later.
+    permission: what holds without it. found: what holds now. servers: those of the project. A
+    folder is trusted once, and what it says may change later.
 
     >>> config = ConfigFile(permission="all", model="lab/small")
     >>> widening(config, "ask", Settings(permission="all", model="lab/small"))
@@ -179,7 +216,11 @@ def widening(config: ConfigFile, permission: Mode, found: Settings) -> str:
     if config.model is not None and found.model_from not in _THE_USERS:
         said.append(f"model = {config.model}")
     said += [f"provider {name} at {one.base_url}" for name, one in config.providers.items()]
-    text = f"This project's {FOLDER}/{CONFIG}: {', '.join(said)}." if said else ""
+    said += runs(one for one in servers if one in found.servers)
+    where = f"{FOLDER}/{CONFIG}"
+    if any(one.origin.endswith(MCP_JSON) for one in servers):
+        where = f"{where} and {MCP_JSON}"
+    text = f"This project's {where}: {', '.join(said)}." if said else ""
     return " ".join(text.split())
 
 
@@ -209,6 +250,7 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         backing=_behind(config.store.backing, file) or found.backing,
         most_mb=config.store.most_mb or found.most_mb,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
+        claude_hooks=config.hooks.claude_settings or found.claude_hooks,
     )
 
 

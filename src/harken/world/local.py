@@ -30,18 +30,19 @@ def local_tools(
     folder: Path,
     *,
     allowed: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
     outputs: Path | None = None,
     hide: Collection[str] = (),
 ) -> list[Tool]:
     """Return the tools of a folder: read, write, edit, ls, glob, grep, bash, todo, ask_user.
 
-    allowed: folders beside it that file tools may use. outputs: where output goes that is too long
-    for a result; None: a new temporary folder. hide: environment variables that commands do not
-    get, such as the keys of models.
+    allowed: folders beside it that file tools may use; readable: those that they may only read.
+    outputs: where output goes that is too long for a result; None: a new temporary folder. hide:
+    environment variables that commands do not get, such as the keys of models.
     """
     # Nobody else can have made it: what is in it is shown to models, and files there are read.
     outputs = outputs or Path(mkdtemp(prefix="harken-outputs-"))
-    root = Root(folder, [*allowed, outputs])
+    root = Root(folder, [*allowed, outputs], readable)
     return [
         *file_tools(root),
         *search_tools(root, engine_for(ripgrep())),
