@@ -121,6 +121,7 @@ class Connection:
                 list_roots_callback=self._inbound.roots,
                 message_handler=self._inbound.hear,
                 cache=None,
+                mode="auto" if self.server.protocol == "auto" else "legacy",
             )
         except ConfigError as error:
             client = error
