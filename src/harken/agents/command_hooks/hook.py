@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from harken.agents.asking import LoggedUser
 from harken.agents.base import Agent, register
 from harken.agents.claude_tools import taken_back
@@ -25,13 +23,11 @@ from harken.agents.command_hooks.entry import EVENTS, Entry
 from harken.agents.command_hooks.situation import Situation
 from harken.agents.command_hooks.transcript import Transcripts
 from harken.agents.hook import Hook, TurnStopped
-from harken.agents.runtime import Runtime
+from harken.agents.options import HookOptions
 from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
 from harken.core import codec
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
-from harken.session.session import Session
-from harken.session.state import AgentState
 from harken.world.result import Failed
 from harken.world.user import NobodyThere, Wanted
 
@@ -41,41 +37,33 @@ _ONLY_TOLD = {"SessionStart", "SubagentStart"}
 """Events that nothing can stop: a no is for the user to know."""
 
 
+class Commands(HookOptions, frozen=True):
+    """Which commands are run, and when."""
+
+    commands: tuple[Entry, ...] = ()
+
+
 @register("command-hook")
 class CommandHook(Hook):
     """Asks external commands."""
 
-    entries: tuple[Entry, ...]
-    """The commands, and when they are run."""
-
-    def __init__(
-        self, session: Session, *, runtime: Runtime | None = None, entries: Sequence[Entry] = ()
-    ) -> None:
-        """Make a hook that runs these commands."""
-        super().__init__(session, runtime=runtime)
-        self.entries = tuple(entries)
+    Options = Commands
+    options: Commands
 
     def begin(self) -> None:
         """Nothing was asked yet."""
         self._asked = MessageId("")
-        self.entries = ()
         self._has_begun = False
         self._later: list[str] = []
         """What the agent shall hear when it can: said with a verdict that had no place for it."""
         self._ran: dict[str, str] = {}
 
-    def restore(self, state: AgentState) -> None:
-        """Take back the commands, which are in the birth, and the state."""
-        self.entries = tuple(msgspec.convert(state.spec.get("commands", []), list[Entry]))
-        super().restore(state)
-
     def spec(self) -> dict[str, Any]:
-        """Return what the birth records: the commands, and where the hook is asked."""
-        points = sorted({EVENTS[one.event] for one in self.entries} - {""})
+        """Return what the birth records: the commands, and at which points it is asked."""
+        points = sorted({EVENTS[one.event] for one in self.options.commands} - {""})
         if "action" in points and "result" not in points:
             points.append("result")  # there is said what had no place in a verdict on an action
-        commands = codec.decode(codec.encode(self.entries))  # plain JSON: no tuples
-        return {**super().spec(), "points": points, "commands": commands}
+        return {**super().spec(), "points": points}
 
     def saved_state(self) -> Any:
         """Return what is still to be said."""
@@ -85,10 +73,6 @@ class CommandHook(Hook):
         """Take back what is still to be said."""
         later = saved.get("later") if isinstance(saved, dict) else None
         self._later = [one for one in later or () if isinstance(one, str)]
-
-    def copy_for(self, agent: Agent) -> Hook | None:
-        """Return a hook with the same commands."""
-        return type(self)(agent.session, runtime=agent.runtime, entries=self.entries)
 
     def concerns(self, question: Question) -> bool:
         """Whether a command is to be run, or there is something left to say."""
@@ -119,7 +103,7 @@ class CommandHook(Hook):
 
     async def session_ended(self) -> None:
         """Run the commands of the end of a session; what they say counts for nothing."""
-        if any(one.event == "SessionEnd" for one in self.entries):
+        if any(one.event == "SessionEnd" for one in self.options.commands):
             watched = self._watched
             question = Question("response", watched.name, watched.state.birth, "")
             situation = self._situation(question)
@@ -136,7 +120,7 @@ class CommandHook(Hook):
 
     def _due(self, event: str, names: Sequence[str] | None) -> list[Entry]:
         """Return the commands to be run, each once."""
-        mine = (one for one in self.entries if one.event == event)
+        mine = (one for one in self.options.commands if one.event == event)
         wanted = [one for one in mine if names is None or one.matches(set(names))]
         return list({(one.command, one.args): one for one in wanted}.values())
 

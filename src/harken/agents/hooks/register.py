@@ -13,6 +13,7 @@ from harken.errors import UnknownName
 
 BUILT_IN: dict[str, str] = {
     "changed-files": "harken.agents.hooks.changed_files",
+    "command-hook": "harken.agents.command_hooks.hook",
 }
 """Registered name -> module."""
 

@@ -288,7 +288,7 @@ def test_the_commands_are_in_the_birth_and_come_back_with_a_resume(tmp_path: Pat
     [birth] = one.rows(event_type="agent_created", name="claude-hooks")
     assert birth["spec"]["kind"] == "command-hook"
     assert birth["spec"]["points"] == ["action", "result"]
-    assert birth["spec"]["commands"][0]["timeout_s"] == 7
+    assert birth["spec"]["options"]["commands"][0]["timeout_s"] == 7
     one = one.again()
     one.ask("And now?")
     assert "Use rg" in one.result("c2")["content"]
