@@ -13,6 +13,7 @@ from harken.agents.schemas import may_use, with_templates
 from harken.agents.skills import SKILL, skills_of, with_skills
 from harken.agents.templates import Template
 from harken.agents.verdict import Comment, Opinion, verdict_of
+from harken.core.ids import base_of
 from harken.core.verdict_words import said_in
 from harken.llm.base import ToolSchema, tools_hash
 from harken.session.state import OpenCall
@@ -117,14 +118,15 @@ class Actor(Agent):
 
     def _undelivered(self) -> list[Opinion]:
         """Return the comments of its hooks in the log that no message to it has as its cause."""
-        causes = [entry.cause for entry in self.state.transcript or () if entry.role == "user"]
-        heard = {cause for cause in causes if isinstance(cause, str)}
+        entries = self.state.transcript or ()
+        heard = {one.cause for one in entries if one.role == "user" and isinstance(one.cause, str)}
+        own = {entry.message_id for entry in entries}
         found: list[Opinion] = []
         for hook in map(self.session.agent, self.state.hooks):
             asked = False
             for entry in hook.transcript or ():
                 if entry.role == "user":
-                    asked = entry.cause is not None
+                    asked = isinstance(entry.cause, str) and base_of(entry.cause) in own
                 elif entry.is_utterance and asked and entry.message_id not in heard:
                     said = said_in(entry)
                     if said is not None:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
+from harken.agents.gate import Gate
 from harken.agents.initial import INTERRUPTED, UNNAMED, groups, whole
 from harken.agents.runtime import Runtime
 from harken.agents.verdict import POINTS, Point, Question, Verdict, checked, read_verdict
@@ -102,6 +103,9 @@ class Agent:
         self._initial: list[Mapping[str, Any]] = []
         self.asking = LoopLock()
         """Held while it is asked as a hook: one question at a time."""
+        self.gate = Gate()
+        self.news: list[TranscriptEntry] = []
+        """What subagents say of what woke them: it hears it when it can."""
         session.live[agent_id] = self
         self.begin()
 
@@ -288,6 +292,30 @@ class Agent:
         An agent that only came to stand as a hook watches that one agent.
         """
         return None
+
+    @property
+    def can_talk(self) -> bool:
+        """Whether it can answer, and not only judge: else it cannot take the place of one."""
+        return True
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something that it has not heard: from outside, or of a subagent."""
+        return bool(self.news or self.session.agents[self.agent_id].unheard)
+
+    def hear_news(self, most: int | None = None) -> list[TranscriptEntry]:
+        """Hear what there is to hear, or the first so many of it; return the entries.
+
+        For the beginning of a turn, and between two steps of one: where every call has its result.
+        """
+        happened = [
+            TranscriptEntry(agent_id=self.agent_id, role="user", content=text, substance=piece)
+            for piece, text in self.state.unheard.items()
+        ]
+        heard = (happened + self.news)[:most]
+        self.news = self.news[max(0, len(heard) - len(happened)) :]
+        self.session.append_all(heard)
+        return heard
 
     @property
     def cut_off(self) -> bool:

@@ -29,6 +29,7 @@ from harken.agents.verdict import (
     Verdict,
     checked,
     in_words,
+    is_question,
 )
 from harken.core.events import AgentMoved, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, base_of, number_of
@@ -139,13 +140,39 @@ class Hook(DumbAgent):
         return type(self)(agent.session, runtime=agent.runtime, options=self.options)
 
 
-async def ask(hook: Agent, question: Question) -> Opinion:
+async def ask(hook: Agent, watched: AgentId | None, question: Question) -> Opinion | None:
     """Put a question to a hook; it and the verdict enter the hook's transcript.
 
-    Of calls that are made at once, one is judged after the other: a hook may count.
+    Of calls that are made at once, one is judged after the other: a hook may count. So by then it
+    may have left (None), or another may stand in its place, who is asked then. Raises TurnEnded
+    where it took the place of the agent that it watched.
     """
-    async with hook.asking.here():
-        return await _ask(hook, question)
+    while True:
+        async with hook.asking.here():
+            if hook.state.place == "gone":
+                return None
+            if _at(watched, hook) is hook:
+                try:
+                    return await _ask(hook, question)
+                except TurnEnded:
+                    pass  # its own move: is there somebody else to ask?
+        taker = _at(watched, hook)
+        if taker is None or taker is hook:
+            raise TurnEnded
+        hook = taker
+
+
+def _at(watched: AgentId | None, hook: Agent) -> Agent | None:
+    """Return who stands as a hook of an agent where this one stood; None: it took that one's."""
+    agents = hook.session.agents
+    one = hook.state
+    for _ in agents:
+        if one.parent == watched:
+            return hook.sibling(one.id) if one.place == "hook" else None
+        if one.parent is None:
+            return None
+        one = agents[one.parent]
+    return None
 
 
 async def _ask(hook: Agent, question: Question) -> Opinion:
@@ -176,6 +203,8 @@ def has_judged(hook: Agent, subject: Reference) -> bool:
         if entry.role != "user":
             spoke = spoke or (entry.cause is None and entry.is_utterance)
             answered |= {entry.cause} if isinstance(entry.cause, str) else set()
+        elif entry.cause is not None and not is_question(entry):
+            continue  # what a hook of its own says, in the middle of its work
         elif entry.cause == subject and (spoke or entry.message_id in answered):
             return True
         else:
@@ -214,12 +243,13 @@ async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
     Raises TurnEnded where one of them took the place of the agent that it watches.
     """
     judgement = Judgement(comments=[])
+    watched = hooks[0].state.parent if hooks else None
     for hook in hooks:
         if question.point not in hook.asked_at or not _is_concerned(hook, question):
             continue
-        opinion = await ask(hook, question)
-        if hook.state.place not in ("hook", "gone"):
-            raise TurnEnded
+        opinion = await ask(hook, watched, question)
+        if opinion is None:
+            continue
         match opinion.verdict:
             case Deny():
                 judgement.denied = opinion

@@ -30,6 +30,7 @@ from harken.cli.home import Home, here
 from harken.cli.imported import find_log, view_imported
 from harken.cli.init import choose
 from harken.cli.keeping import PATIENCE_S, Keeping
+from harken.cli.local_zone import zone_name
 from harken.cli.opened_store import open_store
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
@@ -43,12 +44,13 @@ from harken.session.packed import is_packed
 from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
-from harken.world.local import local_tools
+from harken.world.local import local_sources, local_tools
 from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
 from harken.world.permissions.rules import Rules
 from harken.world.tool import Tool
+from harken.world.triggers.tools import trigger_tools
 from harken.world.user import User
 from harken.world.world import World
 
@@ -77,6 +79,8 @@ class Wish:
     here."""
     memory: Path | None = None
     """The folder of notes that agents remember with; None: they have no such tool."""
+    wakes: bool = False
+    """Whether somebody listens to what happens outside, so that agents can be woken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,8 @@ def open_chat(
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
         world = open_world(wish, settings, permissions, home.folder / "outputs" / path.stem, tools)
+        if world.sources is not None:
+            world.sources.ignore = (home.folder, path)
         world.user = user
         runtime = Runtime(
             checkpoints=kept.checkpoints(home),
@@ -225,18 +231,21 @@ def open_world(
     tools: Sequence[Tool] | None,
 ) -> World:
     """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
+    sources = None
     if tools is None:
-        tools = local_tools(
-            here(),
-            allowed=[*wish.allowed, *settings.allow_folders],
-            readable=settings.skills.folders,
-            outputs=outputs,
-            hide=settings.key_variables,
-        )
+        allowed, hide = [*wish.allowed, *settings.allow_folders], settings.key_variables
+        readable = settings.skills.folders
+        tools = local_tools(here(), allowed=allowed, readable=readable, outputs=outputs, hide=hide)
         tools = [*tools, skill_tool(settings.skills)]
+        if wish.wakes:
+            sources = local_sources(here(), allowed=allowed, outputs=outputs, hide=hide)
+            sources.zone = zone_name()
+            tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    return World(tools, folder=here(), permissions=permissions)
+    world = World(tools, folder=here(), permissions=permissions)
+    world.sources = sources
+    return world
 
 
 def found_model(settings: Settings) -> str:

@@ -21,6 +21,7 @@ from harken.world.search.tools import search_tools
 from harken.world.shell.shell import Shell
 from harken.world.todo import todo
 from harken.world.tool import Tool
+from harken.world.triggers.sources import Sources
 from harken.world.user import User
 from harken.world.world import World
 
@@ -49,6 +50,20 @@ def local_tools(
         todo,
         ask_user,
     ]
+
+
+def local_sources(
+    folder: Path,
+    *,
+    allowed: Sequence[Path] = (),
+    outputs: Path,
+    hide: Collection[str] = (),
+) -> Sources:
+    """Return what can wake the agents of a folder; the arguments are those of `local_tools`.
+
+    `trigger_tools` are the tools for it; a world has it as `sources`.
+    """
+    return Sources(root=Root(folder, [*allowed, outputs]), shell=Shell(folder, outputs, hide=hide))
 
 
 def local_world(
