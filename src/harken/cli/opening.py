@@ -197,12 +197,7 @@ def open_chat(
             ChangedFiles(session, runtime=runtime).install(root)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
         opened = Opened(
-            root,
-            session,
-            runtime,
-            settings,
-            kept.store,
-            (*settings.notes, *settings.commands.notes, *kept.notes),
+            root, session, runtime, settings, kept.store, (*settings.notes, *kept.notes)
         )
         check_agent(opened.primary)
         opening.pop_all()

@@ -25,6 +25,8 @@ from harken.cli.terminal import program, say, say_json
 from harken.errors import ConfigError
 
 FOLDER = ".harken"
+CLAUDE = (".claude/agents", ".claude/skills")
+"""What else counts in a project that is trusted."""
 MAX_SHOWN = 20
 ProjectState: TypeAlias = Literal["none", "trusted", "untrusted"]
 
@@ -184,7 +186,9 @@ def _obstacle(folder: Path) -> str:
 @json_option
 @home_option
 def command(folder: Path | None, remove: bool, listed: bool, as_json: bool, home: Home) -> None:
-    """Let the .harken/ of a project count: its configuration and its agents.
+    """Let the .harken/ of a project count: its configuration, agents and skills.
+
+    So do agents and skills in its .claude/.
 
     FOLDER is the project, or a folder in it; by default the one where you are.
     """
@@ -225,7 +229,9 @@ def report(root: Path, state: str, *, as_json: bool) -> None:
         return
     say(f"{state.capitalize()}: {root}")
     if state == "trusted":
-        files = sorted(path for path in (root / FOLDER).rglob("*") if path.is_file())
+        folders = (FOLDER, *CLAUDE)
+        found = [path for folder in folders for path in (root / folder).rglob("*")]
+        files = sorted(path for path in found if path.is_file())
         for path in files[:MAX_SHOWN]:
             say(f"  {path.relative_to(root)}")
         if len(files) > MAX_SHOWN:
