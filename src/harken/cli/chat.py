@@ -211,5 +211,6 @@ def talk_in_lines(
             chat.talk()
         else:
             chat.once(prompt)
+        runner.run(opened.runtime.world.close())
         opened.end()
     return int(chat.failed and not sys.stdin.isatty())
