@@ -240,15 +240,14 @@ class Judgement:
 async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
     """Ask hooks in order: all may comment, the first denial ends, rewrites chain.
 
-    Those that come before one that rewrites judge what became of it, too: nobody can have a hook
-    of its own undo what an earlier one insists on. Raises TurnEnded where one of them took the
-    place of the agent that it watches.
+    Raises TurnEnded where one of them took the place of the agent that it watches.
     """
     judgement = Judgement(comments=[])
-    asked: list[Agent] = []
-    before: list[Agent] = []
+    watched = hooks[0].state.parent if hooks else None
     for hook in hooks:
-        opinion = await _opinion(hook, question)
+        if question.point not in hook.asked_at or not _is_concerned(hook, question):
+            continue
+        opinion = await ask(hook, watched, question)
         if opinion is None:
             continue
         match opinion.verdict:
@@ -260,35 +259,7 @@ async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
             case Rewrite(text):
                 judgement.rewritten, judgement.rewriter = text, opinion
                 question = _with_text(question, text)
-                before = [*asked]
-        asked.append(hook)
-    for hook in before:
-        if judgement.denied is None:
-            await _confirm(hook, question, judgement)
     return judgement
-
-
-async def _opinion(hook: Agent, question: Question) -> Opinion | None:
-    """Ask a hook; None: it need not be asked."""
-    if question.point not in hook.asked_at or not _is_concerned(hook, question):
-        return None
-    opinion = await ask(hook, question)
-    if hook.state.place not in ("hook", "gone"):
-        raise TurnEnded
-    return opinion
-
-
-async def _confirm(hook: Agent, question: Question, judgement: Judgement) -> None:
-    """Ask a hook about what later ones made of what it judged: another rewrite is a denial."""
-    opinion = await _opinion(hook, question)
-    match None if opinion is None else opinion.verdict:
-        case Comment():
-            judgement.comments += [opinion] if opinion else []
-        case Deny():
-            judgement.denied = opinion
-        case Rewrite() if opinion is not None:
-            why = Deny("hooks do not agree: each would rewrite what the other made of it")
-            judgement.denied = Opinion(opinion.hook, why, opinion.message_id)
 
 
 def _is_concerned(hook: Agent, question: Question) -> bool:

@@ -74,28 +74,6 @@ def test_a_guard_after_a_rewriter_cannot_be_deceived(tmp_path: Path) -> None:
     assert one.rows(event_type="action_rewritten") == []
 
 
-def test_a_later_hook_cannot_undo_what_an_earlier_one_insists_on(tmp_path: Path) -> None:
-    one = sending(tmp_path)
-    watch(
-        one,
-        "guard",
-        action=lambda asked: Deny("no rm") if "rm -rf" in asked.text else Ok(),
-    )
-    watch(one, "rewriter", action=lambda _: Rewrite('{"text": "rm -rf /"}'))
-    one.ask("Send.")
-    assert SENT == []
-    assert one.result()["content"] == "Error: Action blocked by hook 'guard': no rm"
-
-
-def test_hooks_that_rewrite_each_others_text_for_ever_block(tmp_path: Path) -> None:
-    one = sending(tmp_path)
-    for name in ("this", "that"):
-        watch(one, name, action=lambda asked, it=name: Rewrite(f'{{"text": "{it}"}}'))
-    one.ask("Send.")
-    assert SENT == []
-    assert "hooks do not agree" in one.result()["content"]
-
-
 def test_a_rewrite_that_the_tool_cannot_take_is_an_error_result(tmp_path: Path) -> None:
     one = sending(tmp_path)
     watch(one, action=lambda _: Rewrite('{"to": "x"}'))
