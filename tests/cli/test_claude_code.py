@@ -103,6 +103,7 @@ def rows(cli: Cli, **members: Any) -> list[dict[str, Any]]:
     return [row for row in lines if members.items() <= row.items()]
 
 
+@pytest.mark.req("S4-28")
 def test_a_chat_is_watched_by_commands_and_goes_on_so(
     cli: Cli, script: str, project: Path, claude: Path
 ) -> None:

@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from harken.agents.asking import LoggedUser
 from harken.agents.base import Agent, register
@@ -27,12 +28,15 @@ from harken.agents.options import HookOptions
 from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
 from harken.core import codec
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
-from harken.core.ids import MessageId
+from harken.core.ids import AgentId, MessageId
+from harken.session.session import Session
 from harken.world.result import Failed
 from harken.world.user import NobodyThere, Wanted
 
 NAME = "claude-hooks"
 """What such a hook is called where nobody says otherwise."""
+_begun: WeakKeyDictionary[Session, set[AgentId]] = WeakKeyDictionary()
+"""Which hooks were asked since the program began: one may leave memory and come back."""
 _ONLY_TOLD = {"SessionStart", "SubagentStart"}
 """Events that nothing can stop: a no is for the user to know."""
 
@@ -53,7 +57,6 @@ class CommandHook(Hook):
     def begin(self) -> None:
         """Nothing was asked yet."""
         self._asked = MessageId("")
-        self._has_begun = False
         self._later: list[str] = []
         """What the agent shall hear when it can: said with a verdict that had no place for it."""
         self._ran: dict[str, str] = {}
@@ -92,7 +95,7 @@ class CommandHook(Hook):
         answer = Answer()
         for event, names in situation.events:
             answer = answer.joined(await self._answered(situation, event, names))
-        self._has_begun = True
+        _begun.setdefault(self.session, set()).add(self.agent_id)
         self._tell(answer)
         self._end_turn(situation, answer)
         verdict = await self._verdict(situation, answer)
@@ -110,7 +113,8 @@ class CommandHook(Hook):
             self._tell(await self._answered(situation, "SessionEnd", ("other",)))
 
     def _situation(self, question: Question) -> Situation:
-        return Situation(question, self._watched, self._has_begun, self._ran)
+        has_begun = self.agent_id in _begun.get(self.session, ())
+        return Situation(question, self._watched, has_begun, self._ran)
 
     @property
     def _watched(self) -> Agent:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harken import evict
 from harken.core.messages import Message
 from harken.world.user import Asked, Leave, Wanted
 from tests.agent_kit import call, calls, check_log
@@ -298,6 +299,7 @@ def test_a_session_begins_and_goes_on(tmp_path: Path) -> None:
     keep = keeper(tmp_path)
     one = commanded(tmp_path, on("SessionStart", keep), main=["One.", "Two.", "Three."])
     one.ask("Go.")
+    evict(one.session, one.id_of("claude-hooks"))
     one.ask("On.")
     one = one.again()
     one.ask("And on.")
