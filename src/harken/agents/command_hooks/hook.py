@@ -179,8 +179,9 @@ class CommandHook(Hook):
         said = TranscriptEntry(
             agent_id=self.agent_id, role="assistant", content=words, cause=self._asked
         )
-        edits = [_without(watched, situation.question.subject)] if is_blocked else []
-        self.session.append_all([said, *self._changed_state(), *edits])
+        if is_blocked:  # first: who is cut off before the verdict has not read it either
+            self.session.append(_without(watched, situation.question.subject, self._asked))
+        self.session.append_all([said, *self._changed_state()])
         raise TurnStopped(f"hook {self.name}: {why}")
 
     async def _verdict(self, situation: Situation, answer: Answer) -> Verdict:
@@ -248,7 +249,7 @@ class CommandHook(Hook):
         return None if leave.allowed else leave.reason or "the user said no"
 
 
-def _without(watched: Agent, message: str) -> TranscriptEdited:
+def _without(watched: Agent, message: str, cause: MessageId) -> TranscriptEdited:
     """Return the edit that takes a message out of what an agent reads, and what came after it.
 
     Nothing after it was judged yet, so nothing of it is read.
@@ -256,4 +257,6 @@ def _without(watched: Agent, message: str) -> TranscriptEdited:
     context = watched.session.context(watched.agent_id)
     ids = [getattr(one, "message_id", None) for one in context]
     kept = [Segment(start=0, stop=ids.index(message))] if ids.index(message) else []
-    return TranscriptEdited(agent_id=watched.agent_id, segments=kept, reason="prompt blocked")
+    return TranscriptEdited(
+        agent_id=watched.agent_id, segments=kept, reason="prompt blocked", cause=cause
+    )

@@ -11,7 +11,8 @@ import pytest
 from harken import evict
 from harken.core.messages import Message
 from harken.world.user import Asked, Leave, Wanted
-from tests.agent_kit import call, calls, check_log
+from tests.agent_kit import call, calls, check_log, play
+from tests.agent_kit import told as texts_in
 from tests.unit.agents.command_hooks.commanding import command, commanded, keeper, on, said, told
 
 VALIDATOR = """\
@@ -99,6 +100,25 @@ def test_a_blocked_prompt_never_reaches_the_model(tmp_path: Path) -> None:
     assert not one.root.cut_off
     assert "My secret is 42." in one.heard("main")
     check_log(one.log)
+
+
+def test_wherever_a_log_is_cut_a_blocked_prompt_stays_unread(tmp_path: Path) -> None:
+    line = "grep -q secret && { echo no >&2; exit 2; }; exit 0"
+    one = commanded(tmp_path, on("UserPromptSubmit", line), main=["Hello.", "Fine."])
+    one.ask("Hi.")
+    one.ask("My secret is 42.")
+    one.session.close()
+    lines = one.log.read_bytes().splitlines(keepends=True)
+    first = next(at for at, row in enumerate(lines) if b'"content":"My secret is 42."' in row)
+    for end in range(first + 1, len(lines) + 1):
+        one.log.write_bytes(b"".join(lines[:end]))
+        model = play(main=["Hello.", "Fine."])
+        again = one.again(model=model)
+        if again.root.cut_off:
+            again.ask()
+        again.ask("Good?")
+        assert not any("secret" in text for request in model.asked for text in texts_in(request))
+        again.session.close()
 
 
 def test_a_stop_is_blocked_until_tests_pass(tmp_path: Path) -> None:
