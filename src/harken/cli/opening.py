@@ -18,7 +18,7 @@ from harken.agents.base import Agent
 from harken.agents.budget import Budget
 from harken.agents.checkpoints import Tell
 from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
-from harken.agents.command_hooks.hook import CommandHook
+from harken.agents.command_hooks.hook import CommandHook, Commands
 from harken.agents.conversation import Conversation
 from harken.agents.hooks.changed_files import ChangedFiles
 from harken.agents.load import load_session, start_from
@@ -207,7 +207,7 @@ def open_chat(
             runtime,
             settings,
             kept.store,
-            (*settings.notes, *settings.commands.notes, *around.box.notes, *kept.notes),
+            (*settings.notes, *around.box.notes, *kept.notes),
         )
         check_agent(opened.primary)
         opening.pop_all()
@@ -218,7 +218,7 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
     """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
     entries = settings.commands.entries
     if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
-        hook = CommandHook(root.session, runtime=root.runtime, entries=entries)
+        hook = CommandHook(root.session, runtime=root.runtime, options=Commands(entries))
         hook.install(root, COMMAND_HOOK)
 
 
