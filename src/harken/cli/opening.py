@@ -5,7 +5,7 @@ The one place where a chat's `World` and `Runtime` are built.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -70,6 +70,10 @@ class Wish:
     """Folders beside the current one that agents may use."""
     memory: Path | None = None
     """The folder of notes that agents remember with; None: they have no such tool."""
+    note: str = ""
+    """What the user is to be told first."""
+    draft: str = ""
+    """What stands in the input at the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +181,23 @@ def open_chat(
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
         opened = Opened(
-            root, session, runtime, settings, kept.store, (*settings.notes, *kept.notes)
+            root,
+            session,
+            runtime,
+            settings,
+            kept.store,
+            tuple(filter(None, [wish.note, *settings.notes, *kept.notes, *unusual_hooks(root)])),
         )
         check_agent(opened.primary)
         opening.pop_all()
     return opened
+
+
+def unusual_hooks(agent: Agent) -> Iterator[str]:
+    """Say which hooks watch an agent beside those of every chat."""
+    names = [hook.name for hook in agent.hooks if hook.kind != ChangedFiles.kind]
+    if names:
+        yield f"{agent.name} is watched by {', '.join(names)}: see /hooks"
 
 
 def permissions_of(settings: Settings) -> Permissions:

@@ -13,8 +13,9 @@ from harken.agents.base import Agent
 from harken.agents.runtime import Runtime
 from harken.cli.commands import Command, Doing, Onward
 from harken.cli.opening import Opened
-from harken.cli.screen.activity import Activity
+from harken.cli.screen.activity import Activity, state_text
 from harken.cli.screen.calls import whole
+from harken.cli.screen.live_tree import LiveTree
 from harken.cli.screen.piece import Rows
 from harken.cli.screen.questions import Questions, preview_lines
 from harken.cli.screen.stage import Stage
@@ -40,6 +41,7 @@ class Table:
     turns: Turns
     leave: Callable[[], None]
     """Ends the chat."""
+    tree: LiveTree | None = None
     onward: Onward | None = None
     """Where the chat goes on when it has ended here; None: nowhere."""
     hinted: str = ""
@@ -58,7 +60,8 @@ class Table:
     @property
     def doing(self) -> Mapping[AgentId, str]:
         """What busy agents are doing."""
-        return {agent: doing.what for agent, doing in self.activity.agents.items()}
+        busy = self.activity.agents.items()
+        return {agent: state_text(doing, doing.since) for agent, doing in busy}
 
     def say(self, text: str) -> None:
         """Print lines of text."""
@@ -118,6 +121,18 @@ class Table:
     def _end_hint(self) -> None:
         self.hinted = ""
         self.stage.refresh()
+
+    def toggle_tree(self) -> None:
+        """Show the tree of agents above the input, or take it away."""
+        if self.tree is not None:
+            self.tree.toggle()
+            self.stage.refresh()
+
+    def scroll_tree(self, by: int) -> None:
+        """Show what is further up or down in the tree, by so many pages."""
+        if self.tree is not None:
+            self.tree.scroll(by)
+            self.stage.refresh()
 
     def show_result(self) -> None:
         """Print the last result that was folded, whole."""
