@@ -40,7 +40,7 @@ def _undo(talk: Talk, _: str) -> None:
     context = talk.session.context(agent.agent_id)
     said = [at for at, message in enumerate(context) if _is_said(message)]
     if not said:
-        raise ConfigError("there is nothing to undo: nothing was said since the beginning")
+        raise ConfigError("there is nothing to undo: nothing was said since the context began")
     store, ctx = _committed(agent)
     at, text = said[-1], text_of(context[said[-1]].content)
     note = (
