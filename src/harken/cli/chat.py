@@ -17,9 +17,10 @@ import harken.cli.every_command  # noqa: F401 - it enters the slash commands
 from harken.cli.commands import MODES, Onward
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.opening import Opened, Wish, open_chat
-from harken.cli.plain import PlainChat, read_line, report, somebody_types, tell
+from harken.cli.plain import PlainChat, report, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
+from harken.cli.typed import Typed, somebody_types
 from harken.core.messages import text_of
 from harken.world.permissions.permissions import Mode
 
@@ -59,6 +60,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             allowed=allow,
             store=store,
             memory=options.pop("memory"),
+            claude_hooks=options.pop("claude_hooks"),
         )
         return function(wish=wish, home=home, **options)
 
@@ -91,6 +93,11 @@ _WISHED: list[Callable[[Any], Any]] = [
         multiple=True,
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="A folder beside this one that agents may use; several times for several.",
+    ),
+    click.option(
+        "--claude-hooks",
+        is_flag=True,
+        help="Let the hooks in the settings of Claude Code (.claude/settings.json) count here.",
     ),
     click.option(
         "--memory",
@@ -175,7 +182,11 @@ def _on_one_screen(home: Home, wish: Wish, logs: Path | None) -> tuple[int, Wish
     face = Face()
     ears = face.ears
     opened = open_chat(
-        home, wish, user=face.questions, on_chunk=ears.on_chunk, on_notice=ears.on_notice
+        home,
+        replace(wish, wakes=True),
+        user=face.questions,
+        on_chunk=ears.on_chunk,
+        on_notice=ears.on_notice,
     )
     where = Surroundings.here(home.folder / "history")
     with opened as session, exporting(opened, logs):
@@ -223,14 +234,14 @@ def talk_in_lines(
     home: Home, wish: Wish, prompt: str | None, logs: Path | None = None, *, as_json: bool
 ) -> int:
     """Talk in plain lines, or say one `prompt`: then nobody is there whom agents could ask."""
-    can_ask = prompt is None and somebody_types()
-    user = PlainUser(read_line, tell) if can_ask else None
-    going, failed = [wish], False
+    can_ask, typed = prompt is None and somebody_types(), Typed()
+    user = PlainUser(typed.line, tell) if can_ask else None
+    going, failed = [replace(wish, wakes=prompt is None)], False
     for one in going:  # grows
         opened = open_chat(home, one, user=user, on_notice=tell)
         with opened, exporting(opened, logs), asyncio.Runner() as runner:
             report(opened, resumed=one.old is not None)
-            chat = PlainChat(opened, runner, as_json=as_json)
+            chat = PlainChat(opened, runner, as_json=as_json, typed=typed)
             if prompt is None:
                 chat.talk()
             else:

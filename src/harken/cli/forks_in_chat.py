@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harken.agents.base import Agent
-from harken.agents.changed_files import ChangedFiles
+from harken.agents.hooks.changed_files import ChangedFiles
 from harken.agents.user_command import TOLD
 from harken.cli.commands import Onward, Talk, printed, slash, words_of
 from harken.cli.terminal import one_line

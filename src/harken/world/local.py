@@ -21,6 +21,7 @@ from harken.world.search.tools import search_tools
 from harken.world.shell.shell import Shell
 from harken.world.todo import todo
 from harken.world.tool import Tool
+from harken.world.triggers.sources import Sources
 from harken.world.user import User
 from harken.world.world import World
 
@@ -29,18 +30,19 @@ def local_tools(
     folder: Path,
     *,
     allowed: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
     outputs: Path | None = None,
     hide: Collection[str] = (),
 ) -> list[Tool]:
     """Return the tools of a folder: read, write, edit, ls, glob, grep, bash, todo, ask_user.
 
-    allowed: folders beside it that file tools may use. outputs: where output goes that is too long
-    for a result; None: a new temporary folder. hide: environment variables that commands do not
-    get, such as the keys of models.
+    allowed: folders beside it that file tools may use; readable: those that they may only read.
+    outputs: where output goes that is too long for a result; None: a new temporary folder. hide:
+    environment variables that commands do not get, such as the keys of models.
     """
     # Nobody else can have made it: what is in it is shown to models, and files there are read.
     outputs = outputs or Path(mkdtemp(prefix="harken-outputs-"))
-    root = Root(folder, [*allowed, outputs])
+    root = Root(folder, [*allowed, outputs], readable)
     return [
         *file_tools(root),
         *search_tools(root, engine_for(ripgrep())),
@@ -48,6 +50,20 @@ def local_tools(
         todo,
         ask_user,
     ]
+
+
+def local_sources(
+    folder: Path,
+    *,
+    allowed: Sequence[Path] = (),
+    outputs: Path,
+    hide: Collection[str] = (),
+) -> Sources:
+    """Return what can wake the agents of a folder; the arguments are those of `local_tools`.
+
+    `trigger_tools` are the tools for it; a world has it as `sources`.
+    """
+    return Sources(root=Root(folder, [*allowed, outputs]), shell=Shell(folder, outputs, hide=hide))
 
 
 def local_world(

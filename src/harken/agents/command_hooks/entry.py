@@ -30,10 +30,11 @@ EVENTS: Mapping[str, str] = {
     "PostToolUseFailure": "result",
     "Stop": "response",
     "SubagentStop": "response",
+    "SessionEnd": "",
 }
-"""The events that have a place here, and the point at which a hook is asked."""
+"""The events that have a place here, and the point at which a hook is asked, if it is asked."""
 TIMEOUT_S = 600.0
-_SHORTER_S = {"UserPromptSubmit": 30.0}
+_SHORTER_S = {"UserPromptSubmit": 30.0, "SessionEnd": 1.5}
 MAX_BYTES = 1 << 20
 MAX_ENTRIES = 200
 _PLAIN = re.compile(r"[A-Za-z0-9_\-, |]*")

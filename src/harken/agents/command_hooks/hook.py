@@ -71,7 +71,7 @@ class CommandHook(Hook):
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: the commands, and where the hook is asked."""
-        points = sorted({EVENTS[one.event] for one in self.entries})
+        points = sorted({EVENTS[one.event] for one in self.entries} - {""})
         if "action" in points and "result" not in points:
             points.append("result")  # there is said what had no place in a verdict on an action
         commands = codec.decode(codec.encode(self.entries))  # plain JSON: no tuples
@@ -117,6 +117,14 @@ class CommandHook(Hook):
             self._ran[question.subject] = ran
         return verdict
 
+    async def session_ended(self) -> None:
+        """Run the commands of the end of a session; what they say counts for nothing."""
+        if any(one.event == "SessionEnd" for one in self.entries):
+            watched = self._watched
+            question = Question("response", watched.name, watched.state.birth, "")
+            situation = self._situation(question)
+            self._tell(await self._answered(situation, "SessionEnd", ("other",)))
+
     def _situation(self, question: Question) -> Situation:
         return Situation(question, self._watched, self._has_begun, self._ran)
 
@@ -140,7 +148,9 @@ class CommandHook(Hook):
         if not due:
             return Answer()
         said = codec.encode(situation.payload(event, self._paths(situation)))
-        environment = {**os.environ, "CLAUDE_PROJECT_DIR": str(situation.folder)}
+        inherited = self.runtime.environment
+        inherited = os.environ if inherited is None else inherited
+        environment = {**inherited, "CLAUDE_PROJECT_DIR": str(situation.folder)}
         ended = await asyncio.gather(
             *(run(one, said, folder=situation.folder, environment=environment) for one in due)
         )

@@ -289,9 +289,11 @@ def _announced(call: FunctionCall) -> str:
 
 
 def _heard(entry: TranscriptEntry) -> Iterator[Piece]:
-    """Tell what the primary agent heard: a prompt; not what a note or a hook says otherwise."""
+    """Tell what the primary agent heard: a prompt, or an event; not what a hook says otherwise."""
     if entry.cause is None and entry.substance is None:
         yield _prompt(text_of(entry.content), entry.message_id)
+    elif entry.cause is None:
+        yield note(f"\u2190 {_short(text_of(entry.content))}", "magenta")
 
 
 def _prompt(text: str, message_id: MessageId) -> Rows:

@@ -60,6 +60,15 @@ class Turns:
         assert self._task is None, "one turn at a time"
         self._task = asyncio.get_running_loop().create_task(self._turn(text), name="turn")
 
+    async def follow(self) -> None:
+        """Let the agent answer what happens outside, as soon as nothing else is being said."""
+        try:
+            while await self.opened.conversation.news():
+                if not self.running:
+                    self.start(None)
+        except Exception as error:  # noqa: BLE001 - the border, as in `_worked`
+            self.failed(error)
+
     def compact(self, instructions: str) -> None:
         """Let the agent sum up what it has in its context. Raises AgentBusy, ConfigError."""
         agent = self.opened.primary
@@ -146,5 +155,5 @@ class Turns:
             return
         if owes:
             self.start(None)
-        elif (waiting := self.queued.next()) is not None:
+        elif (waiting := self.queued.next()) is not None or self.opened.conversation.has_news:
             self.start(waiting)

@@ -118,6 +118,16 @@ class Shell:
             raise Failed(f"{stopped} Its output until then:\n{text or '(no output)'}")
         return _result(processes.exit_code, text, left)
 
+    def begin(self, command: str, caller: Caller | None = None) -> Running:
+        """Start a command that runs on; whoever has it ends it. Raises Failed."""
+        output = Output.create(self.outputs)
+        try:
+            processes = self._start(command, output, caller)
+        except BaseException:
+            output.close(keep=False)
+            raise
+        return Running(processes, output, self.limits.output_bytes)
+
     def _start(self, command: str, output: Output, caller: Caller | None) -> Processes:
         """Start a command. Raises Failed where that cannot be."""
         # Passed on, not read: nothing here depends on what is in it.
@@ -170,13 +180,44 @@ def _result(exit_code: int | None, text: str, left: Sequence[str]) -> str:
     if left:
         names = ", ".join(sorted(set(left)))
         ended = f"\n[still running in the background and therefore ended: {names}]"
-    return f"{_how_it_ended(exit_code)}\n{text or '(no output)'}{ended}"
+    return f"{how_it_ended(exit_code)}\n{text or '(no output)'}{ended}"
 
 
-def _how_it_ended(exit_code: int | None) -> str:
+@dataclass(slots=True)
+class Running:
+    """A command that runs on, in the background."""
+
+    processes: Processes
+    output: Output
+    output_bytes: int
+    """A command that writes more is ended."""
+
+    async def ended(self) -> str:
+        """Return how it ended, when it has; what it left behind is ended, too. May be cancelled."""
+        pause_s = 0.01
+        while self.processes.exit_code is None:
+            if self.output.size_bytes > self.output_bytes:
+                await self.processes.end()
+                return f"it wrote more than {self.output_bytes:,} bytes and was ended"
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, 0.5)
+        left = await self.processes.end(PATIENCE_S)
+        also = (
+            f"; still running and therefore ended: {', '.join(sorted(set(left)))}" if left else ""
+        )
+        return how_it_ended(self.processes.exit_code) + also
+
+    def end(self) -> None:
+        """End it now, if it still runs, and let go of its output, which is kept. Call it once."""
+        if self.processes.running():
+            self.processes.kill()
+        self.output.close(keep=True)
+
+
+def how_it_ended(exit_code: int | None) -> str:
     """Say an exit code in words.
 
-    >>> _how_it_ended(0), _how_it_ended(-9), _how_it_ended(139)
+    >>> how_it_ended(0), how_it_ended(-9), how_it_ended(139)
     ('exit code 0', 'ended by signal 9 (SIGKILL)', 'exit code 139 (128 + SIGSEGV)')
     """
     if exit_code is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.core.messages import Message
 from harken.world.user import Asked, Leave, Wanted
 from tests.agent_kit import call, calls, check_log
 from tests.unit.agents.command_hooks.commanding import command, commanded, keeper, on, said, told
@@ -42,7 +43,7 @@ def script(tmp_path: Path, text: str, run: str = "python3 -S") -> str:
     return f'{run} "{file}"'
 
 
-def bash(line: str, id_: str = "c1") -> object:
+def bash(line: str, id_: str = "c1") -> Message:
     return calls(call("bash", id_, command=line))
 
 
@@ -120,7 +121,7 @@ def test_what_was_blocked_once_is_known_after_a_resume(tmp_path: Path) -> None:
     )
     with pytest.raises(Exception, match="power"):
         one.ask("Mend it.")
-    one = one.again(model=type(one.runtime.model)({"main": ["Done.", "Really done."]}))  # type: ignore[misc, union-attr, call-arg]
+    one = one.again(model=type(one.runtime.model)({"main": ["Done.", "Really done."]}))  # type: ignore[misc, call-arg]
     assert one.ask() == "Really done."
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.unit.agents.command_hooks.commanding import commanded, on, said
 from tests.unit.world.shell.test_shell import is_alive, pids
 
 
-def guarded(tmp_path: Path, line: str, notices: list[str] | None = None, **more: object) -> Stage:
+def guarded(tmp_path: Path, line: str, notices: list[str] | None = None, **more: Any) -> Stage:
     section = on("PreToolUse", line, **more)
     act = calls(call("bash", command="echo hi"))
     one = commanded(tmp_path, section, notices=notices, main=[act, "Done."])
@@ -85,13 +86,20 @@ def test_what_stays_in_the_background_is_noted_and_lives(tmp_path: Path) -> None
 def test_an_asynchronous_command_is_left_alone(tmp_path: Path) -> None:
     began = time.monotonic()
     line = f"cat > {tmp_path}/told; sleep 0.5; echo no >&2; touch {tmp_path}/end; exit 2"
-    one = guarded(tmp_path, line, **{"async": True})
+    more: dict[str, Any] = {"async": True}
+    one = guarded(tmp_path, line, **more)
     assert is_run(one)
     assert said(one) == ["OK"]
     while not (tmp_path / "end").exists():
         assert time.monotonic() - began < 20
         time.sleep(0.05)
     assert '"PreToolUse"' in (tmp_path / "told").read_text()
+
+
+def test_what_is_no_json_is_heard_where_text_is(tmp_path: Path) -> None:
+    one = commanded(tmp_path, on("UserPromptSubmit", "echo '{not JSON'"), main=["Yes."])
+    one.ask("Go.")
+    assert one.heard("main")[1] == "[hook claude-hooks]: {not JSON"
 
 
 def test_a_flood_is_ended(tmp_path: Path) -> None:
