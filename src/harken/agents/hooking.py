@@ -8,6 +8,7 @@ from typing import Any
 from harken.agents.actions import allowed_for, check_plain, instructions_in, template_in
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
+from harken.agents.template_servers import servers_for
 from harken.core.events import Reference
 from harken.core.ids import base_of
 from harken.world.result import BadArguments, Result
@@ -38,13 +39,14 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     check_hook_name(watched, name)
     template = template_in(agent, arguments["instructions"])
     given = arguments["instructions"]
-    text = template.instructions if template else instructions_in(agent, call, given)
+    text = template.instructions if template else await instructions_in(agent, call, given)
     if text is None or not text.strip():
         raise BadArguments("a hook needs instructions: say what it watches for")
     points = arguments["points"]
     tools = allowed_for(agent, arguments["tools"] or [], template)
     is_own = watched is agent and base_of(call) in agent.session.state.owners
-    spec = {"points": points, "keeps": "notes", "self_made": is_own or None}
+    servers = servers_for(agent, arguments["tools"] or [], template)
+    spec = {"points": points, "keeps": "notes", "self_made": is_own or None, **servers}
     hook = agent.make_subagent(text + protocol(watched, points), tools, template, spec)
     hook.log_birth([watched.state.birth, call], name, "hook")
     return Result(f"Installed hook: {name} watches {watched.name}")

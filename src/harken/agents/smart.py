@@ -32,6 +32,7 @@ from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.request import ask
 from harken.agents.runtime import Runtime
 from harken.agents.skills import skills_of
+from harken.agents.template_servers import reach
 from harken.agents.templates import Template
 from harken.agents.verdict import (
     Deny,
@@ -275,6 +276,7 @@ class SmartAgent(Actor):
 
     async def _ask_once(self) -> ModelCall:
         """Call the model once, with everything about the call in the log."""
+        await reach(self)
         held_back = self._asked_at("response")
         on_chunk = None if held_back else self.runtime.on_chunk
         return await ask(self, self.model, self.toolbox(), on_chunk)

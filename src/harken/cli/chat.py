@@ -246,6 +246,7 @@ def talk_in_lines(
                 chat.talk()
             else:
                 chat.once(prompt)
+            runner.run(opened.runtime.world.close())
             onward = onward_wish(one, opened, chat.onward)
             opened.end()
         going += [onward] if onward is not None else []

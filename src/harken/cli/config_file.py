@@ -22,6 +22,7 @@ from harken.agents.schemas import ACTIONS
 from harken.errors import ConfigError
 from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
+from harken.world.mcp.servers import ServerTable, server_of
 from harken.world.permissions.permissions import Mode
 
 CONFIG = "config.toml"
@@ -100,6 +101,13 @@ class StoreTable(msgspec.Struct, frozen=True, kw_only=True):
     """How large the file may be: what was used least lately goes, where `backing` has it."""
 
 
+class McpTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[mcp]`."""
+
+    servers: dict[str, ServerTable] = {}
+    """`[mcp.servers.NAME]`: MCP servers, whose tools agents have."""
+
+
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     """One `config.toml`."""
 
@@ -118,6 +126,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     tools: ToolsTable = ToolsTable()
     hooks: HooksTable = HooksTable()
     store: StoreTable = StoreTable()
+    mcp: McpTable = McpTable()
 
 
 class _Malformed(Exception):
@@ -292,6 +301,8 @@ def _check(config: ConfigFile) -> None:
         if name not in ACTIONS:
             there = ", ".join(ACTIONS)
             raise _Malformed(f"names no action {name!r}; there is: {there}", ("actions",))
+    for name, table in config.mcp.servers.items():
+        _check_server(name, table)
     if config.model is not None and not config.model.strip():
         raise _Malformed("names no model", ("model",))
 
@@ -309,6 +320,21 @@ def _check_store(store: StoreTable) -> None:
         raise _Malformed("needs a backing store: nothing else is evicted", ("store", "most_mb"))
     if store.most_mb is not None and not (math.isfinite(store.most_mb) and store.most_mb > 0):
         raise _Malformed("is a number of megabytes above 0", ("store", "most_mb"))
+
+
+def _check_server(name: str, table: ServerTable) -> None:
+    path = ("mcp", "servers", name)
+    for member, values in (("env", table.env), ("headers", table.headers)):
+        for key, value in values.items():
+            if _is_secret(key) and value and "${" not in value:
+                hint = 'write "${NAME}" for it'
+                raise _Malformed(f"{_NO_KEYS}, and {hint}", (*path, member, key))
+    if not table.enabled and table.command is None and table.url is None:
+        return  # it switches off one of a project
+    try:
+        server_of(name, table, CONFIG)
+    except ConfigError as error:
+        raise _Malformed(str(error), path) from None
 
 
 def _check_url(url: str, path: Path_) -> None:

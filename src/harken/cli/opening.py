@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from harken.agents.base import Agent
 from harken.agents.budget import Budget
@@ -27,7 +26,7 @@ from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
-from harken.cli.home import Home, here
+from harken.cli.home import Home, environment, here
 from harken.cli.imported import find_log, view_imported
 from harken.cli.init import choose
 from harken.cli.keeping import PATIENCE_S, Keeping
@@ -46,6 +45,10 @@ from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
 from harken.world.local import local_sources, local_tools
+from harken.world.mcp.connections import Connections
+from harken.world.mcp.progress import Told
+from harken.world.mcp.servers import Server
+from harken.world.mcp.surroundings import Surroundings
 from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
@@ -169,18 +172,19 @@ def open_chat(
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
-        world = open_world(wish, settings, permissions, home.folder / "outputs" / path.stem, tools)
+        outputs = home.folder / "outputs" / path.stem
+        world = open_world(wish, settings, permissions, outputs, tools, on_notice)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
         world.user = user
-        runtime = Runtime(
+        runtime = replace(
+            runtime_of(settings),
             checkpoints=kept.checkpoints(home),
             model=model,
             models=find,
             world=world,
             on_chunk=on_chunk,
             on_notice=on_notice,
-            **from_settings(settings),
         )
         root, session = load_session(
             path,
@@ -209,19 +213,6 @@ def open_chat(
     return opened
 
 
-def from_settings(settings: Settings) -> dict[str, Any]:
-    """Return what a runtime has of what a person has configured."""
-    return {
-        "templates": settings.templates,
-        "skills": settings.skills,
-        "actions": settings.actions,
-        "compact_at": settings.compact_at or None,
-        "windows": settings.windows,
-        "parameters": settings.parameters,
-        "model_parameters": settings.model_parameters,
-    }
-
-
 def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tuple[str, ...]:
     """Return what the user should be told at the beginning, also which hooks are unusual."""
     states = [root.session.agents[one] for one in root.state.hooks]
@@ -239,6 +230,19 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
         hook.install(root, COMMAND_HOOK)
 
 
+def runtime_of(settings: Settings) -> Runtime:
+    """Return what the agents of a run share, as far as it is configured."""
+    return Runtime(
+        templates=settings.templates,
+        skills=settings.skills,
+        actions=settings.actions,
+        compact_at=settings.compact_at or None,
+        windows=settings.windows,
+        parameters=settings.parameters,
+        model_parameters=settings.model_parameters,
+    )
+
+
 def permissions_of(settings: Settings) -> Permissions:
     """Return what agents may do without asking. Raises ConfigError for a rule that is none."""
     rules = Rules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
@@ -251,9 +255,14 @@ def open_world(
     permissions: Permissions,
     outputs: Path,
     tools: Sequence[Tool] | None,
+    tell: Tell | None = None,
 ) -> World:
-    """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
+    """Return the world that the agents act on: the folder where we are. Raises ConfigError.
+
+    tell: told what a person should know of MCP servers.
+    """
     sources = None
+    servers = settings.servers if tools is None else ()
     if tools is None:
         allowed, hide = [*wish.allowed, *settings.allow_folders], settings.key_variables
         readable = settings.skills.folders
@@ -265,9 +274,28 @@ def open_world(
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    world = World(tools, folder=here(), permissions=permissions)
+    mcp = connections_of(servers, settings, outputs, tell)
+    world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
     world.sources = sources
     return world
+
+
+def connections_of(
+    servers: Sequence[Server], settings: Settings, outputs: Path, tell: Tell | None
+) -> Connections:
+    """Return the connections to MCP servers; none of them is started before it is needed."""
+    around = Surroundings(
+        folder=here(),
+        outputs=outputs,
+        environ=environment(),
+        hide=settings.key_variables,
+        tell=tell or _unheard,
+    )
+    return Connections(servers, around=around, on_progress=Told(around.tell))
+
+
+def _unheard(_: str) -> None:
+    """Tell nobody."""
 
 
 def found_model(settings: Settings) -> str:

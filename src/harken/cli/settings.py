@@ -20,6 +20,13 @@ from harken.agents.templates import Templates
 from harken.cli import claude_code
 from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
 from harken.cli.home import Home, environment, here
+from harken.cli.mcp_settings import (
+    all_servers,
+    own_servers,
+    project_servers,
+    runs,
+    switched_off,
+)
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
@@ -27,6 +34,7 @@ from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import one_per_name
 from harken.llm.windows import Windows
+from harken.world.mcp.servers import MCP_JSON, Server
 from harken.world.permissions.permissions import Mode
 
 AGENTS = "agents"
@@ -74,6 +82,8 @@ class Settings:
     """Whether the hooks that Claude Code is configured with count here, too."""
     commands: Hooks = field(default_factory=Hooks)
     """These hooks; none where they do not count."""
+    servers: tuple[Server, ...] = ()
+    """MCP servers: the user's own first, then those of a trusted project."""
     project: Project | None = None
     notes: tuple[str, ...] = ()
     """What the user should be told, a line each: a project that is ignored, or that widens what
@@ -110,16 +120,23 @@ def load_settings(
     environ = environment() if environ is None else environ
     project = Trust(home).project(folder or here())
     mine = home.folder / CONFIG
-    found = _with_file(Settings(providers=BUILT_IN), read_config(mine), mine)
+    ours = read_config(mine)
+    found = _with_file(Settings(providers=BUILT_IN), ours, mine)
+    theirs_too: list[Server] = []
+    notes: list[str] = []
     folders = [home.folder / AGENTS]
     config, before = ConfigFile(), found
     if project is not None and project.trusted:
-        theirs, agents = project.folder / CONFIG, project.folder / AGENTS
+        theirs, agents = project.config, project.folder / AGENTS
         _check_inside(theirs)
         _check_inside(agents)
         config = _of_project(theirs, found.providers)
         found = _with_file(found, config, theirs)
         folders.insert(0, agents)
+        theirs_too, notes = project_servers(
+            project.root, config, theirs, found.key_variables, project.mcp_obstacle
+        )
+    servers, left_out = all_servers(own_servers(ours, mine), theirs_too, switched_off(ours))
     if environ.get(MODEL, "").strip():
         found = replace(found, model=environ[MODEL].strip(), model_from=MODEL)
     if model is not None:
@@ -129,7 +146,8 @@ def load_settings(
         permission=permission or found.permission,
         claude_hooks=claude_hooks or found.claude_hooks,
     )
-    note = widening(config, before.permission, found)
+    found = replace(found, servers=servers)
+    note = widening(config, before.permission, found, theirs_too)
     if project is not None:
         note = project.note(home) or note
     claude = claude_code.agents(project, environ, commands=found.claude_hooks)
@@ -140,7 +158,7 @@ def load_settings(
         skills=claude_code.skills(project, home),
         commands=claude_code.hooks(project, environ) if found.claude_hooks else Hooks(),
         project=project,
-        notes=(note,) if note else (),
+        notes=(*((note,) if note else ()), *notes, *left_out),
     )
 
 
@@ -181,11 +199,13 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
     return config
 
 
-def widening(config: ConfigFile, permission: Mode, found: Settings) -> str:
+def widening(
+    config: ConfigFile, permission: Mode, found: Settings, servers: Sequence[Server] = ()
+) -> str:
     """Say on one line what a project's configuration widens; empty where it widens nothing.
 
-    permission: what holds without it. found: what holds now. A folder is trusted once, and what it
-    says may change later.
+    permission: what holds without it. found: what holds now. servers: those of the project. A
+    folder is trusted once, and what it says may change later.
 
     >>> config = ConfigFile(permission="all", model="lab/small")
     >>> widening(config, "ask", Settings(permission="all", model="lab/small"))
@@ -199,7 +219,11 @@ def widening(config: ConfigFile, permission: Mode, found: Settings) -> str:
     if config.model is not None and found.model_from not in _THE_USERS:
         said.append(f"model = {config.model}")
     said += [f"provider {name} at {one.base_url}" for name, one in config.providers.items()]
-    text = f"This project's {FOLDER}/{CONFIG}: {', '.join(said)}." if said else ""
+    said += runs(one for one in servers if one in found.servers)
+    where = f"{FOLDER}/{CONFIG}"
+    if any(one.origin.endswith(MCP_JSON) for one in servers):
+        where = f"{where} and {MCP_JSON}"
+    text = f"This project's {where}: {', '.join(said)}." if said else ""
     return " ".join(text.split())
 
 
