@@ -85,6 +85,10 @@ class Talk(Protocol):
         """Say something to the agent, as if it had been typed."""
         ...
 
+    def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+        """Get a text from somewhere, and say it to the agent. Raises AgentBusy."""
+        ...
+
     def go_on(self, onward: Onward) -> None:
         """End this session and go on in another."""
         ...

@@ -218,7 +218,14 @@ def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tup
     states = [root.session.agents[one] for one in root.state.hooks]
     names = [one.name or one.id for one in states if one.spec.get("kind") != ChangedFiles.kind]
     watched = f"{root.name} is watched by {', '.join(names)} (/hooks)" if names else ""
-    notes = (wish.note, *settings.notes, *settings.commands.notes, *kept.notes, watched)
+    notes = (
+        wish.note,
+        *settings.notes,
+        *settings.own.notes,
+        *settings.commands.notes,
+        *kept.notes,
+        watched,
+    )
     return tuple(filter(None, notes))
 
 

@@ -27,6 +27,7 @@ from harken.cli.mcp_settings import (
     runs,
     switched_off,
 )
+from harken.cli.own_commands import OwnCommands
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
@@ -78,6 +79,8 @@ class Settings:
     actions: Collection[str] = tuple(ACTIONS)
     """The structural actions of agents that have no list of what they may use."""
     skills: Skills = field(default_factory=Skills)
+    own: OwnCommands = field(default_factory=OwnCommands)
+    """Slash commands that a person wrote."""
     claude_hooks: bool = False
     """Whether the hooks that Claude Code is configured with count here, too."""
     commands: Hooks = field(default_factory=Hooks)
@@ -156,6 +159,7 @@ def load_settings(
         providers=with_keys(found.providers, environ),
         templates=Templates(folders, [claude]),
         skills=claude_code.skills(project, home),
+        own=claude_code.commands(project, home),
         commands=claude_code.hooks(project, environ) if found.claude_hooks else Hooks(),
         project=project,
         notes=(*((note,) if note else ()), *notes, *left_out),

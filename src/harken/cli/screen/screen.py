@@ -113,7 +113,7 @@ class Screen:
         self.ears.open()
         async with self.opened.conversation.listen():
             following = asyncio.create_task(self.turns.follow(), name="events")
-            waking = asyncio.create_task(self.opened.runtime.world.ready())  # while the user types
+            waking = asyncio.create_task(self.table.wake(), name="wake")
             try:
                 code: int = await self.stage.app.run_async(
                     handle_sigint=False, set_exception_handler=False
