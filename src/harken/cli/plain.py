@@ -18,6 +18,7 @@ from harken.agents.base import Agent
 from harken.agents.smart import SmartAgent
 from harken.cli.commands import Command, Doing, Onward, is_command, run_command
 from harken.cli.looking import compacted_text
+from harken.cli.mcp_in_chat import prompt_commands
 from harken.cli.opening import Opened
 from harken.cli.tally import Tally
 from harken.cli.terminal import safe, say, say_json
@@ -28,6 +29,7 @@ from harken.core.messages import text_of
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, ModelError
 from harken.views.written import count
+from harken.world.result import Failed
 
 How: TypeAlias = Callable[[Coroutine[Any, Any, LoggedString]], Coroutine[Any, Any, LoggedString]]
 
@@ -74,6 +76,8 @@ class PlainChat:
         self.onward: Onward | None = None
         """Where the chat goes on when it has ended here; None: nowhere."""
         self._ended = False
+        self._prompts: Mapping[str, Command] | None = None
+        """Of MCP servers; None: nobody has asked for them yet."""
         self._tally = Tally()
         self.session.listen(self._hear)
 
@@ -96,7 +100,7 @@ class PlainChat:
         is_typed = somebody_types()
         with self.listening():
             while not self._ended and (line := self._line()) is not None:
-                if is_typed and is_command(line.strip(), self.own):
+                if is_typed and self._is_command(line.strip()):
                     run_command(self, line)
                 elif line.strip() or self.opened.primary.cut_off:
                     self.try_to_ask(line.strip() or None)
@@ -120,6 +124,9 @@ class PlainChat:
                 return line
             self.try_to_ask(None)
         return self._typed.line()
+
+    def _is_command(self, line: str) -> bool:
+        return line.startswith("/") and is_command(line, self.own)
 
     def _hear(self, event: Event) -> None:
         self._tally.add(event)
@@ -148,8 +155,13 @@ class PlainChat:
 
     @property
     def own(self) -> Mapping[str, Command]:
-        """Commands of the user's own."""
-        return {}
+        """Commands of the user's own, and prompts of MCP servers."""
+        if self._prompts is None:
+            self._prompts = {}
+            mcp = self.runtime.world.mcp
+            if mcp is not None and mcp.servers:
+                self._prompts = prompt_commands(self.runner.run(mcp.prompts()))
+        return {**self._prompts, **self.opened.settings.own.commands()}
 
     def act(self, doing: Doing) -> None:
         """Do something with the agents, and say what came of it; who takes over may answer."""
@@ -168,6 +180,15 @@ class PlainChat:
     def send(self, text: str) -> None:
         """Say something to the agent, as if it had been typed."""
         self.try_to_ask(text)
+
+    def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+        """Get a text from somewhere, and say it to the agent."""
+        try:
+            text = self.runner.run(doing())
+        except Failed as error:
+            tell(f"harken: {error}")
+        else:
+            self.try_to_ask(text)
 
     def go_on(self, onward: Onward) -> None:
         """End this session after this command, and go on in another."""
