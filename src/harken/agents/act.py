@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from harken.agents.actions import lenient, touches
 from harken.agents.actor import Actor
 from harken.agents.asking import LoggedUser
-from harken.agents.hook import BLOCKED, Judgement, consult
+from harken.agents.gate import Gate, woken_ones_done
+from harken.agents.hook import BLOCKED, Judgement, TurnEnded, consult
 from harken.agents.initial import UNNAMED
 from harken.agents.schemas import is_action
 from harken.agents.structure import RUN
@@ -23,6 +26,7 @@ from harken.agents.verdict import Question
 from harken.context.socket import VARIABLE
 from harken.core.events import ActionRewritten, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
+from harken.core.outside import content_from_outside
 from harken.errors import EventRefused
 from harken.session.state import OpenCall
 from harken.world.result import BadArguments, Result, caught
@@ -73,10 +77,11 @@ async def act(agent: Actor, calls: Sequence[OpenCall]) -> None:
 async def _act_together(agent: Actor, calls: Sequence[OpenCall]) -> None:
     """Run each call in a task of its own: so the depth of a tree is not that of Python's stack."""
     tasks: list[asyncio.Task[Result]] = []
+    ended: list[TurnEnded] = []
     footprints = [footprint(agent, call) for call in calls]
     for at, call in enumerate(calls):
         before = [tasks[i] for i in range(at) if footprints[i].collides(footprints[at])]
-        tasks.append(asyncio.create_task(_after(before, agent, call)))
+        tasks.append(asyncio.create_task(_after(before, agent, call, ended)))
     failure: Exception | None = None
     waiting = dict(zip(tasks, calls, strict=True))
     try:
@@ -103,10 +108,21 @@ def _log_finished(agent: Actor, waiting: Mapping[asyncio.Task[Result], OpenCall]
             log_result(agent, call, running.result())
 
 
-async def _after(before: Sequence[asyncio.Task[Result]], agent: Actor, call: OpenCall) -> Result:
-    """Run a call after those that it depends on; where one of them failed, it is not run."""
+async def _after(
+    before: Sequence[asyncio.Task[Result]], agent: Actor, call: OpenCall, ended: list[TurnEnded]
+) -> Result:
+    """Run a call after those that it depends on; where one of them failed, it is not run.
+
+    ended: filled when a hook takes the agent's place: what has not begun by then is not run.
+    """
     await asyncio.gather(*before)
-    return await run_call(agent, call)
+    if ended:
+        raise ended[0]
+    try:
+        return await run_call(agent, call)
+    except TurnEnded as error:
+        ended.append(error)
+        raise
 
 
 def footprint(agent: Actor, call: OpenCall) -> Footprint:
@@ -161,11 +177,28 @@ async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
         raise BadArguments(f"{agent.name} may not use a tool {call.name!r}; it may use: {there}")
     if is_action(tool):
         arguments = tool.check(parse(call.name, text))
-        return await RUN[call.name](agent, call.reference, arguments)
+        with ExitStack() as held:
+            for gate in await _gates(agent, call.name, arguments):
+                held.enter_context(gate.held())
+            return await RUN[call.name](agent, call.reference, arguments)
     user = agent.runtime.world.user
     asked = None if user is None else LoggedUser(user, agent, call.reference)
     caller = Caller(agent, call.reference, asked, variables=partial(variables, agent))
     return await agent.runtime.world.do_action(FunctionCall(call.name, text), caller)
+
+
+async def _gates(agent: Actor, action: str, arguments: Mapping[str, Any]) -> list[Gate]:
+    """Return the gates of the subagents that an action may touch, when no event keeps them."""
+    named, state, live = touches(agent, action, arguments), agent.state, agent.session.live
+    spoken_with = {*(state.speakers or state.subagents[-1:]), *state.listeners}
+    gates = [
+        agent.sibling(id_).gate
+        for name, id_ in agent.subagent_ids.items()
+        if (name in named if named is not None else id_ in spoken_with or id_ in live)
+    ]
+    if any(gate.woken for gate in gates):
+        await woken_ones_done(gates)
+    return gates
 
 
 def variables(agent: Actor) -> Mapping[str, str | None]:
@@ -183,11 +216,11 @@ def variables(agent: Actor) -> Mapping[str, str | None]:
 
 
 def log_result(agent: Actor, call: OpenCall, result: Result) -> None:
-    """Log the one result of a call."""
+    """Log the one result of a call; what came from outside cannot begin as a hook's comment."""
     entry = TranscriptEntry(
         agent_id=agent.agent_id,
         role="tool",
-        content=result.content,
+        content=content_from_outside(result.content),
         substance=result.substance,
         cause=result.cause if result.substance is None else None,
         tool_call_id=call.id,

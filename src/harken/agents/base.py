@@ -8,10 +8,12 @@ be dropped and made again at any time without anyone noticing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
+from harken.agents.gate import Gate
 from harken.agents.initial import INTERRUPTED, UNNAMED, groups, whole
 from harken.agents.runtime import Runtime
 from harken.agents.verdict import POINTS, Point, Question, Verdict, checked, read_verdict
@@ -19,6 +21,7 @@ from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import Cause, Relation, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, message_from
+from harken.core.outside import from_outside
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, UnknownName
 from harken.session.fold import context_now, held
@@ -28,6 +31,7 @@ from harken.world.lock import LoopLock
 
 Kind = TypeVar("Kind", bound="type[Agent]")
 _kinds: dict[str, type[Agent]] = {}
+_later: dict[str, str] = {}
 
 
 def register(name: str) -> Callable[[Kind], Kind]:
@@ -47,6 +51,11 @@ def register(name: str) -> Callable[[Kind], Kind]:
     return enter
 
 
+def register_later(modules: Mapping[str, str]) -> None:
+    """Say in which modules, by registered name, classes are that `register` enters when needed."""
+    _later.update(modules)
+
+
 class Agent:
     """The interface of every agent: `harken(input)`, `await response()`, `inform(dst, txt)`."""
 
@@ -54,6 +63,8 @@ class Agent:
     """What the birth calls it: `smart`, or the registered name of a dumb agent."""
     points: ClassVar[frozenset[Point]] = POINTS
     """Where it is asked while it stands as a hook, unless its spec says so."""
+    portable: ClassVar[bool] = True
+    """Whether it can be made anew from what a file says of it: not where that is code to run."""
 
     def __init__(
         self,
@@ -72,7 +83,7 @@ class Agent:
         """
         initial = whole(init_prompt or (), own_system=system_prompt is not None)
         self.attach(session, session.allocate_agent_id(), runtime or Runtime())
-        self._initial += initial
+        self.begin_with(initial)
         if system_prompt is not None:
             session.hold_back(self.agent_id, [Message("system", str(system_prompt))])
 
@@ -80,9 +91,13 @@ class Agent:
     def attached(cls, session: Session, state: AgentState, runtime: Runtime) -> Self:
         """Make the object for an agent that was born before."""
         agent = cls.__new__(cls)
+        agent.prepare(state)
         agent.attach(session, state.id, runtime)
         agent.restore(state)
         return agent
+
+    def prepare(self, state: AgentState) -> None:
+        """Take from a birth what `begin` rests on."""
 
     def restore(self, state: AgentState) -> None:
         """Take back what the log knows of this agent beside its transcript."""
@@ -93,8 +108,13 @@ class Agent:
         self.agent_id = agent_id
         self.runtime = runtime
         self._initial: list[Mapping[str, Any]] = []
+        self.born_with: dict[str, Any] = {}
+        """What its birth says besides its `spec`; whoever makes the agent may add to it."""
         self.asking = LoopLock()
         """Held while it is asked as a hook: one question at a time."""
+        self.gate = Gate()
+        self.news: list[TranscriptEntry] = []
+        """What subagents say of what woke them: it hears it when it can."""
         session.live[agent_id] = self
         self.begin()
 
@@ -124,12 +144,16 @@ class Agent:
             name,
             self.language_model,
             relation=relation,
-            spec=self.spec(),
+            spec={**self.spec(), **self.born_with},
         )
-        self._take_initial()
+        self.take_initial()
         return birth
 
-    def _take_initial(self) -> None:
+    def begin_with(self, initial: Sequence[Mapping[str, Any]]) -> None:
+        """Start, when its birth is logged, from a transcript that is whole."""
+        self._initial += initial
+
+    def take_initial(self) -> None:
         """Begin with the initial transcript: by reference where it is in the log, else in full."""
         initial, self._initial = self._initial, []
         if not initial:
@@ -170,7 +194,7 @@ class Agent:
         """What the log says of this agent. Raises UnknownName before its birth is logged."""
         state = self.session.agent(self.agent_id)
         if self._initial:  # its birth was logged by `Session.log_agent_created`
-            self._take_initial()
+            self.take_initial()
         return state
 
     @property
@@ -199,8 +223,14 @@ class Agent:
 
     @property
     def hooks(self) -> list[Agent]:
-        """The hooks that watch it, in the order in which they are asked."""
-        return [self.sibling(agent_id) for agent_id in self.state.hooks]
+        """The hooks that watch it, in the order in which they are asked.
+
+        Those that it put there itself come first: so others judge what they made of its words,
+        and it cannot undo with a hook of its own what another insists on.
+        """
+        agents = self.session.agents
+        asked = sorted(self.state.hooks, key=lambda id_: not agents[id_].spec.get("self_made"))
+        return [self.sibling(agent_id) for agent_id in asked]
 
     def sibling(self, agent_id: str) -> Agent:
         """Return another agent of the same session, revived where it is not in memory.
@@ -220,13 +250,14 @@ class Agent:
         """Add a user message to the transcript and log it.
 
         What the input represents (`input.message_id`, where it is a LoggedString) becomes the
-        entry's substance. Calls that were cut off get their result first.
+        entry's substance. Calls that were cut off get their result first. A line that begins as a
+        hook's comment does gets a backslash: only hooks speak as hooks.
         """
         self.close_calls()
         event = TranscriptEntry(
             agent_id=self.agent_id,
             role="user",
-            content=str(input),
+            content=from_outside(str(input)),
             substance=getattr(input, "message_id", None),
         )
         self.session.append(event)
@@ -264,6 +295,9 @@ class Agent:
         said = await self.response()
         return checked(read_verdict(str(said)), question.point), said.message_id or asked
 
+    def after_verdict(self) -> None:
+        """Do what is due now that a verdict was given, or failed. Done once, it does nothing."""
+
     def install(self, agent: Agent, name: str | None = None) -> Self:
         """Begin to watch an agent: the birth names the agent's own birth as its cause."""
         self.log_birth(agent.state.birth, name or self.kind, "hook")
@@ -275,6 +309,36 @@ class Agent:
         An agent that only came to stand as a hook watches that one agent.
         """
         return None
+
+    @property
+    def can_talk(self) -> bool:
+        """Whether it can answer, and not only judge: else it cannot take the place of one."""
+        return True
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something that it has not heard: from outside, or of a subagent."""
+        return bool(self.news or self.session.agents[self.agent_id].unheard)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way with it that its log does not say: it may be let go."""
+        busy = self.gate.is_waited_for or not self.gate.is_open or self.asking.is_held
+        return not (busy or self.news or self._initial)
+
+    def hear_news(self, most: int | None = None) -> list[TranscriptEntry]:
+        """Hear what there is to hear, or the first so many of it; return the entries.
+
+        For the beginning of a turn, and between two steps of one: where every call has its result.
+        """
+        happened = [
+            TranscriptEntry(agent_id=self.agent_id, role="user", content=text, substance=piece)
+            for piece, text in self.state.unheard.items()
+        ]
+        heard = (happened + self.news)[:most]
+        self.news = self.news[max(0, len(heard) - len(happened)) :]
+        self.session.append_all(heard)
+        return heard
 
     @property
     def cut_off(self) -> bool:
@@ -346,7 +410,7 @@ def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
     Terminated agents can be revived too, to be read or asked. Raises UnknownName for an id that
     was never born, and for a kind that nobody registered.
     """
-    live = session.live.get(AgentId(agent_id))
+    live = session.live_object(AgentId(agent_id))
     if isinstance(live, Agent):
         return live
     state = session.agent(agent_id)
@@ -355,10 +419,13 @@ def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
 
 def kind_named(name: str, runtime: Runtime) -> type[Agent]:
     """Return the class of agents that logs record under this name. Raises UnknownName."""
-    kinds = _kinds | dict(runtime.kinds)
-    if name not in kinds:
-        raise UnknownName("registered kind of agent", name, kinds)
-    kind: type[Agent] = kinds[name]
+    kind: type[Agent] | None = runtime.kinds.get(name) or _kinds.get(name)
+    if kind is None and name in _later:
+        import_module(_later[name])
+        kind = _kinds[name]
+    if kind is None:
+        known = {*_kinds, *_later, *runtime.kinds}
+        raise UnknownName("registered kind of agent", name, known)
     return kind
 
 

@@ -54,10 +54,14 @@ def naming(path: Path) -> Iterator[None]:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def read_page(path: Path) -> Page:
-    """Read such a file, within `naming`. Raises Malformed, and what reading and decoding raise."""
+def read_page(path: Path, *, lenient: bool = False) -> Page:
+    """Read such a file, within `naming`. Raises Malformed, and what reading and decoding raise.
+
+    lenient: front matter that is no YAML is taken line by line. Other programs do so, and what is
+    written for them has texts with colons in it.
+    """
     data = _bytes_of(path)
-    return Page(*_parts(data.decode("utf-8").removeprefix("\ufeff")), data)
+    return Page(*_parts(data.decode("utf-8").removeprefix("\ufeff"), lenient=lenient), data)
 
 
 def files_in(folders: Sequence[Path]) -> dict[str, Path]:
@@ -120,7 +124,7 @@ def _bytes_of(path: Path) -> bytes:
     return data
 
 
-def _parts(whole: str) -> tuple[Mapping[str, Any], str]:
+def _parts(whole: str, *, lenient: bool) -> tuple[Mapping[str, Any], str]:
     """Return front matter and what is below it; without front matter that is all."""
     first, *lines = [line.rstrip() for line in whole.split("\n")]
     if first != "---":
@@ -128,7 +132,38 @@ def _parts(whole: str) -> tuple[Mapping[str, Any], str]:
     if "---" not in lines:
         raise Malformed("its front matter has no end: write a line with --- below it")
     end = lines.index("---")
-    return _front("\n".join(lines[:end])), "\n".join(whole.split("\n")[end + 2 :])
+    body = "\n".join(whole.split("\n")[end + 2 :])
+    try:
+        return _front("\n".join(lines[:end])), body
+    except _NoYaml:
+        if not lenient:
+            raise
+        return _by_lines(lines[:end]), body
+
+
+class _NoYaml(Malformed):
+    """Front matter that no YAML reader takes."""
+
+
+_MEMBER = re.compile(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?")
+
+
+def _by_lines(lines: Sequence[str]) -> Mapping[str, Any]:
+    """Return members that are each a text on a line, or a list of lines with a dash below it."""
+    front: dict[str, Any] = {}
+    last = ""
+    for line in lines:
+        member, item = _MEMBER.fullmatch(line), line.strip().removeprefix("- ")
+        if member is not None:
+            last = member[1]
+            front[last] = (member[2] or "").strip().strip("\"'")
+        elif last and line.lstrip().startswith("- ") and front[last] in ("", None):
+            front[last] = [item.strip("\"'")]
+        elif last and isinstance(front[last], list):
+            front[last].append(item.strip("\"'"))
+        elif last and line.strip():
+            front[last] = f"{front[last]} {line.strip()}".strip()
+    return front
 
 
 def _front(written: str) -> Mapping[str, Any]:
@@ -141,9 +176,9 @@ def _front(written: str) -> Mapping[str, Any]:
         front = yaml.safe_load(written)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 2
-        raise Malformed(f"line {line}: the front matter is no YAML: {error.problem}") from None
+        raise _NoYaml(f"line {line}: the front matter is no YAML: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise Malformed("its front matter is no YAML") from None
+        raise _NoYaml("its front matter is no YAML") from None
     if front is None:
         return {}
     if not isinstance(front, dict) or not all(isinstance(key, str) for key in front):

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from harken.agents.checkpoints import Checkpointer, Tell
 from harken.agents.schemas import ACTIONS, BASIC
+from harken.agents.skills import Skills
 from harken.agents.templates import Templates
 from harken.core.chunks import Chunk
 from harken.core.ids import AgentId
@@ -51,6 +52,10 @@ class Runtime:
     """Kinds of subagents that `task` finds by name."""
     hooks: HookFinder | None = None
     """Hooks that templates, `hook` and a configuration find by name; None: there is none."""
+    skills: Skills | None = None
+    """What the tool `skill` of the world reads: agents are told of those that there are."""
+    environment: Mapping[str, str] | None = None
+    """What commands get that are hooks; None: what we have ourselves."""
     actions: Collection[str] = BASIC
     """The structural actions of agents that have no list of what they may use."""
     on_chunk: OnChunk | None = None

@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
+from harken.agents import smart_hook
 from harken.agents.act import act, log_result
 from harken.agents.actor import Actor
-from harken.agents.base import kind_named, register
+from harken.agents.base import Agent, kind_named, register
 from harken.agents.budget import Budget
 from harken.agents.compaction import Compacted, compact, tokens_used
 from harken.agents.hook import (
@@ -31,6 +32,7 @@ from harken.agents.interrupted import abandon, note_on
 from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.request import ask
 from harken.agents.runtime import Runtime
+from harken.agents.skills import skills_of
 from harken.agents.template_servers import reach
 from harken.agents.templates import Template
 from harken.agents.verdict import (
@@ -38,6 +40,7 @@ from harken.agents.verdict import (
     Opinion,
     Point,
     Question,
+    Rewrite,
     Verdict,
     checked,
     read_verdict,
@@ -46,6 +49,7 @@ from harken.core.events import TranscriptEntry
 from harken.core.ids import USER, MessageId
 from harken.core.messages import ChatMessage, text_of
 from harken.core.text import LoggedString
+from harken.core.verdict_words import unfenced
 from harken.errors import AgentBusy, BudgetExceeded, ModelError
 from harken.llm.base import Model
 from harken.session.session import Session
@@ -98,7 +102,6 @@ class SmartAgent(Actor):
         """Set up what is not in the log because it can be derived."""
         super().begin()
         self._model: Model | None = None
-        self._answering = False
         self._in_vain = 0.0
         """Below so many tokens it is not tried again to compact the context: it did not help."""
 
@@ -122,15 +125,55 @@ class SmartAgent(Actor):
         child._model_name = (template and template.model) or self.language_model
         child._given["parameters"] = self.runtime.parameters_for(child._model_name) or None
         child._given["template"] = None if template is None else template.origin
+        child._given["permission"] = None if template is None else template.permission
+        child._given["skills"] = self._skills_for(template)
         child._given |= spec or {}
         return child
 
+    def _skills_for(self, template: Template | None) -> list[str] | None:
+        """Return the skills of a subagent: never more than its parent's, nor its template's."""
+        own, limit = skills_of(self), None if template is None else template.skills
+        if limit is None:
+            return own
+        return [name for name in limit if own is None or name in own]
+
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
-        """Return its answer as a verdict. Raises TurnEnded where it took the place it watched."""
+        """Return its answer as a verdict; where it is none, it is asked once more.
+
+        Raises TurnEnded where it moved instead of giving one, ValueError and TypeError where what
+        it says is none.
+        """
+        said = await self._answer_as_hook()
+        try:
+            verdict = checked(read_verdict(str(said)), question.point)
+        except (ValueError, TypeError):
+            if not smart_hook.ask_again(self, question, said):
+                raise
+            said = await self._answer_as_hook()
+            verdict = checked(read_verdict(str(said)), question.point)
+        if question.point == "action" and isinstance(verdict, Rewrite):
+            verdict = Rewrite(unfenced(verdict.text))
+        return verdict, said.message_id or asked
+
+    async def _answer_as_hook(self) -> LoggedString:
+        stood = self._stands
         said = await self.response()
-        if self.state.place != "hook":
+        if self._stands != stood and self.state.place != "gone":
             raise TurnEnded
-        return checked(read_verdict(str(said)), question.point), said.message_id or asked
+        return said
+
+    def after_verdict(self) -> None:
+        """Leave, or drop what it was asked, where that is due."""
+        smart_hook.after_verdict(self)
+
+    def copy_for(self, agent: Agent) -> SmartAgent | None:
+        """Return a hook that was told the same, where it was born as one; see `Agent`."""
+        told = smart_hook.told_of_copy(self)
+        if told is None:
+            return None
+        return self.make_subagent(
+            told, self.allowed, None, smart_hook.spec_of_copy(self.state.spec)
+        )
 
     @property
     def language_model(self) -> str | None:
@@ -158,7 +201,9 @@ class SmartAgent(Actor):
             try:
                 if input is not None:
                     await self._finish_calls()
+                    self.hear_news()
                     super().harken(input)
+                    input = None
                 said = await self._turn()
             except BudgetExceeded as error:
                 said = self._stopped(str(error))
@@ -166,10 +211,18 @@ class SmartAgent(Actor):
                 self._leave_undone(STOPPED)
                 said = self._stopped(str(error))
             except TurnEnded:
-                self._leave_undone(TAKEN_OVER)
+                self._give_way(input)
                 said = self._moved()
         self.session.settle()
         return said
+
+    def _give_way(self, unheard: str | None = None) -> None:
+        """End a turn in which somebody took its place, who hears then what it has not heard."""
+        self._leave_undone(TAKEN_OVER)
+        self.forget_comments()
+        above = self.state.parent
+        if unheard is not None and above is not None:
+            self.sibling(above).harken(unheard)
 
     def harken(self, input: str) -> None:
         """Add a user message to the transcript and log it; see `Agent`.
@@ -182,26 +235,27 @@ class SmartAgent(Actor):
 
     def check_free(self) -> None:
         """Raise AgentBusy where it is in the middle of a turn and can hear nothing now."""
-        if self._answering:
+        if self.gate.busy:
             raise AgentBusy(self.name)
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
         """Be in the middle of a turn."""
         self.check_free()
-        self._answering = True
+        self.gate.enter()
         try:
             yield
         except BaseException:
             self.forget_comments()
             raise
         finally:
-            self._answering = False
+            self.gate.leave()
 
     async def _turn(self) -> LoggedString:
         """Ask and act until there is an answer."""
         stands = self._stands
         await self._finish_calls()
+        self.hear_news()
         await self._comment_on("input", self._new_inputs())
         entry = self._last_utterance()
         for denials in range(MAX_DENIALS):
@@ -223,6 +277,7 @@ class SmartAgent(Actor):
 
     async def _step(self) -> TranscriptEntry:
         """Ask the model once and run its calls; return what it said."""
+        await self._comment_on("input", self.hear_news())
         await self._make_room()
         asked = await self._ask()
         self.keep("turn_boundary")
@@ -325,7 +380,10 @@ class SmartAgent(Actor):
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         with self._busy():
-            await self._finish_calls()
+            try:
+                await self._finish_calls()
+            except TurnEnded:
+                self._give_way()
 
     async def _finish_calls(self) -> None:
         for call in list(self.state.open_calls.values()):

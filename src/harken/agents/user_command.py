@@ -16,7 +16,7 @@ from harken.agents.actions import end_subtree
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
 from harken.core.events import Reference, TranscriptEntry
-from harken.core.ids import USER
+from harken.core.ids import USER, AgentId
 from harken.core.messages import text_of
 from harken.errors import ConfigError, ModelError
 from harken.world.result import BadArguments, Result, caught
@@ -24,6 +24,8 @@ from harken.world.result import BadArguments, Result, caught
 TOLD = "[the user did this: {}] {}"
 """What the agent is told of a command, and of what came of it."""
 BROKEN_OFF = "It was broken off: {}"
+TAKEN_OVER = "You talk with the user from now on, in the place of {}."
+"""What an agent is told whom the user let take the place of another."""
 Doing: TypeAlias = Callable[[Actor, Reference], Awaitable[Result]]
 """Does what the user wants with an agent; the reference is the command, for causes."""
 
@@ -38,6 +40,7 @@ async def obey(agent: Agent, command: str, doing: Doing) -> Result:
     if not isinstance(agent, Actor):
         raise ConfigError(f"{agent.name} has neither subagents nor hooks: code decides for it")
     await agent.finish_calls()
+    primary = agent.session.state.primary
     done = TranscriptEntry(agent_id=USER, role="assistant", content=command)
     cause = agent.session.append(done)
     try:
@@ -56,6 +59,7 @@ async def obey(agent: Agent, command: str, doing: Doing) -> Result:
     agent.session.append(heard)
     if not result.is_error:
         _tell(agent, cause, command, text_of(result.content))
+        _tell_who_took_over(agent, cause, command, primary)
     agent.session.settle()
     return result
 
@@ -67,6 +71,17 @@ def _tell(agent: Agent, cause: Reference, command: str, came: str) -> None:
     text = TOLD.format(command, came)
     entry = TranscriptEntry(agent_id=agent.agent_id, role="user", content=text, cause=cause)
     agent.session.append(entry)
+
+
+def _tell_who_took_over(
+    agent: Agent, cause: Reference, command: str, before: AgentId | None
+) -> None:
+    """Let the agent that the user talks with now know; whoever acted has been told already."""
+    now = agent.session.state.primary
+    if now is None or before is None or now in (before, agent.agent_id):
+        return
+    taker = agent.sibling(now)
+    _tell(taker, cause, command, TAKEN_OVER.format(agent.sibling(before).name))
 
 
 async def dismiss(agent: Actor, command: Reference, name: str) -> Result:

@@ -6,14 +6,18 @@ environment, the command line. This is the only code that reads them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from harken.agents.command_hooks.entry import Hooks
+from harken.agents.schemas import ACTIONS, BASIC
+from harken.agents.skills import Skills
 from harken.agents.templates import Templates
+from harken.cli import claude_code
 from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
 from harken.cli.home import Home, environment, here
 from harken.cli.mcp_settings import (
@@ -23,6 +27,7 @@ from harken.cli.mcp_settings import (
     runs,
     switched_off,
 )
+from harken.cli.own_commands import OwnCommands
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
@@ -32,6 +37,7 @@ from harken.llm.resolve import one_per_name
 from harken.llm.windows import Windows
 from harken.world.mcp.servers import MCP_JSON, Server
 from harken.world.permissions.permissions import Mode
+from harken.world.shell.sandbox import Wanted as Sandboxed
 
 AGENTS = "agents"
 MODEL = "HARKEN_MODEL"
@@ -64,6 +70,12 @@ class Settings:
     windows: Windows = field(default_factory=Windows)
     allow_folders: tuple[Path, ...] = ()
     """Folders that tools may use beside the one where Harken runs."""
+    sandbox: Sandboxed = "auto"
+    """Whether commands run in a sandbox."""
+    network: bool = False
+    """Whether they reach the network from there."""
+    pass_env: tuple[str, ...] = ()
+    """Secret variables that programs get which agents run."""
     store: str | None = None
     """The address of the service that commits go to; None: the file in the home."""
     backing: str | None = None
@@ -71,6 +83,15 @@ class Settings:
     most_mb: float | None = None
     """How large that file may be."""
     templates: Templates = field(default_factory=Templates)
+    actions: Collection[str] = tuple(ACTIONS)
+    """The structural actions of agents that have no list of what they may use."""
+    skills: Skills = field(default_factory=Skills)
+    own: OwnCommands = field(default_factory=OwnCommands)
+    """Slash commands that a person wrote."""
+    claude_hooks: bool = False
+    """Whether the hooks that Claude Code is configured with count here, too."""
+    commands: Hooks = field(default_factory=Hooks)
+    """These hooks; none where they do not count."""
     servers: tuple[Server, ...] = ()
     """MCP servers: the user's own first, then those of a trusted project."""
     project: Project | None = None
@@ -99,8 +120,9 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     model: str | None = None,
     permission: Mode | None = None,
+    claude_hooks: bool = False,
 ) -> Settings:
-    """Return what holds for a run in `folder`; `model` and `permission` are the command line's.
+    """Return what holds for a run in `folder`; what else is given is the command line's.
 
     Raises ConfigError, on one line, for a file that is wrong. A project that is not trusted is
     not read; `notes` says so, and what the configuration of one that is trusted widens.
@@ -129,17 +151,26 @@ def load_settings(
         found = replace(found, model=environ[MODEL].strip(), model_from=MODEL)
     if model is not None:
         found = replace(found, model=model, model_from=_COMMAND_LINE)
-    found = replace(found, permission=permission or found.permission)
+    found = replace(
+        found,
+        permission=permission or found.permission,
+        claude_hooks=claude_hooks or found.claude_hooks,
+    )
     found = replace(found, servers=servers)
     note = widening(config, before.permission, found, theirs_too)
     if project is not None:
         note = project.note(home) or note
+    claude = claude_code.agents(project, environ, commands=found.claude_hooks)
+    commands = claude_code.hooks(project, environ) if found.claude_hooks else Hooks()
     return replace(
         found,
         providers=with_keys(found.providers, environ),
-        templates=Templates(folders),
+        templates=Templates(folders, [claude]),
+        skills=claude_code.skills(project, home),
+        own=claude_code.commands(project, home),
+        commands=commands,
         project=project,
-        notes=(*((note,) if note else ()), *notes, *left_out),
+        notes=(*((note,) if note else ()), *notes, *left_out, *commands.notes),
     )
 
 
@@ -173,6 +204,10 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
             else []
         ),
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
+        *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
+        *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
+        *(["tools.network lets commands out"] if config.tools.network else []),
+        *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
     ]
     for reason in refused:
         raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
@@ -233,7 +268,20 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         backing=_behind(config.store.backing, file) or found.backing,
         most_mb=config.store.most_mb or found.most_mb,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
+        actions=_actions(config.actions, found.actions),
+        claude_hooks=config.hooks.claude_settings or found.claude_hooks,
+        sandbox=config.tools.sandbox or found.sandbox,
+        network=found.network if config.tools.network is None else config.tools.network,
+        pass_env=(*found.pass_env, *config.tools.pass_env),
     )
+
+
+def _actions(said: str | Sequence[str] | None, known: Collection[str]) -> Collection[str]:
+    """Return the actions that a file gives; it can only take away what one before it gave."""
+    if said is None or said == "all":
+        return known
+    given = BASIC if said == "basic" else said
+    return tuple(name for name in known if name in given)
 
 
 def _anchored(model: str, folder: Path) -> str:

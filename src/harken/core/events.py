@@ -170,6 +170,10 @@ class AgentMoved(EventBase, tag="agent_moved", kw_only=True):
     """The agent directly above or below it whose place it takes, with that one's parent."""
     replaced_as: Literal["subagent", "hook"] | None = None
     """How that one stands to it then: as its newest subagent, or its last hook."""
+    spec: dict[str, Json] | None = None
+    """Members of its spec that change with the place, such as the budget that goes with it."""
+    replaced_spec: dict[str, Json] | None = None
+    """The same for the one that it replaces, such as where that is asked as a hook."""
     cause: Cause = None
 
 

@@ -110,8 +110,11 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
             row[:] = [other for other in row if other != agent.id]
     if event.place in ("primary", "gone"):
         state.reporting.pop(agent.id, None)  # whom the user hears, or nobody
+    agent.spec = {**agent.spec, **(event.spec or {})}
     if event.replaces is not None:
-        _take_place(state, agent, agent_of(state, event.replaces), event.replaced_as or "subagent")
+        before = agent_of(state, event.replaces)
+        before.spec = {**before.spec, **(event.replaced_spec or {})}
+        _take_place(state, agent, before, event.replaced_as or "subagent")
         return
     parent = event.parent
     if parent is None and event.place != "primary":
@@ -170,6 +173,8 @@ def _report(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -
     for id_, said in list(state.reporting.items()):
         if said is not None and said in links and state.agents[id_].parent == agent.id:
             del state.reporting[id_]
+            if event.role == "user" and agent.parent is not None:  # and nobody asked it, either
+                state.reporting[agent.id] = None
 
 
 def _open_calls(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:

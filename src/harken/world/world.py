@@ -25,6 +25,7 @@ from harken.world.mcp.connections import PREFIX, Connections, granted_to
 from harken.world.permissions.permissions import FREE, Permissions, Wish
 from harken.world.result import BadArguments, Failed, Result, caught
 from harken.world.tool import Caller, Tool, parse
+from harken.world.triggers.sources import Sources
 from harken.world.user import User
 
 _inner: ContextVar[asyncio.Lock | None] = ContextVar("lock inside a tool", default=None)
@@ -52,6 +53,8 @@ class World:
         self.folder = folder
         self.user = user
         self.permissions = permissions
+        self.sources: Sources | None = None
+        """What can wake agents; None: nothing. Somebody has to listen (`Conversation.listen`)."""
         self.variables: dict[str, Any] = {}
         """What tools and hooks share; it lasts as long as the process."""
         self.known = KnownFiles(folder)

@@ -102,6 +102,8 @@ def _read(event: str, stdout: str) -> Answer:
     try:
         said = codec.decode(text.encode())
     except (ValueError, RecursionError):
+        if event in _HEARD_AS_TEXT:
+            return Answer(context=_cut(text))
         raise _Malformed("what it printed begins as JSON and is none") from None
     if not isinstance(said, dict):
         raise _Malformed("what it printed is no JSON object")

@@ -101,7 +101,7 @@ class Situation:
             "transcript_path": paths["transcript_path"],
             "cwd": str(self.folder),
         }
-        if event != "SessionStart":
+        if event not in ("SessionStart", "SessionEnd"):
             said["permission_mode"] = self._mode
         if self.watched.state.place != "primary":
             said |= {"agent_id": self.watched.agent_id, "agent_type": self.agent_type}
@@ -112,6 +112,8 @@ class Situation:
             case "SessionStart":
                 model = self.watched.language_model
                 return {"source": self._source, **({"model": model} if model else {})}
+            case "SessionEnd":
+                return {"reason": "other"}
             case "UserPromptSubmit":
                 return {"prompt": self.question.text}
             case "SubagentStart":

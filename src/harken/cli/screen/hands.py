@@ -39,16 +39,11 @@ class Hands:
                 self.turns.start(None)
             buffer.reset()
             return
-        if is_command(text) and not run_command(self.table, text):
-            return  # it stays in the input, to be mended
-        self.inputs.remember(text)
-        if is_command(text):
-            return
-        if self.turns.running:
-            self.turns.queued.add(text)
-        else:
-            self.turns.start(text)
-        self.table.stage.refresh()
+        if not is_command(text, self.table.own):
+            self.inputs.remember(text)
+            self.table.send(text)
+        elif run_command(self.table, text):
+            self.inputs.remember(text)  # another one stays in the input, to be mended
 
     def answer(self) -> None:
         """Answer the question with what was typed."""
@@ -121,6 +116,8 @@ class Hands:
         question = self.table.questions.current
         if buffer.complete_state is not None:
             buffer.cancel_completion()
+        elif question is None and self.tree_is_open:
+            self.table.toggle_tree()
         elif question is not None and self.arming.armed and question.back():
             self.inputs.answer.reset()
             self.inputs.refocus()
@@ -143,6 +140,11 @@ class Hands:
     def leave(self) -> None:
         """End the chat."""
         self.table.quit()
+
+    @property
+    def tree_is_open(self) -> bool:
+        """Whether the tree of agents is shown."""
+        return self.table.tree is not None and self.table.tree.is_open
 
     def show_result(self) -> None:
         """Print the last result that was folded."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.agent_kit import Stage, call, calls, check_log, raw_call
+from tests.agent_kit import Stage, call, calls, check_log, raw_call, run
 from tests.unit.agents.command_hooks.commanding import commanded, on, said
 from tests.unit.world.shell.test_shell import is_alive, pids
 
 
-def guarded(tmp_path: Path, line: str, notices: list[str] | None = None, **more: object) -> Stage:
+def guarded(tmp_path: Path, line: str, notices: list[str] | None = None, **more: Any) -> Stage:
     section = on("PreToolUse", line, **more)
     act = calls(call("bash", command="echo hi"))
     one = commanded(tmp_path, section, notices=notices, main=[act, "Done."])
@@ -73,6 +75,24 @@ def test_what_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     assert not any(map(is_alive, pids(tmp_path / "pid")))
 
 
+def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
+    line = f"sleep 63 & echo $! > {tmp_path}/pid; wait"
+    one = commanded(tmp_path, on("UserPromptSubmit", line), main=["Yes."])
+
+    async def cancel() -> None:
+        asking = asyncio.create_task(one.root.response("Go."))
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            await asyncio.sleep(0.01)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    run(cancel())
+    assert not any(map(is_alive, pids(tmp_path / "pid")))
+    one = one.again()
+    assert one.root.cut_off
+
+
 def test_what_stays_in_the_background_is_noted_and_lives(tmp_path: Path) -> None:
     began = time.monotonic()
     one = guarded(tmp_path, f"sleep 62 & echo $! > {tmp_path}/pid")
@@ -85,13 +105,20 @@ def test_what_stays_in_the_background_is_noted_and_lives(tmp_path: Path) -> None
 def test_an_asynchronous_command_is_left_alone(tmp_path: Path) -> None:
     began = time.monotonic()
     line = f"cat > {tmp_path}/told; sleep 0.5; echo no >&2; touch {tmp_path}/end; exit 2"
-    one = guarded(tmp_path, line, **{"async": True})
+    more: dict[str, Any] = {"async": True}
+    one = guarded(tmp_path, line, **more)
     assert is_run(one)
     assert said(one) == ["OK"]
     while not (tmp_path / "end").exists():
         assert time.monotonic() - began < 20
         time.sleep(0.05)
     assert '"PreToolUse"' in (tmp_path / "told").read_text()
+
+
+def test_what_is_no_json_is_heard_where_text_is(tmp_path: Path) -> None:
+    one = commanded(tmp_path, on("UserPromptSubmit", "echo '{not JSON'"), main=["Yes."])
+    one.ask("Go.")
+    assert one.heard("main")[1] == "[hook claude-hooks]: {not JSON"
 
 
 def test_a_flood_is_ended(tmp_path: Path) -> None:
