@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED
 
 from harken.world.mcp.failing import is_closed, one_line, reason_of
 from harken.world.mcp.patience import Patience
@@ -67,6 +68,7 @@ class Life:
         self.opened: asyncio.Future[None] = self.loop.create_future()
         self.closing = self.lost = False
         """Whether somebody wants it to end; whether the server is gone."""
+        self._why = ""
         self.reason = ""
         """How it ended; empty while it goes on."""
         self._session: Client | None = None
@@ -95,6 +97,7 @@ class Life:
             ) from None
         except MCPError as error:
             if is_closed(error):
+                self._why = "" if error.code == CONNECTION_CLOSED else reason_of(error)
                 self.is_lost()
                 await asyncio.wait({self.owner}, timeout=CLOSE_S)  # it knows why
                 raise Failed(self._gone(what)) from None
@@ -136,7 +139,7 @@ class Life:
 
     async def _own(self) -> None:
         """Open the connection, serve, and close it; say then how it was."""
-        reason, limit_s = "it ended", self.server.start_timeout_s
+        reason, limit_s = "", self.server.start_timeout_s
         try:
             if self._before is not None:
                 await asyncio.wait({self._before.owner})
@@ -169,7 +172,8 @@ class Life:
         wanted = self.closing and not self.lost
         if wanted:
             reason = "it was closed"
-        elif self._stdio is not None and self._stdio.ending:
+        reason = reason or self._why or "it ended"
+        if not wanted and self._stdio is not None and self._stdio.ending:
             reason = f"{reason} ({one_line(self._stdio.ending)})"
         self.reason = reason
         self._follower.is_over(reason, wanted=wanted)
