@@ -65,6 +65,7 @@ GROUPS = {
         "Agent",
         "SmartAgent",
         "DumbAgent",
+        "Conversation",
         "Budget",
         "Templates",
         "register",

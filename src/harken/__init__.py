@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from harken.agents.budget import Budget
     from harken.agents.checkpoints import Checkpointer
     from harken.agents.compaction import Compacted
+    from harken.agents.conversation import Conversation
     from harken.agents.dumb import DumbAgent
     from harken.agents.hook import Hook
     from harken.agents.load import load_session, start_from
@@ -130,6 +131,7 @@ _HOMES = {
     "Comment": "harken.agents.verdict",
     "compact": "harken.context.compaction",
     "Compacted": "harken.agents.compaction",
+    "Conversation": "harken.agents.conversation",
     "ConfigError": "harken.errors",
     "ContextSockets": "harken.context.server",
     "copy_commits": "harken.store.copy",
@@ -257,6 +259,7 @@ __all__ = [
     "Compacted",
     "ConfigError",
     "ContextSockets",
+    "Conversation",
     "Deny",
     "Difference",
     "Draft",

@@ -7,13 +7,15 @@ from tests.cli.kit import SCRIPT, Cli
 
 @pytest.fixture
 def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """`harken` with an empty home folder, in an empty folder."""
+    """`harken` with an empty home folder, in an empty folder; Claude Code has none at all."""
     home = tmp_path / "home"
     monkeypatch.setenv("HARKEN_HOME", str(home))
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    return Cli(home, capsys)
+    made = Cli(home, capsys)
+    made.environ["CLAUDE_CONFIG_DIR"] = str(tmp_path / "claude")
+    return made
 
 
 @pytest.fixture

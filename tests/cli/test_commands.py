@@ -7,20 +7,22 @@ from pathlib import Path
 
 import pytest
 
-import harken.cli.replay_in_chat  # noqa: F401 - it brings /replay
+import harken.cli.every_command  # noqa: F401 - it enters the slash commands
+from harken.agents.base import Agent
 from harken.agents.compaction import Compacted
 from harken.agents.runtime import Runtime
-from harken.cli.commands import COMMANDS, compacted_text, is_command, run_command
+from harken.cli.commands import COMMANDS, Command, Doing, Onward, is_command, run_command
 from harken.cli.demo import play as play_demo
+from harken.cli.looking import compacted_text
 from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.core.events import Segment, TranscriptEdited, Usage
 from harken.core.ids import AgentId
-from harken.core.messages import Message, TextPart, ThinkingPart
+from harken.core.messages import Message, TextPart, ThinkingPart, text_of
 from harken.core.text import LoggedString
 from harken.errors import ModelError
 from harken.world.permissions.permissions import Permissions
 from harken.world.world import World
-from tests.agent_kit import Stage, call, calls, play, stage
+from tests.agent_kit import Stage, call, calls, play, run, stage
 
 USAGE = Usage(input_tokens=1500, output_tokens=20, cache_read_tokens=1000)
 ANSWER: list[Chunk] = [TextDelta("Hot."), Finish(stop_reason="end_turn", usage=USAGE, cost_usd=0.5)]
@@ -30,10 +32,26 @@ class Talking:
     """What a chat gives to commands, and what they said."""
 
     def __init__(self, one: Stage) -> None:
-        self.session, self.runtime = one.session, one.runtime
+        self.session, self.runtime, self.root = one.session, one.runtime, one.root
         self.said: list[str] = []
         self.ended = False
         self.doing: Mapping[AgentId, str] = {}
+        self.own: Mapping[str, Command] = {}
+        self.sent: list[str] = []
+        self.onward: Onward | None = None
+
+    @property
+    def primary(self) -> Agent:
+        return self.root.sibling(self.session.state.primary or "")
+
+    def act(self, doing: Doing) -> None:
+        self.say(text_of(run(doing()).content))
+
+    def send(self, text: str) -> None:
+        self.sent.append(text)
+
+    def go_on(self, onward: Onward) -> None:
+        self.onward = onward
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -67,13 +85,13 @@ def talk(one: Stage) -> Talking:
 
 def test_a_text_is_a_command_unless_its_first_word_is_a_path(tmp_path: Path) -> None:
     for text in ("/help", "/nope", "/show 3", "/c"):
-        assert is_command(text)
+        assert is_command(text, {})
     for text in ("help", " /help", "/", "/etc/hosts is odd", str(tmp_path), "/tmp", "// no"):
-        assert not is_command(text)
+        assert not is_command(text, {})
 
 
 def test_the_beginning_of_a_name_is_enough_where_it_is_the_only_one(talk: Talking) -> None:
-    assert "/quit" in talk("/h")
+    assert "/quit" in talk("/he")
     assert talk("/q") == ""
     assert talk.ended
 

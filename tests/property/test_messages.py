@@ -125,7 +125,7 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
         "spec": SPEC,
     },
     ev.TranscriptEntry: {"substance": st.none() | ID, "cause": CAUSE},
-    ev.PieceOfText: {"content": STRING, "cause": CAUSE},
+    ev.PieceOfText: {"content": STRING, "cause": CAUSE, "trigger": MAYBE, "seen": JSON},
     ev.AgentConfigured: {"name": MAYBE, "language_model": MAYBE, "spec": SPEC, "cause": CAUSE},
     ev.AgentStateSaved: {"state": JSON},
     ev.AgentMoved: {

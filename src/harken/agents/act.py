@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from harken.agents.actions import lenient, touches
 from harken.agents.actor import Actor
 from harken.agents.asking import LoggedUser
+from harken.agents.gate import Gate, woken_ones_done
 from harken.agents.hook import BLOCKED, Judgement, consult
 from harken.agents.initial import UNNAMED
 from harken.agents.schemas import is_action
@@ -161,11 +164,28 @@ async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
         raise BadArguments(f"{agent.name} may not use a tool {call.name!r}; it may use: {there}")
     if is_action(tool):
         arguments = tool.check(parse(call.name, text))
-        return await RUN[call.name](agent, call.reference, arguments)
+        with ExitStack() as held:
+            for gate in await _gates(agent, call.name, arguments):
+                held.enter_context(gate.held())
+            return await RUN[call.name](agent, call.reference, arguments)
     user = agent.runtime.world.user
     asked = None if user is None else LoggedUser(user, agent, call.reference)
     caller = Caller(agent, call.reference, asked, variables=partial(variables, agent))
     return await agent.runtime.world.do_action(FunctionCall(call.name, text), caller)
+
+
+async def _gates(agent: Actor, action: str, arguments: Mapping[str, Any]) -> list[Gate]:
+    """Return the gates of the subagents that an action may touch, when no event keeps them."""
+    named, state, live = touches(agent, action, arguments), agent.state, agent.session.live
+    spoken_with = {*(state.speakers or state.subagents[-1:]), *state.listeners}
+    gates = [
+        agent.sibling(id_).gate
+        for name, id_ in agent.subagent_ids.items()
+        if (name in named if named is not None else id_ in spoken_with or id_ in live)
+    ]
+    if any(gate.woken for gate in gates):
+        await woken_ones_done(gates)
+    return gates
 
 
 def variables(agent: Actor) -> Mapping[str, str | None]:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from harken.agents.actor import Actor
 from harken.agents.base import Agent, evict
 from harken.agents.budget import check_birth
 from harken.agents.schemas import ACTIONS
+from harken.agents.template_hooks import hooks_of
 from harken.agents.templates import Template
 from harken.core import codec
-from harken.core.events import AgentMoved, InterlocutorsSet, Reference
-from harken.core.ids import AgentId
+from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
+from harken.core.ids import AgentId, base_of
 from harken.core.text import LoggedString
 from harken.errors import HarkenError
 from harken.session.session import Session
@@ -41,13 +42,12 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     allowed = allowed_for(agent, arguments["tools"], template)
     check_birth(agent.session.state, agent.agent_id)
     child = agent.make_subagent(instructions, allowed, template)
-    hooks = [(hook.name, hook.copy_for(child)) for hook in agent.hooks]
+    hooks = copies_for(child, agent.hooks)
+    hooks += hooks_of(template, child, {name for name, _ in hooks})
     agent.keep("spawn")  # the child's history goes on into that of its parent
-    child.log_birth(call, name, "subagent")
+    child.log_birth(birth_cause(agent, call), name, "subagent")
     try:
-        for hook_name, copy in hooks:
-            if copy is not None:
-                copy.install(child, hook_name)
+        install(hooks, child)
     except Exception:
         end_subtree(agent.session, child.agent_id, call)
         raise
@@ -55,7 +55,46 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     if prompt is None:
         return Result(f"Created subagent: {name}")
     agent.inform(child, piece(agent, call, prompt))
-    return handed_through(await child.response())
+    return handed_through((await answer_of(agent, child)).said)
+
+
+def copies_for(child: Agent, hooks: Sequence[Agent]) -> list[tuple[str, Agent]]:
+    """Return copies of hooks, not yet born, for somebody to be watched, by name."""
+    copies = [(hook.name, hook.copy_for(child)) for hook in hooks]
+    return [(name, copy) for name, copy in copies if copy is not None]
+
+
+def install(copies: Sequence[tuple[str, Agent]], child: Agent) -> None:
+    """Let hooks watch an agent."""
+    for name, copy in copies:
+        copy.install(child, name)
+
+
+class Answer(NamedTuple):
+    """What was answered, and by whom."""
+
+    agent: Agent
+    said: LoggedString
+
+
+def standing(agent: Agent, one: Agent) -> Agent:
+    """Return who stands below an agent now where this one stood: a move may have changed that."""
+    agents, at = agent.session.agents, one.state
+    for _ in agents:
+        if at.parent == agent.agent_id:
+            return agent.sibling(at.id)
+        if at.parent is None:
+            break
+        at = agents[at.parent]
+    return one
+
+
+async def answer_of(agent: Agent, one: Agent) -> Answer:
+    """Let a subagent answer; where another takes its place and owes the answer, let that one."""
+    said = await one.response()
+    while (now := standing(agent, one)) is not one and now.cut_off:
+        one, said = now, await now.response()
+    return Answer(one, said)
 
 
 async def run_discuss(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
@@ -72,17 +111,18 @@ async def run_discuss(agent: Actor, call: Reference, arguments: Mapping[str, Any
     if prompt is not None:
         for one in everyone:
             await one.finish_calls()
-        _check_free(everyone)  # again: nobody hears what another cannot hear
+        hearing = [standing(agent, one) for one in everyone]
+        _check_free(hearing)  # again: nobody hears what another cannot hear
         said_to_all = piece(agent, call, prompt)
-        for one in everyone:
+        for one in hearing:
             agent.inform(one, said_to_all)
     said: list[tuple[str, LoggedString]] = []
     for speaker in speakers:
-        utterance = await speaker.response()
-        said.append((speaker.name, utterance))
+        spoke, utterance = await answer_of(agent, standing(agent, speaker))
+        said.append((spoke.name, utterance))
         for other in everyone:
             if other is not speaker:
-                speaker.inform(other, utterance.as_said_by(speaker.name))
+                spoke.inform(standing(agent, other), utterance.as_said_by(spoke.name))
     if len(said) == 1 and not listeners:
         return handed_through(said[0][1])
     text = "\n\n".join(utterance.as_said_by(name) for name, utterance in said)
@@ -95,6 +135,15 @@ async def run_terminate(agent: Actor, call: Reference, arguments: Mapping[str, A
     child.keep("session_end")
     end_subtree(agent.session, child.agent_id, call)
     return Result(f"Terminated subagent: {arguments['name']}")
+
+
+def birth_cause(agent: Agent, call: Reference) -> Cause:
+    """Return the cause of a subagent's birth: the call of the agent below which it stands.
+
+    Of a command of the user's that agent's own birth comes first.
+    """
+    is_own = base_of(call) in agent.session.state.owners
+    return call if is_own else [agent.state.birth, call]
 
 
 def end_subtree(session: Session, agent_id: AgentId, cause: Reference) -> None:
@@ -156,6 +205,8 @@ def template_in(agent: Agent, given: str | None) -> Template | None:
         if name not in known:
             there = ", ".join(sorted(known))
             raise BadArguments(f"{given} names a tool {name!r} that is not here; there is: {there}")
+    for note in template.notes:
+        agent.runtime.tell(note)
     return template
 
 
@@ -199,10 +250,15 @@ def allowed_for(
         if name not in agent.tools:
             raise BadArguments(f"you have no tool {name!r} to pass on; yours: {_listed(agent)}")
     limit = template.tools if template is not None else None
+    denied = template.denied if template is not None else ()
     if wanted is None and limit is None:
-        return agent.allowed
+        own = agent.allowed
+        if not denied:
+            return own
+        return [one for one in (agent.tools if own is None else own) if one not in denied]
     named = limit if wanted is None else wanted
-    return [one for one in named or () if one in agent.tools and (limit is None or one in limit)]
+    mine = [one for one in named or () if one in agent.tools and one not in denied]
+    return [one for one in mine if limit is None or one in limit]
 
 
 def _listed(agent: Actor) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from harken.agents.base import Agent
 from harken.agents.hook import Judgement, comment_entry
 from harken.agents.schemas import may_use, with_templates
+from harken.agents.skills import SKILL, skills_of, with_skills
 from harken.agents.templates import Template
-from harken.agents.verdict import Comment, Opinion, read_verdict
-from harken.core.messages import text_of
+from harken.agents.verdict import Comment, Opinion, verdict_of
+from harken.core.ids import base_of
+from harken.core.verdict_words import said_in
 from harken.llm.base import ToolSchema, tools_hash
 from harken.session.state import OpenCall
 from harken.world.tool import Tool
@@ -76,12 +77,20 @@ class Actor(Agent):
         world, allowed, place = self.runtime.world.tools, self.allowed, self.state.place
         key = (tuple(world), None if allowed is None else tuple(allowed), place == "hook")
         if self._toolbox is None or self._toolbox.key != key:
-            everything = {**with_templates(self.runtime.templates.listing()), **world}
+            everything = {**with_templates(self.runtime.templates.listing()), **self._tools()}
             names = [
                 name for name in everything if may_use(name, allowed, place, self.runtime.actions)
             ]
             self._toolbox = Toolbox(key, {name: everything[name] for name in names})
         return self._toolbox
+
+    def _tools(self) -> dict[str, Tool]:
+        """Return the tools of the world; `skill` tells which skills there are for this agent."""
+        tools, skills = dict(self.runtime.world.tools), self.runtime.skills
+        if skills is None or SKILL not in tools:
+            return tools
+        made, listing = tools.pop(SKILL), skills.listing(skills_of(self))
+        return {**tools, SKILL: with_skills(made, listing)} if listing else tools
 
     def runs_again(self, call: OpenCall) -> bool:
         """Whether a call that was cut off may simply be run again."""
@@ -109,16 +118,18 @@ class Actor(Agent):
 
     def _undelivered(self) -> list[Opinion]:
         """Return the comments of its hooks in the log that no message to it has as its cause."""
-        causes = [entry.cause for entry in self.state.transcript or () if entry.role == "user"]
-        heard = {cause for cause in causes if isinstance(cause, str)}
+        entries = self.state.transcript or ()
+        heard = {one.cause for one in entries if one.role == "user" and isinstance(one.cause, str)}
+        own = {entry.message_id for entry in entries}
         found: list[Opinion] = []
         for hook in map(self.session.agent, self.state.hooks):
             asked = False
             for entry in hook.transcript or ():
                 if entry.role == "user":
-                    asked = entry.cause is not None
+                    asked = isinstance(entry.cause, str) and base_of(entry.cause) in own
                 elif entry.is_utterance and asked and entry.message_id not in heard:
-                    with suppress(ValueError):  # not a verdict
-                        verdict = read_verdict(text_of(entry.content))
+                    said = said_in(entry)
+                    if said is not None:
+                        verdict = verdict_of(said)
                         found.append(Opinion(hook.name or hook.id, verdict, entry.message_id))
         return found

@@ -8,10 +8,12 @@ be dropped and made again at any time without anyone noticing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
+from harken.agents.gate import Gate
 from harken.agents.initial import INTERRUPTED, UNNAMED, groups, whole
 from harken.agents.runtime import Runtime
 from harken.agents.verdict import POINTS, Point, Question, Verdict, checked, read_verdict
@@ -28,6 +30,7 @@ from harken.world.lock import LoopLock
 
 Kind = TypeVar("Kind", bound="type[Agent]")
 _kinds: dict[str, type[Agent]] = {}
+_later: dict[str, str] = {}
 
 
 def register(name: str) -> Callable[[Kind], Kind]:
@@ -45,6 +48,11 @@ def register(name: str) -> Callable[[Kind], Kind]:
         return kind
 
     return enter
+
+
+def register_later(modules: Mapping[str, str]) -> None:
+    """Say in which modules, by registered name, classes are that `register` enters when needed."""
+    _later.update(modules)
 
 
 class Agent:
@@ -95,6 +103,9 @@ class Agent:
         self._initial: list[Mapping[str, Any]] = []
         self.asking = LoopLock()
         """Held while it is asked as a hook: one question at a time."""
+        self.gate = Gate()
+        self.news: list[TranscriptEntry] = []
+        """What subagents say of what woke them: it hears it when it can."""
         session.live[agent_id] = self
         self.begin()
 
@@ -199,8 +210,14 @@ class Agent:
 
     @property
     def hooks(self) -> list[Agent]:
-        """The hooks that watch it, in the order in which they are asked."""
-        return [self.sibling(agent_id) for agent_id in self.state.hooks]
+        """The hooks that watch it, in the order in which they are asked.
+
+        Those that it put there itself come first: so others judge what they made of its words,
+        and it cannot undo with a hook of its own what another insists on.
+        """
+        agents = self.session.agents
+        asked = sorted(self.state.hooks, key=lambda id_: not agents[id_].spec.get("self_made"))
+        return [self.sibling(agent_id) for agent_id in asked]
 
     def sibling(self, agent_id: str) -> Agent:
         """Return another agent of the same session, revived where it is not in memory.
@@ -275,6 +292,30 @@ class Agent:
         An agent that only came to stand as a hook watches that one agent.
         """
         return None
+
+    @property
+    def can_talk(self) -> bool:
+        """Whether it can answer, and not only judge: else it cannot take the place of one."""
+        return True
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something that it has not heard: from outside, or of a subagent."""
+        return bool(self.news or self.session.agents[self.agent_id].unheard)
+
+    def hear_news(self, most: int | None = None) -> list[TranscriptEntry]:
+        """Hear what there is to hear, or the first so many of it; return the entries.
+
+        For the beginning of a turn, and between two steps of one: where every call has its result.
+        """
+        happened = [
+            TranscriptEntry(agent_id=self.agent_id, role="user", content=text, substance=piece)
+            for piece, text in self.state.unheard.items()
+        ]
+        heard = (happened + self.news)[:most]
+        self.news = self.news[max(0, len(heard) - len(happened)) :]
+        self.session.append_all(heard)
+        return heard
 
     @property
     def cut_off(self) -> bool:
@@ -355,10 +396,13 @@ def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
 
 def kind_named(name: str, runtime: Runtime) -> type[Agent]:
     """Return the class of agents that logs record under this name. Raises UnknownName."""
-    kinds = _kinds | dict(runtime.kinds)
-    if name not in kinds:
-        raise UnknownName("registered kind of agent", name, kinds)
-    kind: type[Agent] = kinds[name]
+    kind: type[Agent] | None = runtime.kinds.get(name) or _kinds.get(name)
+    if kind is None and name in _later:
+        import_module(_later[name])
+        kind = _kinds[name]
+    if kind is None:
+        known = {*_kinds, *_later, *runtime.kinds}
+        raise UnknownName("registered kind of agent", name, known)
     return kind
 
 

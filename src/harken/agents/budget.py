@@ -26,7 +26,8 @@ class Budget(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     depth: int | None = None
     """How many levels of subagents may stand below it."""
     live_subagents: int | None = None
-    """How many agents may live below it at one time."""
+    """How many agents may live below it at one time, hooks that a model decides for among them:
+    nobody gets room for more by a move."""
 
 
 def budget_of(spec: Mapping[str, Any]) -> Budget | None:
@@ -81,10 +82,15 @@ def _upwards(state: SessionState, agent_id: AgentId) -> Iterator[AgentState]:
 
 
 def _below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:
-    waiting = list(agent.subagents)
-    for child in waiting:  # grows
-        waiting += state.agents[child].subagents
-        yield state.agents[child]
+    waiting, seen = [*agent.subagents, *agent.hooks], {agent.id}
+    for id_ in waiting:  # grows
+        if id_ in seen:  # a foreign log might name a circle
+            continue
+        seen.add(id_)
+        one = state.agents[id_]
+        waiting += [*one.subagents, *one.hooks]
+        if one.place == "subagent" or one.spec.get("kind") == "smart":
+            yield one
 
 
 def _ever_below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:

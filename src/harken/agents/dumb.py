@@ -27,6 +27,11 @@ class DumbAgent(Agent):
         """
         raise NotImplementedError
 
+    @property
+    def can_talk(self) -> bool:
+        """Whether it has an `answer`: a hook that only judges has none."""
+        return type(self).answer is not DumbAgent.answer
+
     def saved_state(self) -> Any:
         """Return, as JSON values, all that must survive a resume; None where there is nothing."""
         return None
@@ -40,9 +45,14 @@ class DumbAgent(Agent):
             self.take_back(state.saved)
 
     async def response(self, input: str | None = None) -> LoggedString:
-        """Answer what was heard; with `input`, hear it first. Errors as `answer`."""
+        """Answer what was heard; with `input`, hear it first. Errors as `answer`.
+
+        Where all was answered, it hears the oldest news: code answers one thing at a time.
+        """
         if input is not None:
             self.harken(input)
+        elif not self.cut_off:
+            self.hear_news(most=1)
         inputs = (entry for entry in reversed(self._own_entries()) if entry.role == "user")
         heard = next(inputs, None)
         text = await self.answer("" if heard is None else text_of(heard.content))

@@ -9,12 +9,15 @@ whose judgement is code.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from harken.agents.base import Agent
 from harken.agents.dumb import DumbAgent
+from harken.agents.options import HookOptions, options_dict, options_from
+from harken.agents.runtime import Runtime
 from harken.agents.verdict import (
     GUARDED,
     Comment,
@@ -26,11 +29,13 @@ from harken.agents.verdict import (
     Verdict,
     checked,
     in_words,
+    is_question,
 )
 from harken.core.events import AgentMoved, Reference, TranscriptEntry
-from harken.core.ids import MessageId, base_of, number_of
+from harken.core.ids import AgentId, MessageId, base_of, number_of
 from harken.core.messages import FunctionCall, ToolCall
 from harken.errors import LogError, ModelError
+from harken.session.session import Session
 from harken.world.result import is_cancelled
 
 BLOCKED = "Error: Action blocked by hook '{}': {}"
@@ -41,10 +46,67 @@ class TurnEnded(Exception):
     """A move took an agent out of its place in the middle of a turn: somebody else answers now."""
 
 
-class Hook(DumbAgent):
-    """A dumb hook: `judge` is code. Subclass it and `register` it."""
+class TurnStopped(Exception):
+    """A hook ended the turn of the agent that it watches; the text says why, to whoever asked."""
 
+
+class Hook(DumbAgent):
+    """A dumb hook: `judge` is code. Subclass it and `register` it.
+
+    A kind of hooks that can be had in several ways says so with a class of options:
+
+        class Every(HookOptions, frozen=True):
+            requests: int = 10
+
+        @register("reminder")
+        class Reminder(Hook):
+            Options = Every
+            options: Every
+
+    It is made by its registered name and plain JSON values, `Reminder(session, runtime=runtime,
+    options={"requests": 5})`, and so is whatever a file or a configuration names. Its birth logs
+    them in its spec, `{"kind": "reminder", "options": {"requests": 5}}` (nothing where all are as
+    by default), and there they are found again after a resume. Options do not change: what changes
+    is state (`saved_state`).
+    """
+
+    Options: ClassVar[type[HookOptions]] = HookOptions
+    """What may be chosen."""
+    options: HookOptions
+    """What was chosen; there from `begin` on."""
     _leaves = False
+
+    def __init__(
+        self,
+        session: Session,
+        system_prompt: str | None = None,
+        init_prompt: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        runtime: Runtime | None = None,
+        options: Mapping[str, Any] | HookOptions | None = None,
+    ) -> None:
+        """Make a hook, to be put in its place by `install`; see `Agent`.
+
+        Raises ConfigError, on one line, for options that it does not have.
+        """
+        self.options = options_from(self.kind, self.Options, options or {})
+        super().__init__(session, system_prompt, init_prompt, runtime=runtime)
+
+    def attach(self, session: Session, agent_id: AgentId, runtime: Runtime) -> None:
+        """Bind the object to its identity, with the options of its birth where it was born.
+
+        Raises ConfigError where the log has options that this kind does not have.
+        """
+        state = session.agents.get(agent_id)
+        if state is not None:
+            given = state.spec.get("options") or {}
+            self.options = options_from(self.kind, self.Options, given)
+        super().attach(session, agent_id, runtime)
+
+    def spec(self) -> dict[str, Any]:
+        """Return what the birth records: kind, and the options that are not as by default."""
+        chosen = options_dict(self.options)
+        return {**super().spec(), "options": chosen} if chosen else super().spec()
 
     def judge(self, question: Question) -> Verdict | Awaitable[Verdict]:
         """Return the verdict; an exception denies at a guarded point, else is passed over.
@@ -73,18 +135,44 @@ class Hook(DumbAgent):
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a new hook, with a state of its own, for a new subagent; None for no hook.
 
-        The subagent is not born yet: where this fails, it never will be.
+        It has the same options. The subagent is not born yet: where this fails, it never will be.
         """
-        return type(self)(agent.session, runtime=agent.runtime)
+        return type(self)(agent.session, runtime=agent.runtime, options=self.options)
 
 
-async def ask(hook: Agent, question: Question) -> Opinion:
+async def ask(hook: Agent, watched: AgentId | None, question: Question) -> Opinion | None:
     """Put a question to a hook; it and the verdict enter the hook's transcript.
 
-    Of calls that are made at once, one is judged after the other: a hook may count.
+    Of calls that are made at once, one is judged after the other: a hook may count. So by then it
+    may have left (None), or another may stand in its place, who is asked then. Raises TurnEnded
+    where it took the place of the agent that it watched.
     """
-    async with hook.asking.here():
-        return await _ask(hook, question)
+    while True:
+        async with hook.asking.here():
+            if hook.state.place == "gone":
+                return None
+            if _at(watched, hook) is hook:
+                try:
+                    return await _ask(hook, question)
+                except TurnEnded:
+                    pass  # its own move: is there somebody else to ask?
+        taker = _at(watched, hook)
+        if taker is None or taker is hook:
+            raise TurnEnded
+        hook = taker
+
+
+def _at(watched: AgentId | None, hook: Agent) -> Agent | None:
+    """Return who stands as a hook of an agent where this one stood; None: it took that one's."""
+    agents = hook.session.agents
+    one = hook.state
+    for _ in agents:
+        if one.parent == watched:
+            return hook.sibling(one.id) if one.place == "hook" else None
+        if one.parent is None:
+            return None
+        one = agents[one.parent]
+    return None
 
 
 async def _ask(hook: Agent, question: Question) -> Opinion:
@@ -94,7 +182,7 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
     asked = hook.session.append(heard)
     try:
         verdict, said = await hook.judged(question, asked)
-    except (LogError, ModelError, TurnEnded):
+    except (LogError, ModelError, TurnEnded, TurnStopped):
         raise  # not this hook's failure: it reaches the user
     except asyncio.CancelledError as error:
         if is_cancelled():
@@ -115,6 +203,8 @@ def has_judged(hook: Agent, subject: Reference) -> bool:
         if entry.role != "user":
             spoke = spoke or (entry.cause is None and entry.is_utterance)
             answered |= {entry.cause} if isinstance(entry.cause, str) else set()
+        elif entry.cause is not None and not is_question(entry):
+            continue  # what a hook of its own says, in the middle of its work
         elif entry.cause == subject and (spoke or entry.message_id in answered):
             return True
         else:
@@ -153,12 +243,13 @@ async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
     Raises TurnEnded where one of them took the place of the agent that it watches.
     """
     judgement = Judgement(comments=[])
+    watched = hooks[0].state.parent if hooks else None
     for hook in hooks:
         if question.point not in hook.asked_at or not _is_concerned(hook, question):
             continue
-        opinion = await ask(hook, question)
-        if hook.state.place not in ("hook", "gone"):
-            raise TurnEnded
+        opinion = await ask(hook, watched, question)
+        if opinion is None:
+            continue
         match opinion.verdict:
             case Deny():
                 judgement.denied = opinion

@@ -9,6 +9,7 @@ from harken.agents.actions import allowed_for, check_plain, instructions_in, tem
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
 from harken.core.events import Reference
+from harken.core.ids import base_of
 from harken.world.result import BadArguments, Result
 
 MAX_HOOKS = 16
@@ -42,7 +43,8 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
         raise BadArguments("a hook needs instructions: say what it watches for")
     points = arguments["points"]
     tools = allowed_for(agent, arguments["tools"] or [], template)
-    spec = {"points": points, "keeps": "notes"}
+    is_own = watched is agent and base_of(call) in agent.session.state.owners
+    spec = {"points": points, "keeps": "notes", "self_made": is_own or None}
     hook = agent.make_subagent(text + protocol(watched, points), tools, template, spec)
     hook.log_birth([watched.state.birth, call], name, "hook")
     return Result(f"Installed hook: {name} watches {watched.name}")

@@ -1,19 +1,27 @@
-"""Calls that were cut off: how far a `task` or a `discuss` had come.
+"""Structural calls that were cut off: how far they had come.
 
 A crash, a cancellation or a failed model call leaves calls without a result. What they had done
 by then stands in the log, so the result that they get later can say more than "it may have
-acted". And a subagent that was cut off at its birth, before it had its hooks, is ended: nobody
-shall talk with an agent whose guards are missing.
+acted". And an agent that was cut off at its birth, before it had its hooks, its memory or its
+instructions, is ended: nobody shall talk with an agent whose guards are missing, or be watched by
+one that does not know what for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from harken.agents.actions import end_subtree, lenient, texts
 from harken.agents.base import Agent
+from harken.core.events import AgentCreated, AgentMoved, Event
 from harken.core.ids import AgentId, base_of, number_of
+from harken.session.reader import events
 from harken.session.state import AgentState, OpenCall
+
+MAKING = frozenset({"hook", "clone", "restore"})
+"""Actions, beside `task`, that make agents."""
+MOVING = frozenset({"meta", "endo", "talk_with"})
+"""Actions after which another agent stands in the place of one."""
 
 
 def note_on(agent: Agent, call: OpenCall) -> str:
@@ -22,16 +30,74 @@ def note_on(agent: Agent, call: OpenCall) -> str:
         return _note_on_task(agent, call)
     if call.name == "discuss":
         return _note_on_discuss(agent, call)
+    if call.name in MAKING:
+        made = [agent.session.agents[id_] for id_ in _born_of(agent, call)]
+        there = [_name(one) for one in made if one.place != "gone"]
+        return f" Made: {_listed(there[:1])}."  # the others stand below or above the first
+    if call.name in MOVING:
+        return _note_on_move(agent, call)
     return ""
 
 
 def abandon(agent: Agent, call: OpenCall) -> None:
-    """End the subagent that a `task` which was cut off left half made.
+    """End what a call that makes an agent left half made when it was cut off."""
+    if call.name in MAKING:
+        _abandon_made(agent, call)
+    elif call.name == "task":
+        _abandon_task(agent, call)
+
+
+def _abandon_made(agent: Agent, call: OpenCall) -> None:
+    """End the agent that a call made, where something of it is missing.
+
+    Such a call makes one agent, and then others below or above that one. When all are there, it
+    names the first, if that is a subagent, as an interlocutor: so until the call has its result,
+    the newest subagent is complete where it is one. A hook is complete when it has instructions.
+    """
+    agents = agent.session.agents
+    made = next((agents[id_] for id_ in _born_of(agent, call)), None)
+    if made is None or made.parent is None or made.place not in ("subagent", "hook"):
+        return
+    above = agents[made.parent]
+    is_smart = made.spec.get("kind") == "smart"
+    if made.place == "hook":
+        is_whole = bool(agent.session.agent(made.id).transcript) or not is_smart
+    else:
+        is_whole = made.id in above.speakers or made.id != above.subagents[-1]
+    if not is_whole:
+        end_subtree(agent.session, made.id, call.reference)
+
+
+def _born_of(agent: Agent, call: OpenCall) -> list[AgentId]:
+    """Return the agents that a call made, oldest first: the log is read for it."""
+    births = (event for event in _of(agent, call) if isinstance(event, AgentCreated))
+    return [birth.agent_id for birth in births if birth.agent_id is not None]
+
+
+def _note_on_move(agent: Agent, call: OpenCall) -> str:
+    agents = agent.session.agents
+    moved = [event for event in _of(agent, call) if isinstance(event, AgentMoved)]
+    if not moved:
+        return " Nobody has moved."
+    taker = agents[moved[-1].agent_id or agent.agent_id]
+    return f" {_name(taker)} has taken the place."
+
+
+def _of(agent: Agent, call: OpenCall) -> Iterator[Event]:
+    """Yield the events that a call caused."""
+    for event in events(agent.session.path):
+        cause = getattr(event, "cause", None)
+        if call.reference in ([cause] if isinstance(cause, str) else cause or ()):
+            yield event
+
+
+def _abandon_task(agent: Agent, call: OpenCall) -> None:
+    """End the subagent that a `task` left half made.
 
     `task` sets the interlocutors when a subagent is complete, and awaits nothing before: so only
     the newest subagent can be incomplete, and it is where it neither is one nor heard anything.
     """
-    child = _made_by(agent, call) if call.name == "task" else None
+    child = _made_by(agent, call)
     if child is None or child.id in agent.state.speakers or child.id != agent.state.subagents[-1]:
         return
     if all(entry.role == "system" for entry in agent.session.agent(child.id).transcript or ()):

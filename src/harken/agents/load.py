@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-import harken.agents.changed_files  # noqa: F401 - a log may name it
+import harken.agents.hooks.register  # noqa: F401 - a log may name them
 from harken.agents.base import Agent, evict, revive
 from harken.agents.budget import Budget, budget_of
 from harken.agents.compaction import end_compactions

@@ -1,7 +1,8 @@
 """`meta`, `endo`, `talk_with`: who stands where.
 
 One idea: a move is a swap of two that stand directly above each other, in one event. So each is
-undone by the other, at any depth, and a crash leaves none half done.
+undone by the other, at any depth, and a crash leaves none half done. What belongs to a place goes
+with it: its budget, and where whoever stands there as a hook is asked.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from harken.agents.actions import named, piece, prompt_in
+from harken.agents.actions import copies_for, install, named, piece, prompt_in
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
 from harken.agents.budget import Budget, budget_of
-from harken.agents.hooking import watched_by
-from harken.core.events import AgentConfigured, AgentMoved, Cause, Event, Reference
+from harken.agents.hooking import protocol, watched_by
+from harken.agents.verdict import POINTS
+from harken.core.events import AgentMoved, Cause, Reference
 from harken.core.messages import text_of
 from harken.world.result import BadArguments, Result
 
@@ -26,11 +28,17 @@ LONGEST = 4_000
 
 async def run_endo(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
     """Let a subagent take the caller's place; the caller is its last hook. Raises BadArguments."""
-    (child,) = named(agent, [arguments["subagent"]])
-    prompt = prompt_in(arguments["prompt"])
-    endo(agent, child, call, arguments["points"])
-    if prompt is not None:
+    name, prompt = arguments["subagent"], prompt_in(arguments["prompt"])
+    (child,) = named(agent, [name])
+    await child.finish_calls()
+    (child,) = named(agent, [name])  # its hook may have taken its place by then
+    check_endo(agent, child)
+    if agent.state.place == "hook":
+        duty = protocol(watched_by(agent), _points_at(agent)).strip()
+        agent.inform(child, piece(agent, call, f"You take my place. {duty}"))
+    if prompt is not None:  # it hears this first: when it stands there, it owes the answer
         agent.inform(child, piece(agent, call, prompt))
+    endo(agent, child, call, arguments["points"])
     return Result(f"{child.name} has taken your place; you watch it as its hook.")
 
 
@@ -52,13 +60,21 @@ async def run_talk_with(agent: Actor, call: Reference, arguments: Mapping[str, A
 def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None = None) -> None:
     """Let a subagent take the place of its parent, which becomes its last hook.
 
-    points: where the parent is asked then (None: everywhere). Raises BadArguments, AgentBusy.
+    points: where the parent is asked then (None: everywhere). What watches the parent and not the
+    child gets a copy that does: a move is no way out from under a hook. Raises BadArguments,
+    AgentBusy.
     """
+    check_endo(agent, child)
+    there = {hook.name for hook in child.hooks}
+    install(copies_for(child, [one for one in agent.hooks if one.name not in there]), child)
+    _swap(child, agent, "hook", cause, points)
+
+
+def check_endo(agent: Agent, child: Agent) -> None:
+    """Raise BadArguments or AgentBusy where a subagent cannot take its parent's place."""
     child.check_free()
-    _swap(child, agent, "hook", cause)
-    spec = {"points": None if points is None else list(points)}
-    if spec["points"] != agent.state.spec.get("points"):
-        agent.session.append(AgentConfigured(agent_id=agent.agent_id, spec=spec))
+    _check_talks(child)
+    _check_names(child, agent, agent, "hook")
 
 
 def meta(hook: Agent, cause: Cause) -> None:
@@ -67,16 +83,16 @@ def meta(hook: Agent, cause: Cause) -> None:
     Raises BadArguments.
     """
     watched = watched_by(hook)
-    if watched.name in hook.subagent_ids:
-        raise BadArguments(f"you have a subagent {watched.name!r} already: terminate it first")
+    _check_talks(hook)
+    _check_names(hook, watched, watched, "subagent")
     _swap(hook, watched, "subagent", cause)
 
 
 def talk_with(agent: Agent, path: str, cause: Cause) -> Agent:
     """Let a subagent or a hook of an agent take its place, or one further down: `editor/critic`.
 
-    An agent that a subagent replaces waits as its silent hook. Raises BadArguments, where nothing
-    has moved; AgentBusy.
+    An agent that a subagent replaces waits as its silent hook. Raises BadArguments and AgentBusy,
+    where nothing has moved.
     """
     way = _way(agent, path)
     for at, one in zip([agent, *way], way, strict=False):
@@ -88,7 +104,7 @@ def talk_with(agent: Agent, path: str, cause: Cause) -> Agent:
 
 
 def _way(agent: Agent, path: str) -> list[Agent]:
-    """Return the agents that a path leads through. Raises BadArguments."""
+    """Return the agents that a path leads through; each could take the place where it begins."""
     way: list[Agent] = []
     for name in path.split("/"):
         at = way[-1] if way else agent
@@ -98,42 +114,89 @@ def _way(agent: Agent, path: str) -> list[Agent]:
                 f"{at.name} has no subagent or hook {name!r}; there is: "
                 f"{', '.join(there) or 'nobody'}"
             )
-        there[name].check_free()
-        way.append(there[name])
+        one = there[name]
+        one.check_free()
+        _check_talks(one)
+        _check_names(one, at, agent, "subagent" if one.state.place == "hook" else "hook")
+        way.append(one)
     return way
 
 
-def _swap(taker: Agent, before: Agent, now: Literal["subagent", "hook"], cause: Cause) -> None:
-    """Let one agent take the place of the one that it stands at, with its budget."""
-    state = before.state
-    if state.parent is not None and state.place == "subagent":
-        above = before.sibling(state.parent)
-        if taker.name in above.subagent_ids and above.subagent_ids[taker.name] != before.agent_id:
-            raise BadArguments(f"{above.name} has a subagent {taker.name!r} already")
+def _check_talks(taker: Agent) -> None:
+    if not taker.can_talk:
+        raise BadArguments(f"{taker.name} only judges: it cannot talk with anybody")
+
+
+def _check_names(
+    taker: Agent, before: Agent, first: Agent, now: Literal["subagent", "hook"]
+) -> None:
+    """Raise BadArguments where two in one row would have one name.
+
+    first: who stands in the row in which the taker will.
+    """
+    place, above = first.state.place, first.state.parent
+    if above is not None:
+        higher = first.sibling(above)
+        _check_row(higher, place, taker.name, but=(first.agent_id, taker.agent_id))
+    _check_row(taker, now, before.name, but=(before.agent_id,))
+
+
+def _check_row(above: Agent, place: str, name: str, but: Sequence[str]) -> None:
+    state, agents = above.state, above.session.agents
+    row = state.hooks if place == "hook" else state.subagents
+    if name in {agents[id_].name or id_ for id_ in row if id_ not in but}:
+        raise BadArguments(f"{above.name} has a {place} {name!r} already, so no move is possible")
+
+
+def _swap(
+    taker: Agent,
+    before: Agent,
+    now: Literal["subagent", "hook"],
+    cause: Cause,
+    points: Sequence[str] | None = None,
+) -> None:
+    """Let one agent take the place of the one that it stands at, with what goes with the place.
+
+    points: where that one is asked from now on, where it is a hook then.
+    """
+    place = before.state.place
+    own = {"points": _points_at(before)} if place == "hook" else {}
+    theirs = {"points": None if points is None else list(points)} if now == "hook" else {}
     moved = AgentMoved(
         agent_id=taker.agent_id,
-        place=state.place,
+        place=place,
         replaces=before.agent_id,
         replaced_as=now,
+        spec=_changed(taker, {**_budget_for(taker, before), **own}),
+        replaced_spec=_changed(before, theirs),
         cause=cause,
     )
-    taker.session.append_all([*_budget_for(taker, before, cause), moved])
+    taker.session.append(moved)
 
 
-def _budget_for(taker: Agent, before: Agent, cause: Cause) -> list[Event]:
-    """Return what gives an agent the budget of the place that it takes: the tighter of both."""
+def _changed(agent: Agent, members: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the members that an agent's spec does not have so; None: there is none."""
+    spec = agent.state.spec
+    return {name: value for name, value in members.items() if spec.get(name) != value} or None
+
+
+def _points_at(hook: Agent) -> list[str] | None:
+    """Return where a hook is asked, as its spec says it; None: everywhere."""
+    asked_at = hook.asked_at
+    return None if asked_at == POINTS else sorted(asked_at)
+
+
+def _budget_for(taker: Agent, before: Agent) -> dict[str, Any]:
+    """Return the budget of who takes a place: the tighter of its own and that of the place."""
     own, theirs = budget_of(taker.state.spec), budget_of(before.state.spec)
     if theirs is None:
-        return []
+        return {}
     tighter = {
         name: min((limit for limit in limits if limit is not None), default=None)
         for name in Budget.__struct_fields__
         for limits in [[getattr(one, name) for one in (own, theirs) if one is not None]]
     }
-    budget = msgspec.to_builtins(Budget(**tighter))
-    if budget == taker.state.spec.get("budget"):
-        return []
-    return [AgentConfigured(agent_id=taker.agent_id, spec={"budget": budget}, cause=cause)]
+    return {"budget": msgspec.to_builtins(Budget(**tighter))}
 
 
 def _last_input(agent: Agent) -> str:

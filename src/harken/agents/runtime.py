@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from harken.agents.checkpoints import Checkpointer, Tell
 from harken.agents.schemas import ACTIONS, BASIC
+from harken.agents.skills import Skills
 from harken.agents.templates import Templates
 from harken.core.chunks import Chunk
 from harken.core.ids import AgentId
@@ -24,6 +25,18 @@ OnChunk: TypeAlias = Callable[[AgentId, Chunk], None]
 _unheard = logging.getLogger("harken")
 
 
+class HookFinder(Protocol):
+    """Makes hooks by name: those that are built in, and those that files describe."""
+
+    def make(self, name: str, watched: Any) -> Any:
+        """Return a hook, an `Agent` that is not born yet, for an agent to be watched.
+
+        `install(watched, name)` puts it there. Raises UnknownName with the names that there are,
+        ConfigError, on one line, for one that cannot be used.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """Passed from an agent to its subagents; the log records names, this gives the things."""
@@ -37,6 +50,12 @@ class Runtime:
     """Classes of agents by the name that logs record, beside those that `register` knows."""
     templates: Templates = field(default_factory=Templates)
     """Kinds of subagents that `task` finds by name."""
+    hooks: HookFinder | None = None
+    """Hooks that templates, `hook` and a configuration find by name; None: there is none."""
+    skills: Skills | None = None
+    """What the tool `skill` of the world reads: agents are told of those that there are."""
+    environment: Mapping[str, str] | None = None
+    """What commands get that are hooks; None: what we have ourselves."""
     actions: Collection[str] = BASIC
     """The structural actions of agents that have no list of what they may use."""
     on_chunk: OnChunk | None = None

@@ -119,7 +119,7 @@ ACTIONS: dict[str, Tool] = {
 }
 """The structural actions by name, as a model is shown them."""
 
-BASIC = frozenset({"task", "discuss", "terminate"})
+BASIC = ("task", "discuss", "terminate")
 """What an agent has that has no list of its own, unless its runtime says more."""
 OF_HOOKS = frozenset({"quit", "meta"})
 """Actions of whoever stands as a hook now, and of nobody else."""

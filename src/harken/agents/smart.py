@@ -19,11 +19,19 @@ from harken.agents.actor import Actor
 from harken.agents.base import kind_named, register
 from harken.agents.budget import Budget
 from harken.agents.compaction import Compacted, compact, tokens_used
-from harken.agents.hook import Judgement, TurnEnded, comment_entry, consult, has_judged
+from harken.agents.hook import (
+    Judgement,
+    TurnEnded,
+    TurnStopped,
+    comment_entry,
+    consult,
+    has_judged,
+)
 from harken.agents.interrupted import abandon, note_on
 from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.request import ask
 from harken.agents.runtime import Runtime
+from harken.agents.skills import skills_of
 from harken.agents.templates import Template
 from harken.agents.verdict import (
     Deny,
@@ -50,6 +58,7 @@ WORTH = 0.2
 """A context is compacted by itself where such a part of it gives way: less is not worth a call."""
 NOTHING_TO_SUM_UP = "too little of it could give way to a summary"
 TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
+STOPPED = "Error: {} was not run: a hook ended the turn"
 AGAIN = 0.05
 """Where compacting did not help it is tried again when such a part of the window is taken more."""
 
@@ -89,7 +98,6 @@ class SmartAgent(Actor):
         """Set up what is not in the log because it can be derived."""
         super().begin()
         self._model: Model | None = None
-        self._answering = False
         self._in_vain = 0.0
         """Below so many tokens it is not tried again to compact the context: it did not help."""
 
@@ -113,13 +121,23 @@ class SmartAgent(Actor):
         child._model_name = (template and template.model) or self.language_model
         child._given["parameters"] = self.runtime.parameters_for(child._model_name) or None
         child._given["template"] = None if template is None else template.origin
+        child._given["permission"] = None if template is None else template.permission
+        child._given["skills"] = self._skills_for(template)
         child._given |= spec or {}
         return child
 
+    def _skills_for(self, template: Template | None) -> list[str] | None:
+        """Return the skills of a subagent: never more than its parent's, nor its template's."""
+        own, limit = skills_of(self), None if template is None else template.skills
+        if limit is None:
+            return own
+        return [name for name in limit if own is None or name in own]
+
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
-        """Return its answer as a verdict. Raises TurnEnded where it took the place it watched."""
+        """Return its answer as a verdict. Raises TurnEnded where it moved instead of giving one."""
+        stood = self._stands
         said = await self.response()
-        if self.state.place != "hook":
+        if self._stands != stood and self.state.place != "gone":
             raise TurnEnded
         return checked(read_verdict(str(said)), question.point), said.message_id or asked
 
@@ -149,15 +167,28 @@ class SmartAgent(Actor):
             try:
                 if input is not None:
                     await self._finish_calls()
+                    self.hear_news()
                     super().harken(input)
+                    input = None
                 said = await self._turn()
             except BudgetExceeded as error:
                 said = self._stopped(str(error))
+            except TurnStopped as error:
+                self._leave_undone(STOPPED)
+                said = self._stopped(str(error))
             except TurnEnded:
-                self._leave_undone()
+                self._give_way(input)
                 said = self._moved()
         self.session.settle()
         return said
+
+    def _give_way(self, unheard: str | None = None) -> None:
+        """End a turn in which somebody took its place, who hears then what it has not heard."""
+        self._leave_undone(TAKEN_OVER)
+        self.forget_comments()
+        above = self.state.parent
+        if unheard is not None and above is not None:
+            self.sibling(above).harken(unheard)
 
     def harken(self, input: str) -> None:
         """Add a user message to the transcript and log it; see `Agent`.
@@ -170,26 +201,27 @@ class SmartAgent(Actor):
 
     def check_free(self) -> None:
         """Raise AgentBusy where it is in the middle of a turn and can hear nothing now."""
-        if self._answering:
+        if self.gate.busy:
             raise AgentBusy(self.name)
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
         """Be in the middle of a turn."""
         self.check_free()
-        self._answering = True
+        self.gate.enter()
         try:
             yield
         except BaseException:
             self.forget_comments()
             raise
         finally:
-            self._answering = False
+            self.gate.leave()
 
     async def _turn(self) -> LoggedString:
         """Ask and act until there is an answer."""
         stands = self._stands
         await self._finish_calls()
+        self.hear_news()
         await self._comment_on("input", self._new_inputs())
         entry = self._last_utterance()
         for denials in range(MAX_DENIALS):
@@ -211,6 +243,7 @@ class SmartAgent(Actor):
 
     async def _step(self) -> TranscriptEntry:
         """Ask the model once and run its calls; return what it said."""
+        await self._comment_on("input", self.hear_news())
         await self._make_room()
         asked = await self._ask()
         self.keep("turn_boundary")
@@ -312,7 +345,10 @@ class SmartAgent(Actor):
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         with self._busy():
-            await self._finish_calls()
+            try:
+                await self._finish_calls()
+            except TurnEnded:
+                self._give_way()
 
     async def _finish_calls(self) -> None:
         for call in list(self.state.open_calls.values()):
@@ -327,10 +363,10 @@ class SmartAgent(Actor):
         abandon(self, call)
         return super().close_call(call)
 
-    def _leave_undone(self) -> None:
-        """Give the calls that a move cut off a result that says so."""
+    def _leave_undone(self, why: str) -> None:
+        """Give the calls that the end of the turn cut off a result that says why."""
         for call in list(self.state.open_calls.values()):
-            log_result(self, call, Result(TAKEN_OVER.format(call.name), is_error=True))
+            log_result(self, call, Result(why.format(call.name), is_error=True))
 
     def note_on(self, call: OpenCall) -> str:
         """Return what more is known of a call that was cut off."""

@@ -5,13 +5,17 @@ Nothing here knows agents: any agent can be asked, and any can answer, by code o
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from harken.core.events import Reference
+from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import MessageId
-from harken.core.messages import ToolCall
+from harken.core.messages import ToolCall, text_of
+from harken.core.outside import from_outside
+from harken.core.text import preview
+from harken.core.verdict_words import Said, freely
 
 Point: TypeAlias = Literal["input", "action", "result", "response"]
 POINTS: frozenset[Point] = frozenset({"input", "action", "result", "response"})
@@ -83,14 +87,49 @@ class Question:
 
     @property
     def words(self) -> str:
-        """The question as the hook hears it."""
-        what = {
+        """The question as the hook hears it: what is judged stands between two equal lines."""
+        text, fence = from_outside(self.text), "~~~"
+        while fence in text:
+            fence += "~"
+        return f"[{self.point}] Agent {_named(self.agent)} {self._does}:\n{fence}\n{text}\n{fence}"
+
+    @property
+    def older_words(self) -> str:
+        """The same as logs have it that were written before texts were set apart."""
+        called = self.call.function.name if self.call else ""
+        does = self._does.replace(_named(called), called)
+        return f"[{self.point}] Agent {self.agent} {does}: {self.text}"
+
+    @property
+    def _does(self) -> str:
+        """What the agent did, or is about to do."""
+        called = _named(self.call.function.name) if self.call else ""
+        return {
             "input": "has heard",
-            "action": f"is about to call {self.call.function.name if self.call else ''} with",
+            "action": f"is about to call {called} with",
             "result": "got the result",
             "response": "is about to answer",
-        }
-        return f"[{self.point}] Agent {self.agent} {what[self.point]}: {self.text}"
+        }[self.point]
+
+
+_QUESTION = re.compile(r"\[(input|action|result|response)\] Agent ")
+
+
+def is_question(entry: TranscriptEntry) -> bool:
+    """Whether an entry of a hook's transcript is what it was asked to judge.
+
+    Whatever else it hears with a cause begins differently: its notes, what it is asked again,
+    what hooks of its own say.
+    """
+    if entry.role != "user" or entry.cause is None:
+        return False
+    return _QUESTION.match(text_of(entry.content)) is not None
+
+
+def _named(name: str) -> str:
+    """Return a name as it is where it is plain, else so that it cannot be taken for a sentence."""
+    plain = re.fullmatch(r"[\w.:/-]{1,100}", name)
+    return name if plain else json.dumps(name[:100])
 
 
 def in_words(verdict: Verdict) -> str:
@@ -107,22 +146,28 @@ def in_words(verdict: Verdict) -> str:
 
 
 def read_verdict(words: str) -> Verdict:
-    """Read a verdict. Raises ValueError where the words are none.
+    r"""Read a verdict as a model says it. Raises ValueError where the words are none.
 
-    >>> read_verdict("DENY: too many"), read_verdict("ok")
+    >>> read_verdict("It is the third one.\n**DENY:** too many"), read_verdict("ok")
     (Deny(reason='too many'), Ok())
     """
-    if words.strip().rstrip(".").upper() == "OK":
-        return Ok()
-    match = re.fullmatch(r"\s*(COMMENT|DENY|REWRITE)\s*[:.]\s*(.*)", words, re.DOTALL)
-    if match is None:
-        raise ValueError(f"{words!r} is none of OK, COMMENT: ..., DENY: ..., REWRITE: ...")
-    kinds: dict[str, type[Comment | Deny | Rewrite]] = {
-        "COMMENT": Comment,
-        "DENY": Deny,
-        "REWRITE": Rewrite,
-    }
-    return kinds[match[1]](match[2])
+    said = freely(words)
+    if said is None:
+        raise ValueError(f"{preview(words)!r} is none of OK, COMMENT: ..., DENY: ..., REWRITE: ...")
+    return verdict_of(said)
+
+
+def verdict_of(said: Said) -> Verdict:
+    """Return a verdict for its words."""
+    match said.word:
+        case "OK":
+            return Ok()
+        case "COMMENT":
+            return Comment(said.text)
+        case "DENY":
+            return Deny(said.text)
+        case "REWRITE":
+            return Rewrite(said.text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,21 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-import harken.cli.replay_in_chat  # noqa: F401 - it brings /replay
+import harken.cli.every_command  # noqa: F401 - it enters the slash commands
 from harken.cli.commands import MODES
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.opening import Opened, Wish, open_chat
-from harken.cli.plain import PlainChat, read_line, report, somebody_types, tell
+from harken.cli.plain import PlainChat, report, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
+from harken.cli.typed import Typed, somebody_types
 from harken.world.permissions.permissions import Mode
 
 LOG_DIRECTORY = Path("logs", "interactions")
@@ -58,6 +60,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             store=store,
             sandbox=options.pop("sandbox"),
             memory=options.pop("memory"),
+            claude_hooks=options.pop("claude_hooks"),
         )
         return function(wish=wish, home=home, **options)
 
@@ -95,6 +98,11 @@ _WISHED: list[Callable[[Any], Any]] = [
         "--sandbox",
         type=click.Choice(["auto", "on", "off"]),
         help="Whether commands run in a sandbox (default: as configured, else where there is one).",
+    ),
+    click.option(
+        "--claude-hooks",
+        is_flag=True,
+        help="Let the hooks in the settings of Claude Code (.claude/settings.json) count here.",
     ),
     click.option(
         "--memory",
@@ -170,7 +178,11 @@ def talk_on_screen(home: Home, wish: Wish, logs: Path | None = None) -> int:
     face = Face()
     ears = face.ears
     opened = open_chat(
-        home, wish, user=face.questions, on_chunk=ears.on_chunk, on_notice=ears.on_notice
+        home,
+        replace(wish, wakes=True),
+        user=face.questions,
+        on_chunk=ears.on_chunk,
+        on_notice=ears.on_notice,
     )
     where = Surroundings.here(home.folder / "history")
     with opened as session, exporting(opened, logs):
@@ -195,12 +207,12 @@ def talk_in_lines(
     home: Home, wish: Wish, prompt: str | None, logs: Path | None = None, *, as_json: bool
 ) -> int:
     """Talk in plain lines, or say one `prompt`: then nobody is there whom agents could ask."""
-    can_ask = prompt is None and somebody_types()
-    user = PlainUser(read_line, tell) if can_ask else None
-    opened = open_chat(home, wish, user=user, on_notice=tell)
+    can_ask, typed = prompt is None and somebody_types(), Typed()
+    user = PlainUser(typed.line, tell) if can_ask else None
+    opened = open_chat(home, replace(wish, wakes=prompt is None), user=user, on_notice=tell)
     with opened, exporting(opened, logs), asyncio.Runner() as runner:
         report(opened, resumed=wish.old is not None)
-        chat = PlainChat(opened, runner, as_json=as_json)
+        chat = PlainChat(opened, runner, as_json=as_json, typed=typed)
         if prompt is None:
             chat.talk()
         else:

@@ -1,39 +1,37 @@
 """Slash commands: what a user can ask the chat itself. One function each.
 
 A text is a command where it begins with `/` and its first word is no path: `/etc/hosts is odd`
-is something to say. A unique beginning of a name is enough.
+is something to say. A unique beginning of a name is enough. `every_command` names the
+modules that enter them.
 """
 
 from __future__ import annotations
 
 import io
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import click
 
-from harken.agents.compaction import Compacted
+from harken.agents.base import Agent
 from harken.agents.runtime import Runtime
-from harken.cli.tally import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
 from harken.cli.terminal import one_line
-from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
-from harken.core.messages import ThinkingPart
-from harken.core.partial import thinking_in
 from harken.errors import HarkenError
 from harken.session.session import Session
-from harken.views.context import ContextView
-from harken.views.viewer import SessionViewer
-from harken.views.words import words
-from harken.views.written import count, written
 from harken.world.permissions.permissions import Mode
+from harken.world.result import BadArguments, Result
 
 MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")
+
+
+Doing: TypeAlias = Callable[[], Coroutine[Any, Any, Result]]
 
 
 class Talk(Protocol):
@@ -69,8 +67,57 @@ class Talk(Protocol):
         """End the chat."""
         ...
 
+    @property
+    def primary(self) -> Agent:
+        """The agent that the user talks with."""
+        ...
+
+    @property
+    def own(self) -> Mapping[str, Command]:
+        """Commands of the user's own."""
+        ...
+
+    def act(self, doing: Doing) -> None:
+        """Do something with the agents, and tell what came of it. Raises AgentBusy."""
+        ...
+
+    def send(self, text: str) -> None:
+        """Say something to the agent, as if it had been typed."""
+        ...
+
+    def go_on(self, onward: Onward) -> None:
+        """End this session and go on in another."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Onward:
+    """Where a chat goes on: in a new session."""
+
+    ctx: str | None = None
+    """The commit that it begins with; None: it begins anew."""
+    draft: str = ""
+    """What stands in the input then."""
+    note: str = ""
+    """What the user is told."""
+
 
 Action: TypeAlias = Callable[[Talk, str], None]
+Completes: TypeAlias = Callable[[Talk, Sequence[str]], Iterable[str]]
+"""Returns what may come after these words of the command, whatever the next begins with."""
+Group: TypeAlias = Literal["look", "agents", "session", "chat", "own"]
+GROUPS: dict[Group, str] = {
+    "look": "Look",
+    "agents": "Act on the agents",
+    "session": "The session",
+    "chat": "The chat",
+    "own": "Your own",
+}
+"""Under which headings commands are listed."""
+
+
+def _nothing(_: Talk, __: Sequence[str]) -> Iterable[str]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,171 +128,106 @@ class Command:
     meaning: str
     action: Action
     arguments: str = ""
+    group: Group = field(default="look", kw_only=True)
+    completes: Completes = field(default=_nothing, kw_only=True)
 
 
 COMMANDS: dict[str, Command] = {}
 
 
-def slash(name: str, meaning: str, arguments: str = "") -> Callable[[Action], Action]:
+def slash(
+    name: str,
+    meaning: str,
+    arguments: str = "",
+    *,
+    group: Group = "look",
+    completes: Completes = _nothing,
+) -> Callable[[Action], Action]:
     """Enter a function as a command; it is called with the talk and the words after the name."""
 
     def enter(action: Action) -> Action:
-        COMMANDS[name] = Command(name, meaning, action, arguments)
+        COMMANDS[name] = Command(name, meaning, action, arguments, group=group, completes=completes)
         return action
 
     return enter
 
 
-def is_command(text: str) -> bool:
+def choice(*words: str) -> Completes:
+    """Return what completes one of these words, and nothing after it."""
+    return lambda _, before: () if before else words
+
+
+def is_command(text: str, own: Mapping[str, Command]) -> bool:
     """Whether a text is meant for the chat itself, also if there is no such command."""
     word = text.split(maxsplit=1)[0] if text.startswith("/") else ""
     name = word.removeprefix("/")
-    return bool(name) and "/" not in name and (bool(_named(name)) or not Path(word).exists())
+    if not name or "/" in name:
+        return False
+    return named_command(name, own) is not None or not Path(word).exists()
 
 
-def _named(name: str) -> Command | None:
+def named_command(name: str, own: Mapping[str, Command]) -> Command | None:
     """Return the command with this name, or the only one that begins like this."""
-    found = [COMMANDS[name]] if name in COMMANDS else []
-    found = found or [known for known in COMMANDS.values() if known.name.startswith(name)]
+    if name in COMMANDS or name in own:
+        return COMMANDS.get(name) or own[name]
+    every = chain(COMMANDS.values(), own.values())
+    found = [known for known in every if known.name.startswith(name)]
     return found[0] if len(found) == 1 else None
 
 
 def run_command(talk: Talk, text: str) -> bool:
     """Run a command; return whether there is one. What goes wrong is said."""
-    word, _, rest = text.strip().partition(" ")
-    name = word.removeprefix("/")
-    command = _named(name)
+    word, *rest = text.strip().split(maxsplit=1)
+    name, own = word.removeprefix("/"), talk.own
+    command = named_command(name, own)
     if command is None:
-        near = get_close_matches(name, COMMANDS, cutoff=0.5)
-        near = near or [known for known in COMMANDS if known.startswith(name[:1])]
+        known = [*COMMANDS, *own]
+        near = get_close_matches(name, known, cutoff=0.5)
+        near = near or [one for one in known if one.startswith(name[:1])]
         meant = f"; did you mean {' or '.join(f'/{one}' for one in near)}?" if near else ""
         talk.say(f"there is no command /{name}{meant} (/help lists them)")
         return False
     try:
-        command.action(talk, rest.strip())
-    except HarkenError as error:
-        talk.say(str(error))
+        command.action(talk, "".join(rest).strip())
+    except (HarkenError, BadArguments) as error:
+        talk.say(f"/{command.name}: {error}" if isinstance(error, BadArguments) else str(error))
     return True
 
 
-@slash("help", "what can be typed here")
-def _help(talk: Talk, _: str) -> None:
-    shown = [(f"/{c.name} {c.arguments}".rstrip(), c.meaning) for c in COMMANDS.values()]
-    width = max(len(name) for name, _ in shown)
-    talk.say("\n".join(f"{name:<{width}}  {meaning}" for name, meaning in shown))
+@slash("help", "what can be typed here; of one command, how", "[COMMAND]", group="chat")
+def _help(talk: Talk, rest: str) -> None:
+    own = talk.own
+    if rest:
+        known = named_command(rest.removeprefix("/"), own)
+        talk.say(f"there is no command /{rest}" if known is None else _usage(known))
+        return
+    every = [*COMMANDS.values(), *own.values()]
+    for group, heading in GROUPS.items():
+        shown = sorted((one for one in every if one.group == group), key=lambda one: one.name)
+        if shown:
+            width = max(len(one.name) for one in shown)
+            lines = [f"  /{one.name:<{width}}  {one_line(one.meaning, 60)}" for one in shown]
+            talk.say("\n".join([heading, *lines]))
     talk.say(KEYS)
 
 
-KEYS = """
-Enter            send (while a turn runs: when it has ended)
-Alt-Enter Ctrl-J a new line; so does \\ at the end of a line
-@name, Tab       complete a file name
-Up, Ctrl-R       what you said before
-Ctrl-C           stop the turn; on an empty line twice: end
-Esc              take back what waits; stop the turn
-Ctrl-O           the last folded result, whole
-Ctrl-T           the last thought
-Ctrl-X Ctrl-E    write in your editor
-Ctrl-D           end"""
+def _usage(command: Command) -> str:
+    return f"/{command.name} {command.arguments}".rstrip() + f"\n  {command.meaning}"
 
 
-@slash("context", "what the model reads, and how much of it is cached")
-def _context(talk: Talk, _: str) -> None:
-    viewer = SessionViewer(talk.session.path)
-    primary = talk.session.state.primary or talk.session.state.root
-    asked = [e for e in viewer.events if isinstance(e, LlmRequest) and e.agent_id == primary]
-    messages = talk.session.context(primary or "")
-    rows: dict[str, tuple[int, int]] = {}
-    for message in messages:
-        number, characters = rows.get(message.role, (0, 0))
-        rows[message.role] = number + 1, characters + len(written(message))
-    lines = [f"{count(len(messages), 'message')} in the context:"]
-    lines += [
-        f"  {role:<10} {number:>5}   ~{tokens_text(characters // CHARACTERS_A_TOKEN)} tokens"
-        for role, (number, characters) in rows.items()
-    ]
-    if asked:
-        view = viewer.context(asked[-1].message_id)
-        schemas = len(str(view.tools or "")) // CHARACTERS_A_TOKEN
-        lines.append(f"  {'tools':<10} {len(view.tools or ()):>5}   ~{tokens_text(schemas)} tokens")
-        lines += _really_used(viewer, asked[-1], view)
-    talk.say("\n".join(lines))
-
-
-def _really_used(viewer: SessionViewer, request: LlmRequest, view: ContextView) -> Iterable[str]:
-    """Yield what the provider counted of the last call, and whether its prefix was the old one."""
-    responses = (e for e in viewer.events if isinstance(e, LlmResponse))
-    usage = next((e.usage for e in responses if e.request == request.message_id), None)
-    if usage is not None and usage.input_tokens is not None:
-        cached = usage.cache_read_tokens
-        part = "" if cached is None else f", {tokens_text(cached)} of them from the cache"
-        yield f"the last call read {tokens_text(usage.input_tokens)} tokens{part}"
-    else:
-        yield "what the last call read was not counted"
-    if view.previous is None:
-        return
-    first_new = next((row.position for row in view.messages if row.new), len(view.messages))
-    kept_after = any(not row.new for row in view.messages[first_new:])
-    if view.dropped or kept_after:
-        at = min([row.position for row in view.dropped] + [first_new])
-        what = one_line(words(view.dropped[0].message.content), 60) if view.dropped else ""
-        gone = f": {view.dropped[0].message.role} {what!r} is gone" if view.dropped else ""
-        yield f"its cached prefix broke at message {at}{gone}"
-    else:
-        yield f"its first {first_new} messages are those of the call before: all can be cached"
-
-
-@slash("compact", "a summary in the place of what was said; all is kept", "[what to keep]")
-def _compact(talk: Talk, rest: str) -> None:
-    talk.compact(rest)
-
-
-def compacted_text(done: Compacted | None) -> str:
-    """Say what a compaction did."""
-    if done is None:
-        return "there is too little to sum up"
-    before, after = tokens_text(done.tokens_before), tokens_text(done.tokens_after)
-    messages = count(done.messages, "message")
-    return f"{messages} summed up: the context takes ~{after} tokens, before ~{before}"
-
-
-@slash("cost", "what was used, by agent and together")
-def _cost(talk: Talk, _: str) -> None:
-    events = [*SessionViewer(talk.session.path).events]
-    each, agents = by_agent(events), talk.session.agents
-    if not each:
-        talk.say("no model was called yet")
-        return
-    rows = [(_name(talk, id_), sums) for id_, sums in each.items() if id_ in agents]
-    rows.append(("together", tally(events)))
-    width = max(len(name) for name, _ in rows)
-    talk.say("\n".join(f"{name:<{width}}  {used_text(sums)}" for name, sums in rows))
-
-
-def _name(talk: Talk, agent_id: AgentId) -> str:
-    return one_line(talk.session.agents[agent_id].name or agent_id, 30)
-
-
-@slash("agents", "who there is, what they do, and what they used")
-def _agents(talk: Talk, _: str) -> None:
-    viewer = SessionViewer(talk.session.path)
-    each = by_agent(viewer.events)
-    rows = []
-    for row in viewer.tree():
-        doing = "gone" if row.gone else talk.doing.get(row.agent_id, "")
-        hook = "hook" if row.place == "hook" else ""
-        used = used_text(each[row.agent_id]) if row.agent_id in each else ""
-        notes = filter(None, [hook, row.language_model or "", doing, used])
-        rows.append("  " * row.depth + f"{one_line(row.name, 30)}  {', '.join(notes)}")
-    talk.say("\n".join(rows))
-
-
-@slash("view", "a view of the session, as in `harken view`", "[tree|dialog A B|timeline|...]")
-def _view(talk: Talk, rest: str) -> None:
-    from harken.cli.view import command
-
-    if (words := words_of(talk, "/view", rest)) is not None:
-        talk.say(printed(command, "/view", [str(talk.session.path), *(words or ["--help"])]))
+KEYS = """Keys
+  Enter             send (while a turn runs: when it has ended)
+  Alt-Enter Ctrl-J  a new line; so does \\ at the end of a line
+  @name, Tab        complete a name of a file, of an agent, of a command
+  Up, Ctrl-R        what you said before
+  Ctrl-C            stop the turn; on an empty line twice: end
+  Esc               take back what waits; stop the turn
+  Ctrl-G            the tree of agents, and what each does; again: away
+  Ctrl-O            the last folded result, whole
+  Ctrl-T            the last thought
+  Ctrl-X Ctrl-E     write in your editor
+  Ctrl-D            end
+/help COMMAND says what can be typed after it."""
 
 
 def words_of(talk: Talk, name: str, rest: str) -> list[str] | None:
@@ -269,60 +251,3 @@ def printed(command: click.Command, name: str, line: list[str]) -> str:
         except SystemExit:
             pass  # after a --help
     return out.getvalue().rstrip()
-
-
-@slash("show", "a message in full, such as a folded result", "N")
-def _show(talk: Talk, rest: str) -> None:
-    viewer = SessionViewer(talk.session.path)
-    if not rest:
-        talk.say("which message? /show 12 shows msg_012")
-        return
-    event = viewer.events.get(viewer.resolve_message(rest))
-    if isinstance(event, TranscriptEntry):
-        talk.say(written(event))
-    else:
-        talk.say(str({} if event is None else viewer.raw(event)))
-
-
-@slash("thinking", "the last thought, whole")
-def _thinking(talk: Talk, _: str) -> None:
-    primary = talk.session.state.primary or talk.session.state.root
-    events = reversed(SessionViewer(talk.session.path).events.events)
-    thoughts = (_thought(event) for event in events if event.agent_id == primary)
-    talk.say(next(filter(str.strip, thoughts), "nothing was thought aloud yet"))
-
-
-def _thought(event: Event) -> str:
-    """Return the last thought of an answer, also of one that did not end; else nothing."""
-    if isinstance(event, LlmResponse):
-        return thinking_in(event.partial)
-    parts = event.content if isinstance(event, TranscriptEntry) else None
-    thoughts = [part.text for part in parts or () if isinstance(part, ThinkingPart)]
-    return next(filter(str.strip, reversed(thoughts)), "")
-
-
-@slash("permission", "what agents may do without asking", "[ask|edits|all|plan]")
-def _permission(talk: Talk, rest: str) -> None:
-    permissions: Any = talk.runtime.world.permissions
-    if permissions is None:
-        talk.say("nothing is asked in this chat")
-    elif not rest:
-        talk.say(f"{permissions.mode}: {MEANINGS[permissions.mode]}")
-    elif rest in MODES:
-        permissions.mode = rest
-        talk.say(f"{rest}: {MEANINGS[rest]}")
-    else:
-        talk.say(f"there is no mode {rest}; there is: {', '.join(MODES)}")
-
-
-MEANINGS: dict[str, str] = {
-    "ask": "reading is free, all else is asked",
-    "edits": "reading, and editing files below the folder, is free; all else is asked",
-    "all": "nothing is asked",
-    "plan": "nothing but reading is done",
-}
-
-
-@slash("quit", "end the chat; the session is kept")
-def _quit(talk: Talk, _: str) -> None:
-    talk.quit()

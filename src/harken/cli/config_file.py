@@ -88,6 +88,13 @@ class ToolsTable(msgspec.Struct, frozen=True, kw_only=True):
     """Secret variables that commands and servers of tools get all the same."""
 
 
+class HooksTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[hooks]`."""
+
+    claude_settings: bool = False
+    """Whether the commands that the settings of Claude Code have as hooks watch new sessions."""
+
+
 class StoreTable(msgspec.Struct, frozen=True, kw_only=True):
     """`[store]`."""
 
@@ -113,6 +120,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     providers: dict[str, ProviderTable] = {}
     prices: dict[str, PriceTable] = {}
     tools: ToolsTable = ToolsTable()
+    hooks: HooksTable = HooksTable()
     store: StoreTable = StoreTable()
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from harken.cli.home import environment
 
 
 class LocalZone(tzinfo):
@@ -29,6 +33,18 @@ class LocalZone(tzinfo):
     def tzname(self, dt: datetime | None) -> str | None:
         """Return what the system calls the zone at a time."""
         return _system(dt).tzname()
+
+
+def zone_name() -> str:
+    """Return the name of the zone of this machine, such as Europe/Berlin; UTC where it has none."""
+    named = environment().get("TZ", "").removeprefix(":")
+    linked = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    for name in filter(None, (named, linked)):
+        try:
+            return ZoneInfo(name).key
+        except (ValueError, OSError, LookupError):
+            continue
+    return "UTC"
 
 
 def _system(dt: datetime | None) -> datetime:

@@ -5,27 +5,33 @@ The one place where a chat's `World` and `Runtime` are built.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 
-from harken.agents.base import Agent, revive
+from harken.agents.base import Agent
 from harken.agents.budget import Budget
-from harken.agents.changed_files import ChangedFiles
 from harken.agents.checkpoints import Tell
+from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
+from harken.agents.command_hooks.hook import CommandHook
+from harken.agents.conversation import Conversation
+from harken.agents.hooks.changed_files import ChangedFiles
 from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
+from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
 from harken.cli.confined import Confined, confined
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
-from harken.cli.home import Home, here
+from harken.cli.home import Home, environment, here
 from harken.cli.imported import find_log, view_imported
 from harken.cli.init import choose
 from harken.cli.keeping import PATIENCE_S, Keeping
+from harken.cli.local_zone import zone_name
 from harken.cli.opened_store import open_store
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
@@ -39,13 +45,16 @@ from harken.session.packed import is_packed
 from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
-from harken.world.local import local_tools
+from harken.world.environment import shown
+from harken.world.local import local_sources, local_tools
 from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
 from harken.world.permissions.rules import Rules
 from harken.world.shell.sandbox import Wanted
+from harken.world.shell.shell import Shell
 from harken.world.tool import Tool
+from harken.world.triggers.tools import trigger_tools
 from harken.world.user import User
 from harken.world.world import World
 
@@ -71,8 +80,13 @@ class Wish:
     """Folders beside the current one that agents may use."""
     sandbox: Wanted | None = None
     """Whether commands run in a sandbox; None: as it is configured."""
+    claude_hooks: bool = False
+    """Whether hooks that Claude Code is configured with watch the agents, however it is configured
+    here."""
     memory: Path | None = None
     """The folder of notes that agents remember with; None: they have no such tool."""
+    wakes: bool = False
+    """Whether somebody listens to what happens outside, so that agents can be woken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +101,16 @@ class Opened:
     """Where its commits go; None where it cannot be used."""
     notes: tuple[str, ...] = ()
     """What the user should be told at the beginning, a line each."""
+    conversation: Conversation = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "conversation", Conversation(self.agent))
 
     def end(self) -> None:
         """Commit what is pending, log that the session ended on purpose, and close all."""
+        for hook in self.primary.hooks:
+            if isinstance(hook, CommandHook):
+                asyncio.run(hook.session_ended())
         if self.runtime.checkpoints is not None:
             self.runtime.checkpoints.finish(self.session, self.runtime.tell)
         self.session.end("chat")
@@ -112,7 +133,7 @@ class Opened:
     @property
     def primary(self) -> Agent:
         """The agent that the user talks with now."""
-        return revive(self.session, self.session.state.primary or self.agent.agent_id, self.runtime)
+        return self.conversation.primary
 
 
 def open_chat(
@@ -131,19 +152,18 @@ def open_chat(
     where no model is named, or what is named is not at hand, and what `load_session` raises.
     """
     old = wish.old
-    settings = load_settings(home, model=wish.model, permission=wish.permission)
+    settings = load_settings(
+        home, model=wish.model, permission=wish.permission, claude_hooks=wish.claude_hooks
+    )
     name = wish.model if old is not None else settings.model or found_model(settings)
-    if old is not None and not is_packed(old) and not (old.is_file() and old.stat().st_size):
-        Session.load(old).close()  # says what is wrong with it
+    check_there(old)
     find = model_finder(home, settings)
     model = chosen_model(find, name)
     permissions, own = permissions_of(settings), prompt_for(home, name)
     home.make()
     with ExitStack() as opening:
-        address = wish.store or settings.store
-        kept = Keeping.opened(
-            lambda: open_store(home, address, settings.backing, patience_s=PATIENCE_S)
-        )
+        where = (wish.store or settings.store, settings.backing)
+        kept = Keeping.opened(lambda: open_store(home, *where, patience_s=PATIENCE_S))
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
@@ -153,19 +173,17 @@ def open_chat(
                 home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox
             )
         world = open_world(wish, settings, permissions, outputs, tools, box)
+        if world.sources is not None:
+            world.sources.ignore = (home.folder, path)
         world.user = user
-        runtime = Runtime(
+        runtime = replace(
+            runtime_of(settings),
             checkpoints=kept.checkpoints(home),
             model=model,
             models=find,
             world=world,
-            templates=settings.templates,
             on_chunk=on_chunk,
             on_notice=on_notice,
-            compact_at=settings.compact_at or None,
-            windows=settings.windows,
-            parameters=settings.parameters,
-            model_parameters=settings.model_parameters,
         )
         root, session = load_session(
             path,
@@ -180,12 +198,45 @@ def open_chat(
             start_from(root, ctx)
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
+        watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
         opened = Opened(
-            root, session, runtime, settings, kept.store, (*settings.notes, *box.notes, *kept.notes)
+            root,
+            session,
+            runtime,
+            settings,
+            kept.store,
+            (*settings.notes, *settings.commands.notes, *box.notes, *kept.notes),
         )
         check_agent(opened.primary)
         opening.pop_all()
     return opened
+
+
+def check_there(old: Path | None) -> None:
+    """Raise what is wrong with a log that is not there, or empty."""
+    if old is not None and not is_packed(old) and not (old.is_file() and old.stat().st_size):
+        Session.load(old).close()
+
+
+def runtime_of(settings: Settings) -> Runtime:
+    """Return what agents share, as far as it is configured."""
+    return Runtime(
+        templates=settings.templates,
+        skills=settings.skills,
+        compact_at=settings.compact_at or None,
+        windows=settings.windows,
+        parameters=settings.parameters,
+        model_parameters=settings.model_parameters,
+        environment=shown(environment(), named=settings.pass_env, hide=settings.key_variables),
+    )
+
+
+def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
+    """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
+    entries = settings.commands.entries
+    if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
+        hook = CommandHook(root.session, runtime=root.runtime, entries=entries)
+        hook.install(root, COMMAND_HOOK)
 
 
 def permissions_of(settings: Settings) -> Permissions:
@@ -206,19 +257,25 @@ def open_world(
 
     box: how commands are run.
     """
+    sources = None
     if tools is None:
-        tools = local_tools(
-            here(),
-            allowed=[*wish.allowed, *settings.allow_folders],
-            outputs=outputs,
-            hide=settings.key_variables,
-            named=settings.pass_env,
-            sandbox=box.sandbox,
-            refusal=box.refusal,
+        allowed, readable = [*wish.allowed, *settings.allow_folders], settings.skills.folders
+        shell = Shell(
+            here(), outputs, settings.key_variables, settings.pass_env, box.sandbox, box.refusal
         )
+        tools = local_tools(
+            here(), allowed=allowed, readable=readable, outputs=outputs, shell=shell
+        )
+        tools = [*tools, skill_tool(settings.skills)]
+        if wish.wakes:
+            sources = local_sources(here(), allowed=allowed, outputs=outputs, shell=shell)
+            sources.zone = zone_name()
+            tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    return World(tools, folder=here(), permissions=permissions)
+    world = World(tools, folder=here(), permissions=permissions)
+    world.sources = sources
+    return world
 
 
 def found_model(settings: Settings) -> str:

@@ -9,25 +9,25 @@ import asyncio
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 import click
 
+from harken.agents.base import Agent
 from harken.agents.smart import SmartAgent
-from harken.cli.commands import compacted_text, is_command, run_command
+from harken.cli.commands import Command, Doing, Onward, is_command, run_command
+from harken.cli.looking import compacted_text
 from harken.cli.opening import Opened
 from harken.cli.tally import Tally
 from harken.cli.terminal import safe, say, say_json
+from harken.cli.typed import Typed, somebody_types
 from harken.core.events import Event, TranscriptEdited
 from harken.core.ids import AgentId
+from harken.core.messages import text_of
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, ModelError
 from harken.views.written import count
-
-
-def somebody_types() -> bool:
-    """Whether a person is at both ends, and can be asked."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def report(opened: Opened, *, resumed: bool) -> None:
@@ -50,12 +50,22 @@ class PlainChat:
 
     doing: Mapping[AgentId, str] = {}
 
-    def __init__(self, opened: Opened, runner: asyncio.Runner, *, as_json: bool) -> None:
+    def __init__(
+        self,
+        opened: Opened,
+        runner: asyncio.Runner,
+        *,
+        as_json: bool,
+        typed: Typed | None = None,
+    ) -> None:
         """Talk with the primary agent; `as_json` prints one object an answer."""
         self.opened, self.runner, self.as_json = opened, runner, as_json
+        self._typed = typed or Typed()
         self.session, self.runtime = opened.session, opened.runtime
         self.failed = False
         """Whether a turn ended without an answer."""
+        self.onward: Onward | None = None
+        """Where the chat goes on when it has ended here; None: nowhere."""
         self._ended = False
         self._tally = Tally()
         self.session.listen(self._hear)
@@ -73,15 +83,30 @@ class PlainChat:
             self.tell_refusals()
 
     def talk(self) -> None:
-        """Say what is typed, until the end of the input."""
+        """Say what is typed, until the end of the input; what happens outside is answered, too."""
         if self.opened.primary.cut_off:
             self.explain("The last turn was cut off")
-        is_typed = somebody_types()
-        while not self._ended and (line := read_line()) is not None:
-            if is_typed and is_command(line.strip()):
-                run_command(self, line)
-            elif line.strip() or self.opened.primary.cut_off:
-                self.try_to_ask(line.strip() or None)
+        is_typed, listening = somebody_types(), AsyncExitStack()
+        listens = self.opened.conversation.listen()
+        self.runner.run(listening.enter_async_context(listens))
+        try:
+            while not self._ended and (line := self._line()) is not None:
+                if is_typed and is_command(line.strip(), self.own):
+                    run_command(self, line)
+                elif line.strip() or self.opened.primary.cut_off:
+                    self.try_to_ask(line.strip() or None)
+        finally:
+            self.runner.run(listening.aclose())
+
+    def _line(self) -> str | None:
+        """Return the next line; what happens before it comes is answered."""
+        conversation = self.opened.conversation
+        while conversation.is_waiting:
+            came, line = self.runner.run(self._typed.line_unless(conversation.news()))
+            if came:
+                return line
+            self.try_to_ask(None)
+        return self._typed.line()
 
     def _hear(self, event: Event) -> None:
         self._tally.add(event)
@@ -102,6 +127,38 @@ class PlainChat:
             self.say(compacted_text(self.runner.run(agent.compact(instructions))))
         except KeyboardInterrupt:
             tell("Interrupted: nothing was changed")
+
+    @property
+    def primary(self) -> Agent:
+        """The agent that the user talks with."""
+        return self.opened.primary
+
+    @property
+    def own(self) -> Mapping[str, Command]:
+        """Commands of the user's own."""
+        return {}
+
+    def act(self, doing: Doing) -> None:
+        """Do something with the agents, and say what came of it; who takes over may answer."""
+        before = self.primary.agent_id
+        try:
+            self.say(text_of(self.runner.run(doing()).content))
+        except ModelError as error:
+            tell(f"harken: {error}")
+            return
+        except KeyboardInterrupt:
+            tell("Interrupted")
+            return
+        if self.primary.agent_id != before and self.primary.cut_off:
+            self.try_to_ask(None)
+
+    def send(self, text: str) -> None:
+        """Say something to the agent, as if it had been typed."""
+        self.try_to_ask(text)
+
+    def go_on(self, onward: Onward) -> None:
+        """End this session after this command, and go on in another."""
+        self.onward, self._ended = onward, True
 
     def quit(self) -> None:
         """End after this command."""
@@ -143,10 +200,11 @@ class PlainChat:
         """Say one thing and print the answer."""
         self._tally = Tally()
         began = time.monotonic()
-        agent = self.opened.primary
-        answer = self.runner.run(agent.response(line))
+        conversation = self.opened.conversation
+        answer = self.runner.run(conversation.say(line))
         if self.as_json:
-            say_json(self.row(agent.agent_id, answer, time.monotonic() - began), indent=None)
+            row = self.row(conversation.speaker.agent_id, answer, time.monotonic() - began)
+            say_json(row, indent=None)
         else:
             say(str(answer))
 
@@ -163,17 +221,3 @@ class PlainChat:
             "cost_usd": self._tally.cost_usd,
             "seconds": round(seconds, 3),
         }
-
-
-def read_line(prompt: str = "> ") -> str | None:
-    """Return the next line of input, None at its end; a person is shown the prompt."""
-    try:
-        if somebody_types():
-            return input(prompt)
-        if sys.stdin.isatty():
-            click.echo(prompt, nl=False, err=True)  # answers alone go to standard output
-        return input()
-    except EOFError:
-        if sys.stdin.isatty():
-            click.echo(err=True)
-        return None

@@ -9,7 +9,12 @@ from __future__ import annotations
 from harken.cli.commands import Talk, printed, slash, words_of
 
 
-@slash("replay", "a session request by request, as in `harken replay`", "[SESSION] [--at N]")
+@slash(
+    "replay",
+    "a session request by request, as in `harken replay`",
+    "[SESSION] [--at N]",
+    group="session",
+)
 def replay(talk: Talk, rest: str) -> None:
     """Print the steps of a session, of this one where none is named."""
     from harken.cli.replay import command

@@ -13,7 +13,10 @@ from typing import Any
 
 import msgspec
 
+from harken.agents.command_hooks.entry import Hooks
+from harken.agents.skills import Skills
 from harken.agents.templates import Templates
+from harken.cli import claude_code
 from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
 from harken.cli.home import Home, environment, here
 from harken.cli.trust import FOLDER, Project, Trust
@@ -70,6 +73,11 @@ class Settings:
     most_mb: float | None = None
     """How large that file may be."""
     templates: Templates = field(default_factory=Templates)
+    skills: Skills = field(default_factory=Skills)
+    claude_hooks: bool = False
+    """Whether the hooks that Claude Code is configured with count here, too."""
+    commands: Hooks = field(default_factory=Hooks)
+    """These hooks; none where they do not count."""
     project: Project | None = None
     notes: tuple[str, ...] = ()
     """What the user should be told, a line each: a project that is ignored, or that widens what
@@ -96,8 +104,9 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     model: str | None = None,
     permission: Mode | None = None,
+    claude_hooks: bool = False,
 ) -> Settings:
-    """Return what holds for a run in `folder`; `model` and `permission` are the command line's.
+    """Return what holds for a run in `folder`; what else is given is the command line's.
 
     Raises ConfigError, on one line, for a file that is wrong. A project that is not trusted is
     not read; `notes` says so, and what the configuration of one that is trusted widens.
@@ -119,14 +128,21 @@ def load_settings(
         found = replace(found, model=environ[MODEL].strip(), model_from=MODEL)
     if model is not None:
         found = replace(found, model=model, model_from=_COMMAND_LINE)
-    found = replace(found, permission=permission or found.permission)
+    found = replace(
+        found,
+        permission=permission or found.permission,
+        claude_hooks=claude_hooks or found.claude_hooks,
+    )
     note = widening(config, before.permission, found)
     if project is not None:
         note = project.note(home) or note
+    claude = claude_code.agents(project, environ, commands=found.claude_hooks)
     return replace(
         found,
         providers=with_keys(found.providers, environ),
-        templates=Templates(folders),
+        templates=Templates(folders, [claude]),
+        skills=claude_code.skills(project, home),
+        commands=claude_code.hooks(project, environ) if found.claude_hooks else Hooks(),
         project=project,
         notes=(note,) if note else (),
     )
@@ -165,6 +181,7 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
         *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
         *(["tools.network lets commands out"] if config.tools.network else []),
         *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
+        *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
     ]
     for reason in refused:
         raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
@@ -222,6 +239,7 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         sandbox=config.tools.sandbox or found.sandbox,
         network=found.network if config.tools.network is None else config.tools.network,
         pass_env=(*found.pass_env, *config.tools.pass_env),
+        claude_hooks=config.hooks.claude_settings or found.claude_hooks,
     )
 
 

@@ -135,10 +135,14 @@ class TranscriptEntry(EventBase, tag="transcript_entry", kw_only=True):
 
 
 class PieceOfText(EventBase, tag="piece_of_text", kw_only=True):
-    """A text that an agent made for others; it is in nobody's transcript."""
+    """A text that an agent made for others, or what happened outside; in nobody's transcript."""
 
     content: str
     cause: Cause = None
+    trigger: str | None = None
+    """Of what happened outside: which of the agent's triggers says so. The agent hears it later."""
+    seen: Json = None
+    """How far that trigger has looked; after a resume it goes on from there."""
 
 
 class AgentConfigured(EventBase, tag="agent_configured", kw_only=True):
@@ -166,6 +170,10 @@ class AgentMoved(EventBase, tag="agent_moved", kw_only=True):
     """The agent directly above or below it whose place it takes, with that one's parent."""
     replaced_as: Literal["subagent", "hook"] | None = None
     """How that one stands to it then: as its newest subagent, or its last hook."""
+    spec: dict[str, Json] | None = None
+    """Members of its spec that change with the place, such as the budget that goes with it."""
+    replaced_spec: dict[str, Json] | None = None
+    """The same for the one that it replaces, such as where that is asked as a hook."""
     cause: Cause = None
 
 

@@ -229,7 +229,7 @@ class Playing:
 
     def _renamed(self, data: dict[str, object]) -> dict[str, object]:
         """Return an event's members with the ids of here."""
-        for name in ("agent_id", "parent"):
+        for name in ("agent_id", "parent", "replaces"):
             if isinstance(data.get(name), str):
                 data[name] = self._agent_id(str(data[name]))
         for name in ("substance", "summary"):

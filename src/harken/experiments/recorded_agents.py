@@ -16,10 +16,11 @@ from harken.agents.base import Agent
 from harken.agents.hook import Hook
 from harken.agents.smart import SmartAgent
 from harken.agents.templates import Template, Templates
-from harken.agents.verdict import Question, Verdict, read_verdict
+from harken.agents.verdict import Question, Verdict, verdict_of
 from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
+from harken.core.verdict_words import exactly
 from harken.errors import HarkenError, UnknownName
 from harken.experiments.lanes import COMPACTOR, kind_of
 from harken.experiments.script import Script
@@ -59,7 +60,7 @@ class RecordedAgent(Hook):
         asked = coming[0] if coming else None
         return (
             isinstance(asked, ev.TranscriptEntry)
-            and asked.content == question.words
+            and asked.content in (question.words, question.older_words)
             and isinstance(asked.cause, str)
             and self.script.recorded.named(asked.cause) == self.script.again.named(question.subject)
         )
@@ -70,7 +71,10 @@ class RecordedAgent(Hook):
         if words.startswith(FAILED):
             kind, _, text = words.removeprefix(FAILED).partition(": ")
             raise type(kind, (Exception,), {})(text)
-        return read_verdict(words)
+        said = exactly(words)
+        if said is None:
+            raise ValueError(words)
+        return verdict_of(said)
 
     async def answer(self, heard: str) -> str:
         """Return what it said."""

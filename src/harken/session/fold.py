@@ -15,7 +15,7 @@ from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
 from harken.core.messages import ChatMessage
 from harken.session.segments import cut, length
-from harken.session.state import AgentState, Counted, OpenCall, SessionState
+from harken.session.state import AgentState, Counted, Happened, OpenCall, SessionState
 
 Resolver: TypeAlias = Callable[[ev.ContextLoaded], Sequence[ChatMessage]]
 """Gives the messages of a commit that an agent started from."""
@@ -108,8 +108,13 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
     if above is not None:
         for row in _rows(above):
             row[:] = [other for other in row if other != agent.id]
+    if event.place in ("primary", "gone"):
+        state.reporting.pop(agent.id, None)  # whom the user hears, or nobody
+    agent.spec = {**agent.spec, **(event.spec or {})}
     if event.replaces is not None:
-        _take_place(state, agent, agent_of(state, event.replaces), event.replaced_as or "subagent")
+        before = agent_of(state, event.replaces)
+        before.spec = {**before.spec, **(event.replaced_spec or {})}
+        _take_place(state, agent, before, event.replaced_as or "subagent")
         return
     parent = event.parent
     if parent is None and event.place != "primary":
@@ -146,10 +151,30 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if agent.context is not None:
         agent.context.append(event)
     agent.fresh.append(event.message_id)
+    if agent.unheard and event.substance in agent.unheard:
+        del agent.unheard[event.substance]
+        if agent.parent is not None:
+            state.reporting[agent.id] = None
+    elif state.reporting:
+        _report(state, agent, event)
     if event.tool_calls:
         _open_calls(state, agent, event)
     elif event.tool_call_id is not None and event.role == "tool":
         _close_call(state, agent, event.tool_call_id)
+
+
+def _report(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
+    """Note what an agent says of what happened outside, and that its parent has heard it."""
+    if event.is_utterance:
+        if agent.id in state.reporting:
+            state.reporting[agent.id] = event.message_id
+        return
+    links = event.cause if isinstance(event.cause, list) else [event.cause, event.substance]
+    for id_, said in list(state.reporting.items()):
+        if said is not None and said in links and state.agents[id_].parent == agent.id:
+            del state.reporting[id_]
+            if event.role == "user" and agent.parent is not None:  # and nobody asked it, either
+                state.reporting[agent.id] = None
 
 
 def _open_calls(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
@@ -173,7 +198,18 @@ def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
 
 
 def _piece_of_text(state: SessionState, event: ev.PieceOfText) -> None:
-    """A piece is in nobody's transcript: nothing but the counter moves."""
+    """Note what happened outside; any other piece is in nobody's transcript, and changes nothing.
+
+    What an agent says in place of an answer (`[stopped] ...`) is a piece, too.
+    """
+    agent = state.agents.get(event.agent_id or AgentId(""))
+    if agent is None:
+        return
+    if event.trigger is not None:
+        agent.happened[event.trigger] = Happened(event.time, event.seen)
+        agent.unheard[event.message_id] = event.content
+    elif agent.id in state.reporting:
+        state.reporting[agent.id] = event.message_id
 
 
 def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
@@ -182,6 +218,10 @@ def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
     if event.language_model is not None:
         agent.language_model = event.language_model
     agent.spec = {**agent.spec, **(event.spec or {})}
+    if event.spec and "triggers" in event.spec:  # a name may be given again: then it is another
+        armed = event.spec["triggers"]
+        kept = set(armed) if isinstance(armed, dict) else set()
+        agent.happened = {name: one for name, one in agent.happened.items() if name in kept}
 
 
 def _agent_state_saved(state: SessionState, event: ev.AgentStateSaved) -> None:

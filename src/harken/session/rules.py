@@ -16,7 +16,7 @@ from harken.core.ids import USER, AgentId, base_of, message_id, number_of
 from harken.core.messages import CallPlace, ChatMessage, extend_context_hash
 from harken.errors import EventRefused
 from harken.session.fold import Resolver, context_length, find_entries
-from harken.session.state import SessionState
+from harken.session.state import AgentState, SessionState
 
 ROLES = ("user", "assistant", "tool", "system")
 
@@ -202,30 +202,35 @@ def _tools(state: SessionState, event: ev.ToolsDefined) -> None:
 
 def _moved(state: SessionState, event: ev.AgentMoved) -> None:
     _check_born(state, event)
-    before = state.agents[event.agent_id or AgentId("")].parent
+    agent = state.agents[event.agent_id or AgentId("")]
     if event.replaces is not None:
-        _replaced(state, event, before)
+        _replaced(state, event, agent)
         return
+    if event.replaced_as is not None or event.replaced_spec is not None:
+        raise EventRefused("only a move that replaces an agent says what becomes of that one")
+    before = agent.parent
     if event.place in ("subagent", "hook") and (event.parent or before) is None:
         raise EventRefused(f"a {event.place} needs a parent")
     if event.place == "primary" and event.parent is not None:
         raise EventRefused("a primary agent stands below nobody")
     above = event.parent
     while above is not None:
-        agent = state.agents.get(above)
-        if agent is None:
+        higher = state.agents.get(above)
+        if higher is None:
             raise EventRefused(f"parent {above} was not born")
-        if agent.id == event.agent_id:
+        if higher.id == event.agent_id:
             raise EventRefused(f"{event.agent_id} cannot stand below itself")
-        above = agent.parent
+        above = higher.parent
 
 
-def _replaced(state: SessionState, event: ev.AgentMoved, parent: AgentId | None) -> None:
+def _replaced(state: SessionState, event: ev.AgentMoved, agent: AgentState) -> None:
     replaced = state.agents.get(event.replaces or AgentId(""))
-    if replaced is None or replaced.id != parent:
-        raise EventRefused(f"{event.agent_id} does not stand at {event.replaces}")
-    if replaced.place == "gone" or replaced.place != event.place or event.replaced_as is None:
-        raise EventRefused(f"{event.agent_id} takes the place of {event.replaces} as it is")
+    if replaced is None or replaced.id != agent.parent or agent.place not in ("subagent", "hook"):
+        raise EventRefused(f"{agent.id} does not stand at {event.replaces}")
+    if replaced.place == "gone" or replaced.place != event.place or event.parent is not None:
+        raise EventRefused(f"{agent.id} takes the place of {event.replaces} as it is")
+    if event.replaced_as is None:
+        raise EventRefused(f"a move says as what {event.replaces} stands there then")
 
 
 def _interlocutors(state: SessionState, event: ev.InterlocutorsSet) -> None:

@@ -58,6 +58,16 @@ class Counted:
     tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """The last time that a trigger told of something."""
+
+    time: str
+    """UTC, RFC 3339."""
+    seen: Json = None
+    """How far it had looked."""
+
+
 @dataclass(slots=True)
 class AgentState:
     """One agent that was ever born in the session."""
@@ -100,6 +110,10 @@ class AgentState:
     """The last of its entries that `ctx` covers; None: none of this session."""
     edited: TranscriptEdited | None = None
     """The last edit that `ctx` does not know of: what the agent reads does not begin with it."""
+    happened: dict[str, Happened] = field(default_factory=dict)
+    """Name of a trigger that is armed -> when it last told of something."""
+    unheard: dict[MessageId, str] = field(default_factory=dict)
+    """What happened outside and the agent has not heard yet, oldest first: piece -> its text."""
 
     @property
     def is_recorded(self) -> bool:
@@ -145,6 +159,9 @@ class SessionState:
     """Hash of a list of tool schemas -> the event that holds it in full."""
     requests: dict[AgentId, LlmRequest] = field(default_factory=dict)
     """The last model call of each agent that has no `llm_response` yet."""
+    reporting: dict[AgentId, MessageId | None] = field(default_factory=dict)
+    """Agents that heard what happened outside, and whose parent has not heard what they made of it
+    -> the last that they said of it."""
     ended: bool = False
 
     @property
@@ -175,6 +192,7 @@ class SessionState:
             "tools": dict(self.tools),
             "open_requests": {id_: request.message_id for id_, request in self.requests.items()},
             "ended": self.ended,
+            "reporting": dict(self.reporting),
             "agents": {agent.id: _describe(agent) for agent in self.agents.values()},
         }
 
@@ -195,6 +213,8 @@ def _describe(agent: AgentState) -> dict[str, Any]:
         **plain,
         **copied,
         "spec": dict(agent.spec),
+        "happened": {name: (one.time, one.seen) for name, one in agent.happened.items()},
+        "unheard": dict(agent.unheard),
         "segments": agent.segments(),
         "hashed": agent.hashed,
         "counted": agent.counted,

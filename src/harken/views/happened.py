@@ -87,6 +87,8 @@ def _agent(
             return f"{size_text(len(encode(event.state)))} of state"
         case ev.AgentMoved():
             below = "" if event.parent is None else f" of {names.of(event.parent)}"
+            if event.replaces is not None:
+                below = f" in place of {names.of(event.replaces)}, now its {event.replaced_as}"
             return event.place + below
         case ev.InterlocutorsSet():
             speakers, listeners = _all(event.speakers, names), _all(event.listeners, names)

@@ -8,7 +8,6 @@ message, which are made at once: there the verdicts come in the order of the que
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
@@ -26,6 +25,9 @@ from harken.core.events import (
 )
 from harken.core.ids import AgentId, MessageId, base_of
 from harken.core.messages import text_of
+from harken.core.verdict_words import VerdictWord, said_in
+from harken.session.fold import fold
+from harken.session.state import AgentState, SessionState
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links, causes_of
 from harken.views.row import Row
@@ -35,8 +37,12 @@ VerdictKind: TypeAlias = Literal["ok", "comment", "denial", "rewrite", "failure"
 Point: TypeAlias = Literal["input", "action", "result", "response"]
 
 FAILED = "[hook failed] "
-_SAID = re.compile(r"\s*(COMMENT|DENY|REWRITE)\s*[:.]\s*(.*)", re.DOTALL)
-_KINDS: dict[str, VerdictKind] = {"COMMENT": "comment", "DENY": "denial", "REWRITE": "rewrite"}
+_KINDS: dict[VerdictWord, VerdictKind] = {
+    "OK": "ok",
+    "COMMENT": "comment",
+    "DENY": "denial",
+    "REWRITE": "rewrite",
+}
 
 
 class Outcome(Row, frozen=True, kw_only=True):
@@ -96,33 +102,40 @@ def read_words(entry: TranscriptEntry) -> _Said | None:
     text = text_of(entry.content)
     if entry.role == "system" and text.startswith(FAILED):
         return _Said("failure", text.removeprefix(FAILED))
-    if not entry.is_utterance:
-        return None
-    if text.strip().rstrip(".").upper() == "OK":
-        return _Said("ok", "")
-    match = _SAID.fullmatch(text)
-    return None if match is None else _Said(_KINDS[match[1]], match[2])
+    said = said_in(entry)
+    return None if said is None else _Said(_KINDS[said.word], said.text)
 
 
 def _judgements(links: Links) -> Iterator[tuple[TranscriptEntry, TranscriptEntry, _Said]]:
     """Yield questions with what was said to them, in the order of the verdicts."""
-    waiting: dict[AgentId | None, list[TranscriptEntry]] = {}
+    waiting: dict[AgentId, list[TranscriptEntry]] = {}
+    state = SessionState()
     for event in links:
-        agent = event.agent_id
-        if isinstance(event, AgentCreated | AgentMoved):
-            if "hook" in (getattr(event, "relation", None), getattr(event, "place", None)):
-                waiting[agent] = []
-            elif isinstance(event, AgentMoved) and event.place != "gone":
-                waiting.pop(agent, None)
-        elif isinstance(event, TranscriptEntry) and agent in waiting:
-            questions = waiting[agent]
-            if event.role == "user":
-                waiting[agent] = _asked(questions, event)
-            elif questions and (said := read_words(event)) is not None:
-                named = (q for q in questions if q.message_id in causes_of(event))
-                question = next(named, questions[0])
-                questions.remove(question)
-                yield question, event, said
+        if isinstance(event, AgentCreated | AgentMoved | TranscriptEntry):
+            fold(state, event)  # who stands where: nothing else matters here
+        if isinstance(event, AgentMoved) and event.replaces is not None:
+            for moved in (event.agent_id, event.replaces):
+                waiting.pop(moved or AgentId(""), None)
+        if not isinstance(event, TranscriptEntry) or event.agent_id is None:
+            continue
+        hook = state.agents.get(event.agent_id)
+        if hook is None or hook.place not in ("hook", "gone"):
+            continue
+        questions = waiting.setdefault(hook.id, [])
+        if event.role == "user":
+            if not _is_of_another(links, event, hook):
+                waiting[hook.id] = _asked(questions, event)
+        elif questions and (said := read_words(event)) is not None:
+            named = (q for q in questions if q.message_id in causes_of(event))
+            question = next(named, questions[0])
+            questions.remove(question)
+            yield question, event, said
+
+
+def _is_of_another(links: Links, heard: TranscriptEntry, hook: AgentState) -> bool:
+    """Whether a hook heard what its own hooks say: it has some where it was watched before."""
+    said = links.get(links.target(causes_of(heard)[0])) if causes_of(heard) else None
+    return said is not None and said.agent_id in hook.hooks
 
 
 def _asked(waiting: Sequence[TranscriptEntry], heard: TranscriptEntry) -> list[TranscriptEntry]:

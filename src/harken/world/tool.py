@@ -90,9 +90,15 @@ class Tool:
     `write` hold for it, too."""
     shows_files: bool = False
     """It shows what is in files. Rules that deny or ask `read` hold for it, too."""
+    acts_as: str | None = None
+    """Another tool whose rules that deny or ask hold for it, too: it does the same another way."""
     preview: Callable[..., Awaitable[str]] | None = None
     """Takes what the function takes and says what it would do: a diff, a plan. May fail; the agent
     reads why, whatever it may not read."""
+    server: str | None = None
+    """The MCP server that it is of."""
+    reserved: bool = False
+    """Only agents that were given its server by name may use it."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -130,7 +136,8 @@ class Tool:
         Who says that `edit` may not change a file does not mean that `write` may.
         """
         editing = ("edit", "write") if self.edits_files else ()
-        return (self.name, *editing, *(("read",) if self.shows_files else ()))
+        other = () if self.acts_as is None else (self.acts_as,)
+        return (self.name, *editing, *(("read",) if self.shows_files else ()), *other)
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ may use. The only state is what agents know of files, and variables that tools a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
@@ -21,9 +21,11 @@ from harken.world.files.file import load
 from harken.world.files.known import KnownFiles
 from harken.world.files.root import Root
 from harken.world.lock import LoopLock
+from harken.world.mcp.connections import PREFIX, Connections, granted_to
 from harken.world.permissions.permissions import FREE, Permissions, Wish
 from harken.world.result import BadArguments, Failed, Result, caught
 from harken.world.tool import Caller, Tool, parse
+from harken.world.triggers.sources import Sources
 from harken.world.user import User
 
 _inner: ContextVar[asyncio.Lock | None] = ContextVar("lock inside a tool", default=None)
@@ -39,25 +41,57 @@ class World:
         folder: Path | None = None,
         user: User | None = None,
         permissions: Permissions | None = None,
+        mcp: Connections | None = None,
     ) -> None:
         """Make a world of these tools; `folder` is where relative paths start.
 
         `user` is whom agents can ask; `permissions` says what needs the user's leave (None:
-        nothing does). Raises ValueError where two tools have one name.
+        nothing does); `mcp` are servers whose tools come when they are connected (`ready`).
+        Raises ValueError where two tools have one name.
         """
         self.tools: dict[str, Tool] = {}
         self.folder = folder
         self.user = user
         self.permissions = permissions
+        self.sources: Sources | None = None
+        """What can wake agents; None: nothing. Somebody has to listen (`Conversation.listen`)."""
         self.variables: dict[str, Any] = {}
         """What tools and hooks share; it lasts as long as the process."""
         self.known = KnownFiles(folder)
         """What each agent knows of files; tools and hooks read it."""
+        self.mcp = mcp
+        """The connections to MCP servers; tools and hooks read them. None: there can be none."""
         self._changing = LoopLock()
         for tool in tools:
             if tool.name in self.tools:
                 raise ValueError(f"two tools are named {tool.name}")
             self.tools[tool.name] = tool
+        self._own = dict(self.tools)
+        if mcp is not None:
+            mcp.on_tools = self._take_tools
+
+    async def ready(self, servers: Collection[str] = ()) -> None:
+        """Wait until the tools are there that come from elsewhere; one that cannot come is told of.
+
+        Whoever asks a model waits for it. `servers` are those that the asking agent was given
+        by name. Raises nothing, and costs nothing where they are there.
+        """
+        if self.mcp is not None:
+            await self.mcp.ready(servers)
+
+    async def close(self) -> None:
+        """End the connections to elsewhere. They would end with the event loop, too."""
+        if self.mcp is not None:
+            await self.mcp.close()
+
+    def _take_tools(self) -> None:
+        """Have the tools that servers have now, behind its own."""
+        assert self.mcp is not None
+        gone = [name for name in self.tools if name not in self._own]
+        for name in gone:
+            del self.tools[name]
+        for name, tool in self.mcp.tools.items():
+            self.tools.setdefault(name, tool)
 
     async def do_action(self, action: FunctionCall, caller: Caller) -> Result:
         """Run a tool for an agent; what goes wrong is the result.
@@ -96,6 +130,22 @@ class World:
                 yield
             finally:
                 _inner.reset(token)
+
+    async def instructions(self, given: str, caller: Caller) -> str:
+        """Return the instructions that `file:PATH` or `mcp:SERVER/URI` name. Raises Failed.
+
+        What an agent may not read just so, it may not have as instructions either.
+        """
+        if not given.startswith(PREFIX):
+            return self.read_instructions(given.removeprefix("file:"), caller)
+        resource, reader = given.removeprefix(PREFIX), self.tools.get("mcp_read")
+        if self.mcp is None:
+            raise Failed("this world has no MCP servers")
+        if self.permissions is not None and reader is not None:
+            wish = Wish.of(reader, {"resource": resource}, caller, self.folder)
+            if self.permissions.decide(wish) != FREE:
+                raise Failed(f"{resource} may not just be read: `mcp_read` it, and pass it on")
+        return await self.mcp.resource_text(resource, granted_to(caller))
 
     def read_instructions(self, path: str, caller: Caller | None = None) -> str:
         """Return the text of an instructions file below the folder, as it is now.

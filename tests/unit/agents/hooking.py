@@ -56,5 +56,5 @@ def send(text: str) -> str:
 
 
 def sending(folder: Path, text: str = "hello", **more: Any) -> Stage:
-    model = play(main=[calls(call("send", text=text)), "Done.", "Really done.", "Yes."])
+    model = play(main=[calls(call("send", text=text)), "Done.", "Really done.", "Yes."], smart=[])
     return stage(folder, model, tools=[send], **more)

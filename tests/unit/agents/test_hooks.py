@@ -34,7 +34,8 @@ def test_question_and_verdict_stand_in_the_hooks_own_transcript(tmp_path: Path) 
     one.ask("Send.")
     said = words(one, hook)
     assert [role for role, _ in said] == ["user", "assistant"] * 4
-    assert said[2] == ("user", '[action] Agent main is about to call send with: {"text":"hello"}')
+    asked = '[action] Agent main is about to call send with:\n~~~\n{"text":"hello"}\n~~~'
+    assert said[2] == ("user", asked)
     assert said[3] == ("assistant", "COMMENT: Careful.")
     questions = one.rows(agent_id=hook.agent_id, role="user")
     [heard] = one.rows(role="user", content="Send.")

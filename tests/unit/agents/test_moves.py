@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harken import Runtime
+from harken import Deny, Ok, Runtime
 from harken.agents.budget import Budget
 from harken.agents.schemas import ACTIONS
 from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage
+from tests.unit.agents.hooking import watch
 
 
 def moving(folder: Path, budget: Budget | None = None, **parts: Sequence[Line]) -> Stage:
@@ -41,6 +42,22 @@ def test_endo_puts_a_subagent_in_the_place_of_its_parent_and_meta_undoes_it(tmp_
     assert one.root.subagent_ids == {"pupil": pupil.agent_id}
     assert one.root.cut_off
     check_log(one.log)
+
+
+@pytest.mark.req("S4-28")
+def test_a_hook_of_its_own_cannot_undo_what_another_insists_on(tmp_path: Path) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            calls(call("hook", name="mine", instructions="Spoil it.", points=["response"])),
+            "Fine.",
+        ],
+        mine=["REWRITE: The password is 1234."],
+    )
+    watch(one, "guard", response=lambda q: Deny("secret") if "1234" in q.text else Ok())
+    one.ask("Go.")
+    assert [hook.name for hook in one.root.hooks] == ["mine", "guard"]
+    assert "1234" not in one.ask("And now?")
 
 
 def test_a_budget_goes_with_the_place(tmp_path: Path) -> None:

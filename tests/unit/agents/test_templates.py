@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.templates import MAX_BYTES, Template, Templates, read_template
+from harken.agents.front_matter import MAX_BYTES
+from harken.agents.templates import Template, Templates, read_template
 from harken.errors import ConfigError, UnknownName
 
 REVIEWER = """\
@@ -135,7 +136,8 @@ BAD = {
     "---\ndescription: 2026-01-31\n---\nHi": "description is a text: put it in quotes",
     "---\ntools: 5\n---\nHi": "tools is a list of names: write `tools: [read, search]`",
     "---\ntools: [1]\n---\nHi": "tools is a list of names: write `tools: [read, search]`",
-    "---\nhooks: [guard]\n---\nHi": "hooks of templates are not supported: take `hooks` away",
+    "---\nhooks: {Stop: 1}\n---\nHi": "hooks is a list of names: write `hooks: [single-minded]`",
+    "---\npermission: any\n---\nHi": "permission is one of ask, edits, all, plan",
     "---\nmodel: x\n---\n \n": "has no instructions: write them below the front matter",
     "---\na: !!python/object/apply:os.system [ls]\n---\nHi": "its front matter may not use `!` tags",
     "---\na: !!timestamp x\n---\nHi": "its front matter may not use `!` tags",

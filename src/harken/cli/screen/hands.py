@@ -39,16 +39,11 @@ class Hands:
                 self.turns.start(None)
             buffer.reset()
             return
-        if is_command(text) and not run_command(self.table, text):
-            return  # it stays in the input, to be mended
-        self.inputs.remember(text)
-        if is_command(text):
-            return
-        if self.turns.running:
-            self.turns.queued.add(text)
-        else:
-            self.turns.start(text)
-        self.table.stage.refresh()
+        if not is_command(text, self.table.own):
+            self.inputs.remember(text)
+            self.table.send(text)
+        elif run_command(self.table, text):
+            self.inputs.remember(text)  # another one stays in the input, to be mended
 
     def answer(self) -> None:
         """Answer the question with what was typed."""

@@ -97,15 +97,18 @@ class Screen:
         model = agent.model if isinstance(agent, SmartAgent) else None
         Thread(target=warm_up, args=(model,), name="harken warm-up", daemon=True).start()
         self.ears.open()
-        try:
-            code: int = await self.stage.app.run_async(
-                handle_sigint=False, set_exception_handler=False
-            )
-        except EOFError:
-            code = 0  # the terminal is gone
-        finally:
-            await self.turns.close()
-            self.ears.close()
+        async with self.opened.conversation.listen():
+            following = asyncio.create_task(self.turns.follow(), name="events")
+            try:
+                code: int = await self.stage.app.run_async(
+                    handle_sigint=False, set_exception_handler=False
+                )
+            except EOFError:
+                code = 0  # the terminal is gone
+            finally:
+                following.cancel()
+                await self.turns.close()
+                self.ears.close()
         if self._error is not None:
             raise self._error
         return code

@@ -9,7 +9,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from harken.agents.base import Agent
 from harken.agents.runtime import Runtime
+from harken.cli.commands import Command, Doing, Onward
 from harken.cli.opening import Opened
 from harken.cli.screen.activity import Activity
 from harken.cli.screen.calls import whole
@@ -38,6 +40,8 @@ class Table:
     turns: Turns
     leave: Callable[[], None]
     """Ends the chat."""
+    onward: Onward | None = None
+    """Where the chat goes on when it has ended here; None: nowhere."""
     hinted: str = ""
     """What the status line says for a moment."""
 
@@ -64,6 +68,42 @@ class Table:
         """Let the agent sum up what it has in its context. Raises AgentBusy, ConfigError."""
         self.turns.compact(instructions)
         self.stage.refresh()
+
+    @property
+    def primary(self) -> Agent:
+        """The agent that the user talks with."""
+        return self.opened.primary
+
+    @property
+    def own(self) -> Mapping[str, Command]:
+        """Commands of the user's own."""
+        return {}
+
+    def act(self, doing: Doing) -> None:
+        """Do something with the agents; what came of it is told as it is logged.
+
+        Raises AgentBusy.
+        """
+
+        async def act() -> str:
+            await doing()
+            return ""
+
+        self.turns.work(act)
+        self.stage.refresh()
+
+    def send(self, text: str) -> None:
+        """Say something to the agent, as if it had been typed."""
+        if self.turns.running:
+            self.turns.queued.add(text)
+        else:
+            self.turns.start(text)
+        self.stage.refresh()
+
+    def go_on(self, onward: Onward) -> None:
+        """End this session and go on in another."""
+        self.onward = onward
+        self.leave()
 
     def quit(self) -> None:
         """End the chat."""

@@ -26,7 +26,7 @@ from harken.core.events import (
     TranscriptEdited,
     TranscriptEntry,
 )
-from harken.core.ids import USER, AgentId, MessageId, number_of
+from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
 from harken.core.messages import FunctionCall, ThinkingPart, text_of
 from harken.session.state import AgentState, SessionState
 from harken.views.verdicts import read_words
@@ -41,6 +41,10 @@ _COLOURS = ("magenta", "blue", "green", "yellow", "cyan")
 _AT_ONCE = frozenset({"task", "discuss"})
 """Calls that are told when they begin: others are told with their results."""
 _USUAL_ENDS = frozenset({"end_turn", "tool_use", "stop", "tool_calls", "stop_sequence", "error"})
+_SEEN_ANYWAY = frozenset(
+    {"/task", "/discuss", "/terminate", "/hook", "/hooks", "/endo", "/meta", "/talkwith"}
+)
+"""Commands of which is told what happens, so that their results need not be."""
 _VERDICTS = {"comment": "comments", "denial": "denies", "rewrite": "rewrites", "failure": "failed"}
 _ODD_ENDS = {
     "cancelled": "cut off",
@@ -67,6 +71,8 @@ class Teller:
     _announced: str = ""
     """Whose birth the line that was told last has announced."""
     _calls: dict[tuple[AgentId, str], FunctionCall] = field(default_factory=dict)
+    _commands: dict[MessageId, str] = field(default_factory=dict)
+    """What the user did, by the entry that says so: the first word of it."""
 
     def tell(self, event: Event, *, streamed: bool = False) -> Iterator[Piece]:
         """Yield what is printed of an event; `streamed`: its text was shown while it came."""
@@ -82,6 +88,8 @@ class Teller:
                 yield from self._entry(event, streamed=streamed)
             case AgentCreated() if event.relation == "subagent" or self._is_new_hook(event):
                 yield from self._birth(event)
+            case AgentMoved() if event.replaces is not None:
+                yield from self._move(event)
             case AgentMoved(place="gone"):
                 yield self._noted(event.agent_id, f"- {self.name(event.agent_id)} ended")
             case ActionRewritten():
@@ -105,7 +113,7 @@ class Teller:
     def _entry(self, entry: TranscriptEntry, *, streamed: bool) -> Iterator[Piece]:
         agent = self.state.agents.get(entry.agent_id or AgentId(""))
         if entry.agent_id == USER:
-            yield from _of_user(entry)
+            yield from self._of_user(entry)
         elif agent is None or entry.role == "system":
             if agent is not None and agent.place == "hook":
                 yield from self._verdict(agent, entry)
@@ -117,6 +125,30 @@ class Teller:
             yield from self._said(agent, entry, streamed=streamed)
         elif agent.id == self.primary:
             yield from _heard(entry)
+
+    def _of_user(self, entry: TranscriptEntry) -> Iterator[Piece]:
+        """Tell what the user did with a command, and decided, as far as its effect is not seen."""
+        text = text_of(entry.content)
+        if entry.role == "assistant" and entry.cause is None:
+            self._commands[entry.message_id] = text.split(maxsplit=1)[0]
+            yield _prompt(text, entry.message_id)
+        elif entry.role == "assistant" and text.startswith("ALLOW from now on: "):
+            yield note(f"allowed from now on: {_short(text.partition(': ')[2])}")
+        elif entry.role == "user" and isinstance(entry.cause, str):
+            command = self._commands.get(base_of(entry.cause))
+            if entry.is_error:
+                yield note(_short(text.removeprefix("Error: ")), "red")
+            elif command is not None and command not in _SEEN_ANYWAY:
+                yield note(_short(text))
+
+    def _move(self, event: AgentMoved) -> Iterator[Piece]:
+        """Tell who took whose place."""
+        taker, before = self.name(event.agent_id), self.name(event.replaces)
+        now = "watches as its hook" if event.replaced_as == "hook" else "is its subagent"
+        if event.agent_id == self.primary:
+            yield note(f"{taker} talks with you from now on; {before} {now}", "cyan")
+        else:
+            yield self._noted(event.agent_id, f"{taker} takes the place of {before}, which {now}")
 
     def _sums_up(self, agent_id: AgentId | None) -> bool:
         """Whether it is an agent that sums up the context of another."""
@@ -256,17 +288,12 @@ def _announced(call: FunctionCall) -> str:
     return clean(name) if isinstance(name, str) else ""
 
 
-def _of_user(entry: TranscriptEntry) -> Iterator[Piece]:
-    """Tell what the user decided, as far as its effect is not seen anyway."""
-    text = text_of(entry.content)
-    if entry.role == "assistant" and text.startswith("ALLOW from now on: "):
-        yield note(f"allowed from now on: {_short(text.partition(': ')[2])}")
-
-
 def _heard(entry: TranscriptEntry) -> Iterator[Piece]:
-    """Tell what the primary agent heard: a prompt; not what a note or a hook says otherwise."""
+    """Tell what the primary agent heard: a prompt, or an event; not what a hook says otherwise."""
     if entry.cause is None and entry.substance is None:
         yield _prompt(text_of(entry.content), entry.message_id)
+    elif entry.cause is None:
+        yield note(f"\u2190 {_short(text_of(entry.content))}", "magenta")
 
 
 def _prompt(text: str, message_id: MessageId) -> Rows:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harken.agents.smart import SmartAgent
-from harken.cli.commands import compacted_text
+from harken.cli.looking import compacted_text
 from harken.cli.opening import Opened
 from harken.cli.screen.queued import Queued
 from harken.cli.tally import Tally
 from harken.core.text import LoggedString
-from harken.errors import AgentBusy, BudgetExceeded, ConfigError, ModelError
+from harken.errors import AgentBusy, ConfigError, HarkenError, LogError, ModelError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Ended:
     error: ModelError | None = None
     stopped: bool = False
     note: str = ""
-    """What there is to say where nobody has answered: what a compaction did."""
+    """What there is to say where nobody has answered: what a compaction or a command did."""
     seconds: float
     used: Tally
 
@@ -60,15 +60,31 @@ class Turns:
         assert self._task is None, "one turn at a time"
         self._task = asyncio.get_running_loop().create_task(self._turn(text), name="turn")
 
+    async def follow(self) -> None:
+        """Let the agent answer what happens outside, as soon as nothing else is being said."""
+        try:
+            while await self.opened.conversation.news():
+                if not self.running:
+                    self.start(None)
+        except Exception as error:  # noqa: BLE001 - the border, as in `_worked`
+            self.failed(error)
+
     def compact(self, instructions: str) -> None:
         """Let the agent sum up what it has in its context. Raises AgentBusy, ConfigError."""
         agent = self.opened.primary
         if not isinstance(agent, SmartAgent):
             raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
+
+        async def compact() -> str:
+            return compacted_text(await agent.compact(instructions))
+
+        self.work(compact)
+
+    def work(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+        """Do what the user wants of the chat itself, and tell what came of it. Raises AgentBusy."""
         if self._task is not None:
-            raise AgentBusy(agent.name)
-        work = self._compaction(agent, instructions)
-        self._task = asyncio.get_running_loop().create_task(work, name="compaction")
+            raise AgentBusy(self.opened.primary.name)
+        self._task = asyncio.get_running_loop().create_task(self._work(doing), name="command")
 
     def stop(self) -> None:
         """Cut the turn off; the agent keeps what had arrived."""
@@ -86,24 +102,30 @@ class Turns:
         said: list[LoggedString] = []
 
         async def answer() -> None:
-            said.append(await self.opened.primary.response(text))
+            said.append(await self.opened.conversation.say(text))
 
         ended = await self._worked(answer())
         if ended is not None:
             self._end(replace(ended, said=said[0] if said else None))
 
-    async def _compaction(self, agent: SmartAgent, instructions: str) -> None:
+    async def _work(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
         notes: list[str] = []
+        before = self.opened.primary.agent_id
 
-        async def compact() -> None:
+        async def work() -> None:
             try:
-                notes.append(compacted_text(await agent.compact(instructions)))
-            except BudgetExceeded as error:
+                notes.append(await doing())
+            except HarkenError as error:
+                if isinstance(error, ModelError | LogError):
+                    raise
                 notes.append(str(error))
 
-        ended = await self._worked(compact())
-        if ended is not None:
-            self._end(replace(ended, note="".join(notes)))
+        ended = await self._worked(work())
+        if ended is None:
+            return
+        primary = self.opened.primary
+        owes = primary.agent_id != before and primary.cut_off
+        self._end(replace(ended, note="".join(notes)), owes=owes)
 
     async def _worked(self, work: Coroutine[Any, Any, None]) -> Ended | None:
         """Do some work; return how it ended, None where that is the end of the chat."""
@@ -122,11 +144,16 @@ class Turns:
             return None
         return Ended(error=error, stopped=stopped, seconds=self.seconds, used=self.used)
 
-    def _end(self, ended: Ended) -> None:
-        """Tell how the work ended; what waits is said next, where it ended well."""
+    def _end(self, ended: Ended, *, owes: bool = False) -> None:
+        """Tell how the work ended; what waits is said next, where it ended well.
+
+        `owes`: somebody has taken over and owes an answer, which comes first.
+        """
         self._task = None
         self.ended(ended)
         if ended.stopped or ended.error is not None or self.running:
             return
-        if (waiting := self.queued.next()) is not None:
+        if owes:
+            self.start(None)
+        elif (waiting := self.queued.next()) is not None or self.opened.conversation.has_news:
             self.start(waiting)

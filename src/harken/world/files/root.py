@@ -36,12 +36,21 @@ _KINDS = {
 class Root:
     """A folder, and others that are allowed beside it."""
 
-    def __init__(self, folder: str | Path, allowed: Sequence[str | Path] = ()) -> None:
-        """Take a folder as it is now: a symlink to another one is followed here, once."""
+    def __init__(
+        self,
+        folder: str | Path,
+        allowed: Sequence[str | Path] = (),
+        readable: Sequence[str | Path] = (),
+    ) -> None:
+        """Take a folder as it is now: a symlink to another one is followed here, once.
+
+        readable: folders where files may be read, and not changed.
+        """
         self.folder = Path(os.path.realpath(folder))
         self.allowed = tuple(Path(os.path.realpath(one)) for one in allowed)
+        self.readable = tuple(Path(os.path.realpath(one)) for one in readable)
 
-    def resolve(self, path: str) -> Path:
+    def resolve(self, path: str, *, to_change: bool = False) -> Path:
         """Return the real path that a model means, whether anything is there or not.
 
         Raises Failed where it is none, or stands outside; where it leads through a folder that
@@ -51,7 +60,8 @@ class Root:
         found = Path(os.path.realpath(self.folder / given))
         if any(found.is_relative_to(kernel) for kernel in _KERNEL):
             raise Failed(f"{shown(path)} belongs to the kernel; files there are not opened")
-        if not any(found.is_relative_to(one) for one in (self.folder, *self.allowed)):
+        also = () if to_change else self.readable
+        if not any(found.is_relative_to(one) for one in (self.folder, *self.allowed, *also)):
             leads = "" if str(found) == path else f" (it leads to {shown(str(found))})"
             raise Failed(
                 f"{shown(path)} is outside{leads}. Paths must stay below {self._folders}; "

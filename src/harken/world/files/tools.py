@@ -109,7 +109,7 @@ class Files:
         there, with all white space and without line numbers. The file must have been read before
         and not have changed since.
         """
-        file = self.root.resolve(path)
+        file = self.root.resolve(path, to_change=True)
         earlier = self._known(caller, file)
         change = partial(edited, old=old_string, new=new_string, replace_all=replace_all)
         done = await to_the_end(partial(self._edit, file, change, earlier))
@@ -152,7 +152,7 @@ class Files:
 
         Of a file that its agent does not know, the failure says nothing: that would be to read it.
         """
-        file = self.root.resolve(path)
+        file = self.root.resolve(path, to_change=True)
         earlier = self._known(caller, file)
 
         def look() -> str:
@@ -170,7 +170,7 @@ class Files:
             raise Failed(f"{shown(path)} names a folder, not a file")
         if len(data) > WHOLE:
             raise Failed(f"the content is too large: {size_text(len(data))}")
-        return self.root.resolve(path), data
+        return self.root.resolve(path, to_change=True), data
 
     def _write(self, file: Path, data: bytes, earlier: Known | None) -> bool:
         """Write a file; return whether it is a new one. Raises Failed."""

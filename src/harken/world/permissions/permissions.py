@@ -29,6 +29,18 @@ Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 too, but for `.git` and `.harken`; `all`: nothing is asked; `plan`: nothing but reading is done."""
 
 
+_FROM_NARROW: Sequence[Mode] = ("plan", "ask", "edits", "all")
+
+
+def narrower(one: Mode, other: Mode) -> Mode:
+    """Return the mode in which less may be done.
+
+    >>> narrower("all", "ask")
+    'ask'
+    """
+    return min(one, other, key=_FROM_NARROW.index)
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What becomes of a call."""
@@ -52,6 +64,8 @@ class Wish:
     """The name of the agent, then of those above it: what they may not, it may not."""
     folder: Path | None = None
     """The world's."""
+    mode: Mode | None = None
+    """The narrowest that the births of these agents give them; None: they give none."""
     subjects: Sequence[Subject] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,10 +81,12 @@ class Wish:
         agent = caller.agent
         names, agents = [agent.name], agent.session.agents
         state = agents.get(agent.agent_id)
+        mode = _narrowed(None, state)
         while state is not None and len(names) <= len(agents):
             state = None if state.parent is None else agents.get(state.parent)
             names += [] if state is None else [state.name or state.id]
-        return cls(tool, arguments, names, folder)
+            mode = _narrowed(mode, state)
+        return cls(tool, arguments, names, folder, mode)
 
     def is_allowed_by(self, rules: Sequence[Rule]) -> bool:
         """Whether it surely is what these rules allow."""
@@ -143,13 +159,14 @@ class Permissions:
             if held == "yes":
                 return Decision("denied", f"the rule {rule} forbids it")
             doubtful = doubtful or held == "unknown"
-        if self.mode == "plan" and not wish.tool.reads_only:
+        mode = self.mode if wish.mode is None else narrower(self.mode, wish.mode)
+        if mode == "plan" and not wish.tool.reads_only:
             return Decision("denied", "in plan mode nothing is changed: say what you plan")
         if doubtful or any(wish.holds(rule) != "no" for rule in self.rules.ask):
             return ASK
-        if wish.tool.reads_only or self.mode == "all" or wish.is_allowed_by(self.rules.allow):
+        if wish.tool.reads_only or mode == "all" or wish.is_allowed_by(self.rules.allow):
             return FREE
-        return FREE if self.mode == "edits" and wish.only_edits else ASK
+        return FREE if mode == "edits" and wish.only_edits else ASK
 
     def keeps(self, wish: Wish) -> Callable[[str], bool] | None:
         """Return what says which paths rules keep from a call that may run; None: none does.
@@ -217,6 +234,15 @@ class Permissions:
         self.rules.allow.append(rule)
         if self.on_rule is not None:
             self.on_rule(rule)
+
+
+def _narrowed(mode: Mode | None, state: Any) -> Mode | None:
+    """Return a mode, or what the birth of an agent says where that is narrower."""
+    given = None if state is None else state.spec.get("permission")
+    own: Mode | None = next((one for one in _FROM_NARROW if one == given), None)
+    if own is None or mode is None:
+        return own or mode
+    return narrower(mode, own)
 
 
 async def _preview(wish: Wish, caller: Caller) -> str:

@@ -67,6 +67,12 @@ class Output:
         note = f"[... {left_out:,} of {size:,} bytes are left out; all of it is in {self.path} ...]"
         return f"{readable(head)}\n{note}\n{readable(tail)}"
 
+    def tail(self, cap: int) -> str:
+        """Return the last `cap` characters or less, as a model reads them."""
+        most = cap * _BYTES_PER_CHARACTER
+        text = _decoded(os.pread(self.descriptor, most, max(0, self.size_bytes - most)))
+        return readable(text[-cap:])
+
 
 def readable(text: str) -> str:
     r"""Return a text without what steers a terminal; what else is no text is a replacement.

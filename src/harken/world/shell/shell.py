@@ -13,7 +13,7 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -112,8 +112,6 @@ class Shell:
         seconds = self.limits.timeout_s if timeout_s is None else timeout_s
         if not 0 < seconds <= self.limits.longest_s:
             raise BadArguments(f"timeout_s is above 0 and at most {self.limits.longest_s:g}")
-        if self.refusal:
-            raise Failed(f"the command was not run: {self.refusal}")
         ready = self._ready(command, caller)
         output = Output.create(self.outputs)
         keep = False
@@ -137,8 +135,21 @@ class Shell:
             notes += self.sandbox.hint(text)
         return _result(processes.exit_code, text, left) + notes
 
+    def begin(self, command: str, caller: Caller | None = None) -> Running:
+        """Start a command that runs on; whoever has it ends it. Raises Failed."""
+        ready = self._ready(command, caller)
+        output = Output.create(self.outputs)
+        try:
+            processes = self._start(ready, output)
+        except BaseException:
+            output.close(keep=False)
+            raise
+        return Running(processes, output, self.limits.output_bytes, ready.notes)
+
     def _ready(self, command: str, caller: Caller | None) -> _Ready:
-        """Work out how a command is run. Raises Failed where that cannot be."""
+        """Work out how a command is run. Raises Failed where that cannot be, or may not."""
+        if self.refusal:
+            raise Failed(f"the command was not run: {self.refusal}")
         # Passed on, not read: nothing here depends on what is in it.
         inherited = os.environ if self.environment is None else self.environment
         added = {} if caller is None else caller.variables()
@@ -165,12 +176,12 @@ class Shell:
     def _start(self, ready: _Ready, output: Output) -> Processes:
         """Start a command. Raises Failed where that cannot be."""
         try:
-            return Processes.start(
+            start = Processes.start if ready.entered is None else Processes.keep
+            return start(
                 ready.command,
                 folder=self.folder,
                 environment=ready.environment,
                 output=output.descriptor,
-                kept=ready.entered is not None,
             )
         except ValueError:
             raise Failed("the command holds a character that no shell takes (NUL?)") from None
@@ -233,13 +244,48 @@ def _result(exit_code: int | None, text: str, left: Sequence[str]) -> str:
     if left:
         names = ", ".join(sorted(set(left)))
         ended = f"\n[still running in the background and therefore ended: {names}]"
-    return f"{_how_it_ended(exit_code)}\n{text or '(no output)'}{ended}"
+    return f"{how_it_ended(exit_code)}\n{text or '(no output)'}{ended}"
 
 
-def _how_it_ended(exit_code: int | None) -> str:
+@dataclass(slots=True)
+class Running:
+    """A command that runs on, in the background."""
+
+    processes: Processes
+    output: Output
+    output_bytes: int
+    """A command that writes more is ended."""
+    notes: Callable[[], str] = str
+    """Says what else there is to say of it, when nothing of it runs any more."""
+
+    async def ended(self) -> str:
+        """Return how it ended, when it has; what it left behind is ended, too. May be cancelled."""
+        pause_s = 0.01
+        while self.processes.exit_code is None:
+            if self.output.size_bytes > self.output_bytes:
+                await self.processes.end()
+                return f"it wrote more than {self.output_bytes:,} bytes and was ended{self.notes()}"
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, 0.5)
+        left = await self.processes.end(PATIENCE_S)
+        also = (
+            f"; still running and therefore ended: {', '.join(sorted(set(left)))}" if left else ""
+        )
+        if self.processes.never_ran:
+            return "the sandbox could not be set up, and it did not run"
+        return how_it_ended(self.processes.exit_code) + also + self.notes()
+
+    def end(self) -> None:
+        """End it now, if it still runs, and let go of its output, which is kept. Call it once."""
+        self.processes.kill()
+        self.notes()
+        self.output.close(keep=True)
+
+
+def how_it_ended(exit_code: int | None) -> str:
     """Say an exit code in words.
 
-    >>> _how_it_ended(0), _how_it_ended(-9), _how_it_ended(139)
+    >>> how_it_ended(0), how_it_ended(-9), how_it_ended(139)
     ('exit code 0', 'ended by signal 9 (SIGKILL)', 'exit code 139 (128 + SIGSEGV)')
     """
     if exit_code is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harken import Runtime
-from harken.agents.changed_files import ChangedFiles, words
+from harken.agents.hooks.changed_files import ChangedFiles, words
 from harken.world.files.known import KnownFiles
 from tests.agent_kit import Stage, call, calls, check_log, play
 from tests.unit.world.files.knowing import filing, read, world, write

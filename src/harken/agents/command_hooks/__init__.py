@@ -1,0 +1,1 @@
+"""External commands as hooks, in the protocol of Claude Code's hooks."""

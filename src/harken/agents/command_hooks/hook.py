@@ -1,0 +1,271 @@
+"""`CommandHook`: a hook whose judgement is that of external commands, in Claude Code's protocol.
+
+The commands are in its birth, so an edit of the settings changes nothing that runs. Those that
+match an event run at once, each once. What they say becomes one verdict; what goes wrong with them
+stands in the hook's transcript, a line each, and stops nothing, unless the entry says so. What goes
+wrong here, in our own code, is the hook's failure: it blocks where hooks guard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from harken.agents.asking import LoggedUser
+from harken.agents.base import Agent, register
+from harken.agents.claude_tools import taken_back
+from harken.agents.command_hooks.answer import Answer, answer_of
+from harken.agents.command_hooks.command import run
+from harken.agents.command_hooks.entry import EVENTS, Entry
+from harken.agents.command_hooks.situation import Situation
+from harken.agents.command_hooks.transcript import Transcripts
+from harken.agents.hook import Hook, TurnStopped
+from harken.agents.runtime import Runtime
+from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
+from harken.core import codec
+from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
+from harken.core.ids import MessageId
+from harken.session.session import Session
+from harken.session.state import AgentState
+from harken.world.result import Failed
+from harken.world.user import NobodyThere, Wanted
+
+NAME = "claude-hooks"
+"""What such a hook is called where nobody says otherwise."""
+_ONLY_TOLD = {"SessionStart", "SubagentStart"}
+"""Events that nothing can stop: a no is for the user to know."""
+
+
+@register("command-hook")
+class CommandHook(Hook):
+    """Asks external commands."""
+
+    entries: tuple[Entry, ...]
+    """The commands, and when they are run."""
+
+    def __init__(
+        self, session: Session, *, runtime: Runtime | None = None, entries: Sequence[Entry] = ()
+    ) -> None:
+        """Make a hook that runs these commands."""
+        super().__init__(session, runtime=runtime)
+        self.entries = tuple(entries)
+
+    def begin(self) -> None:
+        """Nothing was asked yet."""
+        self._asked = MessageId("")
+        self.entries = ()
+        self._has_begun = False
+        self._later: list[str] = []
+        """What the agent shall hear when it can: said with a verdict that had no place for it."""
+        self._ran: dict[str, str] = {}
+
+    def restore(self, state: AgentState) -> None:
+        """Take back the commands, which are in the birth, and the state."""
+        self.entries = tuple(msgspec.convert(state.spec.get("commands", []), list[Entry]))
+        super().restore(state)
+
+    def spec(self) -> dict[str, Any]:
+        """Return what the birth records: the commands, and where the hook is asked."""
+        points = sorted({EVENTS[one.event] for one in self.entries} - {""})
+        if "action" in points and "result" not in points:
+            points.append("result")  # there is said what had no place in a verdict on an action
+        commands = codec.decode(codec.encode(self.entries))  # plain JSON: no tuples
+        return {**super().spec(), "points": points, "commands": commands}
+
+    def saved_state(self) -> Any:
+        """Return what is still to be said."""
+        return {"later": list(self._later)} if self._later else None
+
+    def take_back(self, saved: Any) -> None:
+        """Take back what is still to be said."""
+        later = saved.get("later") if isinstance(saved, dict) else None
+        self._later = [one for one in later or () if isinstance(one, str)]
+
+    def copy_for(self, agent: Agent) -> Hook | None:
+        """Return a hook with the same commands."""
+        return type(self)(agent.session, runtime=agent.runtime, entries=self.entries)
+
+    def concerns(self, question: Question) -> bool:
+        """Whether a command is to be run, or there is something left to say."""
+        situation = self._situation(question)
+        if self._later and question.point in ("input", "result"):
+            return True
+        return any(self._due(event, names) for event, names in situation.events)
+
+    async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
+        """Return what the commands say, with the message that says so. Raises TurnStopped."""
+        self._asked = asked
+        return await super().judged(question, asked)
+
+    async def judge(self, question: Question) -> Verdict:
+        """Return what the commands say. Raises TurnStopped where one of them ends the turn."""
+        situation = self._situation(question)
+        answer = Answer()
+        for event, names in situation.events:
+            answer = answer.joined(await self._answered(situation, event, names))
+        self._has_begun = True
+        self._tell(answer)
+        self._end_turn(situation, answer)
+        verdict = await self._verdict(situation, answer)
+        if question.call is not None:
+            ran = verdict.text if isinstance(verdict, Rewrite) else question.text
+            self._ran[question.subject] = ran
+        return verdict
+
+    async def session_ended(self) -> None:
+        """Run the commands of the end of a session; what they say counts for nothing."""
+        if any(one.event == "SessionEnd" for one in self.entries):
+            watched = self._watched
+            question = Question("response", watched.name, watched.state.birth, "")
+            situation = self._situation(question)
+            self._tell(await self._answered(situation, "SessionEnd", ("other",)))
+
+    def _situation(self, question: Question) -> Situation:
+        return Situation(question, self._watched, self._has_begun, self._ran)
+
+    @property
+    def _watched(self) -> Agent:
+        parent = self.state.parent
+        assert parent is not None
+        return self.sibling(parent)
+
+    def _due(self, event: str, names: Sequence[str] | None) -> list[Entry]:
+        """Return the commands to be run, each once."""
+        mine = (one for one in self.entries if one.event == event)
+        wanted = [one for one in mine if names is None or one.matches(set(names))]
+        return list({(one.command, one.args): one for one in wanted}.values())
+
+    async def _answered(
+        self, situation: Situation, event: str, names: Sequence[str] | None
+    ) -> Answer:
+        """Return what all commands of an event say together."""
+        due = self._due(event, names)
+        if not due:
+            return Answer()
+        said = codec.encode(situation.payload(event, self._paths(situation)))
+        inherited = self.runtime.environment
+        inherited = os.environ if inherited is None else inherited
+        environment = {**inherited, "CLAUDE_PROJECT_DIR": str(situation.folder)}
+        ended = await asyncio.gather(
+            *(run(one, said, folder=situation.folder, environment=environment) for one in due)
+        )
+        answer = Answer()
+        for entry, end in zip(due, ended, strict=True):
+            answer = answer.joined(answer_of(entry, end))
+        if event in _ONLY_TOLD and answer.decision == "deny":
+            return replace(answer, decision="", messages=(*answer.messages, answer.reason))
+        return answer
+
+    def _paths(self, situation: Situation) -> dict[str, str]:
+        """Return the transcripts, brought up to date."""
+        files = Transcripts.of(self.session, situation.folder)
+        watched, primary = situation.watched.agent_id, self.session.state.primary
+        own = str(files.brought_up(self.session, watched))
+        above = own if primary in (None, watched) else str(files.brought_up(self.session, primary))
+        return {"transcript_path": above, "agent_transcript_path": own}
+
+    def _tell(self, answer: Answer) -> None:
+        """Let the user know what is for them, and keep what went wrong."""
+        for problem in answer.problems:
+            line = " ".join(problem.split())
+            self.session.append(
+                TranscriptEntry(agent_id=self.agent_id, role="system", content=f"[command] {line}")
+            )
+            self.runtime.tell(f"hook {self.name}: {line}")
+        for message in answer.messages:
+            self.runtime.tell(f"hook {self.name}: {' '.join(message.split())}")
+
+    def _end_turn(self, situation: Situation, answer: Answer) -> None:
+        """Raise TurnStopped where the turn shall end; a prompt that is blocked is not kept."""
+        point, watched = situation.question.point, situation.watched
+        is_blocked = point == "input" and answer.decision == "deny"
+        if (answer.ends is None and not is_blocked) or point == "response":
+            return
+        why = answer.reason if is_blocked else answer.ends or ""
+        words = in_words(Deny(why))
+        said = TranscriptEntry(
+            agent_id=self.agent_id, role="assistant", content=words, cause=self._asked
+        )
+        edits = [_without(watched, situation.question.subject)] if is_blocked else []
+        self.session.append_all([said, *self._changed_state(), *edits])
+        raise TurnStopped(f"hook {self.name}: {why}")
+
+    async def _verdict(self, situation: Situation, answer: Answer) -> Verdict:
+        match situation.question.point:
+            case "action":
+                return await self._on_action(situation, answer)
+            case "response":
+                return self._on_response(answer)
+            case _:
+                return self._heard(answer)
+
+    def _heard(self, answer: Answer) -> Verdict:
+        """Let the agent hear what there is to hear, and what was left over."""
+        no = answer.reason if answer.decision == "deny" else ""
+        text = "\n".join(filter(None, [*self._later, no, answer.context]))
+        self._later = []
+        return Comment(text) if text else Ok()
+
+    def _on_response(self, answer: Answer) -> Verdict:
+        if answer.decision == "deny" and answer.ends is None:
+            return Deny(answer.reason)
+        return Comment(answer.context) if answer.context else Ok()
+
+    async def _on_action(self, situation: Situation, answer: Answer) -> Verdict:
+        if answer.decision == "deny":
+            return Deny(answer.reason)
+        rewritten = self._rewritten(situation, answer)
+        if answer.decision == "ask":
+            refusal = await self._refusal(situation, answer, rewritten)
+            if refusal is not None:
+                return Deny(refusal)
+        if rewritten is None:
+            return Comment(answer.context) if answer.context else Ok()
+        if answer.context:
+            self._later.append(answer.context)
+        return Rewrite(rewritten)
+
+    def _rewritten(self, situation: Situation, answer: Answer) -> str | None:
+        """Return the arguments as a command wants them; None: as they are."""
+        if answer.updated is None:
+            return None
+        before = situation.arguments
+        after = taken_back(situation.tool, before, answer.updated, situation.folder)
+        return None if after == before else codec.encode(after).decode()
+
+    async def _refusal(
+        self, situation: Situation, answer: Answer, rewritten: str | None
+    ) -> str | None:
+        """Ask the user; return why the action may not be; None: it may."""
+        world, watched = self.runtime.world, situation.watched
+        wanted = Wanted(
+            agent=watched.name,
+            tool=situation.tool,
+            subject=situation.tool,
+            preview="\n".join(filter(None, [answer.reason, rewritten or situation.question.text])),
+        )
+        try:
+            if world.user is None:
+                raise NobodyThere("nobody is there to ask")
+            user = LoggedUser(world.user, watched, situation.question.subject)
+            leave = await user.permit(wanted)
+        except (NobodyThere, Failed) as error:
+            why = answer.reason or "a hook wants it"
+            return f"the user's leave is needed ({why}), and there is none: {error}"
+        return None if leave.allowed else leave.reason or "the user said no"
+
+
+def _without(watched: Agent, message: str) -> TranscriptEdited:
+    """Return the edit that takes a message out of what an agent reads, and what came after it.
+
+    Nothing after it was judged yet, so nothing of it is read.
+    """
+    context = watched.session.context(watched.agent_id)
+    ids = [getattr(one, "message_id", None) for one in context]
+    kept = [Segment(start=0, stop=ids.index(message))] if ids.index(message) else []
+    return TranscriptEdited(agent_id=watched.agent_id, segments=kept, reason="prompt blocked")

@@ -1,0 +1,243 @@
+"""`Situation`: a question to a hook, as the event of Claude Code that a command is told of.
+
+What a command reads on stdin has the members that the real client sends, with the same types, as
+far as there is something to say here.
+
+Source: what Claude Code 2.1.329 sends; `tests/clients/test_command_hooks.py` compares.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harken.agents.base import Agent
+from harken.agents.claude_tools import names_of, real, told
+from harken.agents.verdict import Question
+from harken.core import codec
+from harken.core.events import TranscriptEntry
+from harken.core.messages import text_of
+
+_MODES = {"ask": "default", "edits": "acceptEdits", "all": "bypassPermissions", "plan": "plan"}
+_EXIT = re.compile(r"exit code (\d+)[^\n]*(?:\n|\Z)")
+_NUMBERED = re.compile(r"^ *(\d+)\t", re.MULTILINE)
+Names = tuple[str, ...] | None
+"""What a matcher is compared with; None: the event takes no matcher."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What has happened, or is about to."""
+
+    question: Question
+    watched: Agent
+    has_begun: bool
+    """Whether the hook was asked before, since the program began."""
+    ran: Mapping[str, str]
+    """Arguments of calls that were rewritten, by call."""
+
+    @cached_property
+    def events(self) -> Sequence[tuple[str, Names]]:
+        """The events that it is, in order, with what their matchers are compared with."""
+        is_primary = self.watched.state.place == "primary"
+        match self.question.point:
+            case "input" if is_primary:
+                start = () if self.has_begun else (("SessionStart", (self._source,)),)
+                return (*start, ("UserPromptSubmit", None))
+            case "input":
+                is_first = not self.has_begun and self._source == "startup"
+                return (("SubagentStart", (self.agent_type,)),) if is_first else ()
+            case "action":
+                return (("PreToolUse", names_of(self.tool)),)
+            case "result":
+                event = "PostToolUse" if self._error is None else "PostToolUseFailure"
+                return ((event, names_of(self.tool)),)
+            case _ if is_primary:
+                return (("Stop", None),)
+            case _:
+                return (("SubagentStop", (self.agent_type,)),)
+
+    @property
+    def agent_type(self) -> str:
+        """The kind of a subagent: its template."""
+        template = self.watched.state.spec.get("template")
+        name = template.get("name") if isinstance(template, dict) else None
+        return name if isinstance(name, str) else "general-purpose"
+
+    @property
+    def folder(self) -> Path:
+        """The real folder where the agents work."""
+        return Path(os.path.realpath(self.watched.runtime.world.folder or "."))
+
+    @cached_property
+    def tool(self) -> str:
+        """Our name of the tool; empty where no call is concerned."""
+        if self.question.call is not None:
+            return self.question.call.function.name
+        return (self._result.name or "") if self._result is not None else ""
+
+    @cached_property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the call, in our words; none where a model wrote no object."""
+        text = self.question.text
+        if self.question.call is None:
+            reference, text = self._call
+            text = self.ran.get(reference, text)
+        try:
+            value = codec.decode(text.encode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError):
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def payload(self, event: str, paths: Mapping[str, str]) -> dict[str, Any]:
+        """Return what a command hears; `paths` are those of transcripts."""
+        said: dict[str, Any] = {
+            "session_id": self.watched.session.path.stem,
+            "transcript_path": paths["transcript_path"],
+            "cwd": str(self.folder),
+        }
+        if event not in ("SessionStart", "SessionEnd"):
+            said["permission_mode"] = self._mode
+        if self.watched.state.place != "primary":
+            said |= {"agent_id": self.watched.agent_id, "agent_type": self.agent_type}
+        return {**said, "hook_event_name": event, **self._own(event, paths)}
+
+    def _own(self, event: str, paths: Mapping[str, str]) -> dict[str, Any]:
+        match event:
+            case "SessionStart":
+                model = self.watched.language_model
+                return {"source": self._source, **({"model": model} if model else {})}
+            case "SessionEnd":
+                return {"reason": "other"}
+            case "UserPromptSubmit":
+                return {"prompt": self.question.text}
+            case "SubagentStart":
+                return {}
+            case "PreToolUse" | "PostToolUse" | "PostToolUseFailure":
+                return self._of_tool(event)
+            case "SubagentStop":
+                return {**self._end, "agent_transcript_path": paths["agent_transcript_path"]}
+            case _:
+                return self._end
+
+    @property
+    def _end(self) -> dict[str, Any]:
+        return {
+            "stop_hook_active": self._is_stopped,
+            "last_assistant_message": self.question.text,
+        }
+
+    def _of_tool(self, event: str) -> dict[str, Any]:
+        said: dict[str, Any] = {
+            "tool_name": names_of(self.tool)[0],
+            "tool_input": told(self.tool, self.arguments, self.folder),
+            "tool_use_id": self._call_id,
+        }
+        if event == "PostToolUseFailure":
+            return {**said, "error": self._error, "is_interrupt": False}
+        if event == "PostToolUse":
+            return {**said, "tool_response": self._response}
+        return said
+
+    @property
+    def _mode(self) -> str:
+        permissions = self.watched.runtime.world.permissions
+        return "bypassPermissions" if permissions is None else _MODES[permissions.mode]
+
+    @cached_property
+    def _source(self) -> str:
+        """How the session began: anew, or going on with what an agent said before."""
+        entries = self.watched.state.transcript or ()
+        return "resume" if any(one.role == "assistant" for one in entries) else "startup"
+
+    @cached_property
+    def _result(self) -> TranscriptEntry | None:
+        """The result that was got."""
+        for entry in reversed(self.watched.state.transcript or ()):
+            if entry.message_id == self.question.subject:
+                return entry
+        return None
+
+    @cached_property
+    def _call(self) -> tuple[str, str]:
+        """How the call of the result is referred to, and its arguments as the model wrote them."""
+        for entry in reversed(self.watched.state.transcript or ()):
+            calls = entry.tool_calls or ()
+            for one in calls:
+                if self._result is not None and one.id == self._result.tool_call_id:
+                    several = f".{one.id}" if len(calls) > 1 else ""
+                    return f"{entry.message_id}{several}", one.function.arguments
+        return "", ""
+
+    @property
+    def _call_id(self) -> str:
+        if self.question.call is not None:
+            return self.question.call.id
+        return (self._result.tool_call_id or "") if self._result is not None else ""
+
+    @cached_property
+    def _error(self) -> str | None:
+        """What went wrong in an action; None: nothing. A command that fails is a failure there."""
+        text = self.question.text
+        if self._result is not None and self._result.is_error:
+            return text.removeprefix("Error: ")
+        ended = _EXIT.match(text) if self.tool == "bash" else None
+        if ended is None or ended[1] == "0":
+            return None
+        return f"Exit code {ended[1]}\n{text[ended.end() :]}".rstrip()
+
+    @property
+    def _response(self) -> Any:
+        """The result as the tools of Claude Code give theirs."""
+        text = self.question.text
+        match self.tool:
+            case "bash":
+                ended = _EXIT.match(text)
+                out = text[ended.end() :] if ended else text
+                out = "" if out == "(no output)" else out.rstrip("\n")
+                return {"stdout": out, "stderr": "", "interrupted": False, "isImage": False}
+            case "read":
+                return {"type": "text", "file": self._file(text)}
+            case "write":
+                kind = "create" if text.startswith("Created") else "update"
+                content = self.arguments.get("content")
+                return {"type": kind, "filePath": self._path, "content": content}
+            case "edit":
+                return {
+                    "filePath": self._path,
+                    "oldString": self.arguments.get("old_string"),
+                    "newString": self.arguments.get("new_string"),
+                    "replaceAll": self.arguments.get("replace_all", False),
+                }
+            case _:
+                return text
+
+    def _file(self, text: str) -> dict[str, Any]:
+        numbers = [int(one) for one in _NUMBERED.findall(text)]
+        return {
+            "filePath": self._path,
+            "content": _NUMBERED.sub("", text),
+            "numLines": len(numbers),
+            "startLine": numbers[0] if numbers else 1,
+        }
+
+    @property
+    def _path(self) -> str:
+        return real(str(self.arguments.get("path", "")), self.folder)
+
+    @property
+    def _is_stopped(self) -> bool:
+        """Whether a hook sent the agent back since somebody else said something to it."""
+        for message in reversed(self.watched.session.context(self.watched.agent_id)):
+            if message.role == "user":
+                cause = getattr(message, "cause", None)
+                if cause is None:
+                    return False
+                if "]: Your response was blocked (" in text_of(message.content)[:300]:
+                    return True
+        return False

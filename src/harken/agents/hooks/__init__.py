@@ -1,0 +1,1 @@
+"""The hooks that are built in, one file each; `register` names them."""

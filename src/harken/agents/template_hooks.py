@@ -1,0 +1,50 @@
+"""The hooks that a template says: made for an agent that is not born yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from harken.agents.base import Agent, kind_named
+from harken.agents.command_hooks.entry import read_hooks
+from harken.agents.command_hooks.hook import CommandHook
+from harken.agents.hook import Hook
+from harken.agents.templates import Template
+from harken.errors import ConfigError, HarkenError
+from harken.world.result import BadArguments
+
+
+def hooks_of(
+    template: Template | None, watched: Agent, there: Collection[str]
+) -> list[tuple[str, Agent]]:
+    """Return the hooks that a template says, with their names; none that is `there` already.
+
+    Raises BadArguments where one cannot be had: a guard is never left out in silence.
+    """
+    if template is None:
+        return []
+    try:
+        found = [(name, make_hook(name, watched)) for name in template.hooks if name not in there]
+        if template.commands is not None:
+            found.append((f"{template.name}-hooks", _commands(template, watched)))
+    except HarkenError as error:
+        raise BadArguments(f"template:{template.name} cannot be used: {error}") from None
+    return found
+
+
+def make_hook(name: str, watched: Agent) -> Agent:
+    """Return a hook by its name, to be installed. Raises UnknownName, ConfigError."""
+    finder = watched.runtime.hooks
+    if finder is not None:
+        found: Agent = finder.make(name, watched)
+        return found
+    kind = kind_named(name, watched.runtime)
+    if not issubclass(kind, Hook):
+        raise ConfigError(f"{name} is no kind of hook")
+    return kind(watched.session, runtime=watched.runtime)
+
+
+def _commands(template: Template, watched: Agent) -> CommandHook:
+    hooks = read_hooks(template.commands, str(template.path), of_subagent=True)
+    for note in hooks.notes:
+        watched.runtime.tell(note)
+    return CommandHook(watched.session, runtime=watched.runtime, entries=hooks.entries)

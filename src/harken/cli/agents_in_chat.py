@@ -1,0 +1,190 @@
+"""Slash commands about agents: who is there, who watches, who may do what, what each has heard.
+
+They read what the session has at this moment, so they work while a turn runs, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harken.agents.actor import Actor
+from harken.agents.schemas import ACTIONS
+from harken.cli.commands import Talk, slash
+from harken.cli.terminal import one_line
+from harken.cli.whereabouts import names_of, one_agent, paths
+from harken.core.events import AgentCreated, TranscriptEntry
+from harken.core.ids import USER, AgentId, base_of, number_of
+from harken.core.messages import ChatMessage, text_of
+from harken.session.state import AgentState
+from harken.views.viewer import SessionViewer
+from harken.views.written import count, heading, written
+
+SHOWN = 20
+"""So many of the last messages of a transcript are shown, unless one asks for more."""
+MESSAGE_LINES = 6
+PROMPT_LINES = 3
+"""Of the system prompt of each agent, where all are shown."""
+MOST_LINES = 400
+LONGEST_LINE = 1000
+
+
+@slash("subagents", "who is below, what it does, and what it was told last", "[AGENT]")
+def _subagents(talk: Talk, rest: str) -> None:
+    state = talk.session.agents[one_agent(talk, rest)]
+    if not state.subagents:
+        talk.say(f"{_called(state)} has no subagents")
+    for agent_id in state.subagents:
+        below = talk.session.agents[agent_id]
+        notes = [below.language_model or "code", talk.doing.get(agent_id, "idle")]
+        notes += [count(len(below.hooks), "hook")] if below.hooks else []
+        notes += [count(len(below.subagents), "subagent")] if below.subagents else []
+        talk.say(f"{_called(below)}  {', '.join(notes)}")
+        last = _last(talk, agent_id)
+        if last is not None:
+            talk.say(f"  {last.role}: {one_line(text_of(last.content) or written(last), 90)}")
+
+
+def hooks_lines(talk: Talk, agent_id: AgentId) -> Iterator[str]:
+    """Yield what is known of the hooks of an agent, in the order in which they are asked."""
+    session, viewer = talk.session, SessionViewer(talk.session.path)
+    for hook_id in session.agents[agent_id].hooks:
+        state, hook = session.agents[hook_id], talk.primary.sibling(hook_id)
+        points = [one for one in ("input", "action", "result", "response") if one in hook.asked_at]
+        asked = "at all points" if len(points) == 4 else ", ".join(points) or "silent"
+        kind = f"code ({state.spec.get('kind')})"
+        if state.language_model is not None:
+            kind = state.language_model
+        yield f"{_called(state)}  {kind} · {asked} · {_put_there(viewer, state)}"
+        if (said := _last_said(talk, hook_id)) is not None:
+            yield f"  last: {one_line(said, 90)}"
+
+
+def _put_there(viewer: SessionViewer, state: AgentState) -> str:
+    """Say who put a hook there: its birth, or the move that brought it there."""
+    birth = viewer.events.get(state.birth)
+    if not isinstance(birth, AgentCreated) or birth.relation != "hook":
+        return "came there by a move"
+    causes = [birth.cause] if isinstance(birth.cause, str) else birth.cause or []
+    for reference in causes[1:]:
+        made_by = viewer.events.get(base_of(reference))
+        if made_by is not None and made_by.agent_id is not None:
+            who = viewer.events.names.of(made_by.agent_id)
+            return "by you" if made_by.agent_id == USER else f"by {who}"
+    return "from the beginning"
+
+
+def _last_said(talk: Talk, agent_id: AgentId) -> str | None:
+    for entry in reversed(talk.session.agent(agent_id).transcript or []):
+        if entry.is_utterance:
+            return text_of(entry.content)
+    return None
+
+
+@slash(
+    "tools",
+    "what each agent may use, and what it was not given",
+    "[AGENT]",
+    completes=names_of("everybody"),
+)
+def _tools(talk: Talk, rest: str) -> None:
+    everything = [*ACTIONS, *talk.runtime.world.tools]
+    ids = [one_agent(talk, rest)] if rest else [*paths(talk.session)]
+    said: dict[tuple[str, ...], str] = {}
+    for agent_id in ids:
+        agent = talk.primary.sibling(agent_id)
+        if not isinstance(agent, Actor):
+            talk.say(f"{agent.name}: code, which needs no tools")
+            continue
+        mine = tuple(agent.tools)
+        if mine in said:
+            talk.say(f"{agent.name}: as {said[mine]}")
+            continue
+        said[mine] = agent.name
+        actions = [one for one in mine if one in ACTIONS]
+        tools = [one for one in mine if one not in ACTIONS]
+        missing = [one for one in everything if one not in mine]
+        talk.say(f"{agent.name}:")
+        talk.say(f"  tools: {', '.join(tools) or 'none'}")
+        talk.say(f"  actions: {', '.join(actions) or 'none'}")
+        if missing:
+            talk.say(f"  not granted: {', '.join(missing)}")
+
+
+@slash(
+    "system",
+    "the system prompt of an agent, or how those of all begin",
+    "[AGENT]",
+    completes=names_of("everybody"),
+)
+def _system(talk: Talk, rest: str) -> None:
+    if rest:
+        talk.say("\n".join(_bounded(_prompt(talk, one_agent(talk, rest)), MOST_LINES)))
+        return
+    for agent_id in paths(talk.session):
+        lines = _prompt(talk, agent_id)
+        talk.say(f"{_called(talk.session.agents[agent_id])}:")
+        talk.say("\n".join(f"  {line}" for line in _bounded(lines, PROMPT_LINES)))
+
+
+def _prompt(talk: Talk, agent_id: AgentId) -> list[str]:
+    messages = [one for one in talk.session.context(agent_id) if one.role == "system"]
+    texts = [text_of(one.content) for one in messages]
+    return "\n\n".join(texts).split("\n") if texts else ["(no system prompt)"]
+
+
+@slash(
+    "transcript",
+    "what an agent has heard and said, the last messages",
+    "[AGENT] [HOW MANY]",
+    completes=names_of("everybody"),
+)
+def _transcript(talk: Talk, rest: str) -> None:
+    name, most = _with_number(rest)
+    agent_id = one_agent(talk, name)
+    messages = [one for one in talk.session.context(agent_id) if one.role != "system"]
+    who = _called(talk.session.agents[agent_id])
+    if not messages:
+        talk.say(f"{who} has heard nothing yet")
+        return
+    if left := len(messages[:-most]):
+        talk.say(f"… {count(left, 'earlier message')} (/transcript {who} {len(messages)})")
+    for message in messages[-most:]:
+        talk.say("\n".join(_message_lines(message)))
+    if doing := talk.doing.get(agent_id):
+        talk.say(f"({who} is at work: {doing})")
+
+
+def _with_number(rest: str) -> tuple[str, int]:
+    """Return a name and a number that may stand after it."""
+    name, _, last = rest.rpartition(" ")
+    if last.isascii() and last.isdecimal() and int(last[:9]) > 0:
+        return name.strip(), int(last[:9])
+    return rest, SHOWN
+
+
+def _message_lines(message: ChatMessage) -> list[str]:
+    """Return the beginning of a message; of an entry the number with which `/show` shows it."""
+    number = number_of(message.message_id, "msg_") if isinstance(message, TranscriptEntry) else None
+    at = "" if number is None else f"{number} "
+    lines = written(message).split("\n")
+    more = "" if number is None else f" (/show {number})"
+    shown = _bounded(lines, MESSAGE_LINES, more)
+    return [f"{at}{heading(message)}: {shown[0]}", *(f"  {line}" for line in shown[1:])]
+
+
+def _bounded(lines: Sequence[str], most: int, more: str = "") -> list[str]:
+    """Return the first lines, each cut where it is very long."""
+    shown = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…" for line in lines]
+    if len(shown) <= most + 1 and not any(line.endswith("…") for line in shown):
+        return shown
+    left = len(shown) - most
+    return [*shown[:most], *([f"… {count(left, 'more line')}{more}"] if left > 0 else [])]
+
+
+def _last(talk: Talk, agent_id: AgentId) -> ChatMessage | None:
+    messages = talk.session.context(agent_id)
+    return messages[-1] if messages and messages[-1].role != "system" else None
+
+
+def _called(state: AgentState) -> str:
+    return one_line(state.name or state.id, 30)

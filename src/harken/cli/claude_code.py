@@ -1,0 +1,65 @@
+"""What was written for Claude Code and counts here, too: its agents, skills and hooks.
+
+Files of a project count only where it is trusted, and commands only where the user said so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harken.agents.claude_agents import ClaudeAgents
+from harken.agents.command_hooks.entry import Hooks, read_settings
+from harken.agents.skills import Skills
+from harken.cli.home import Home
+from harken.cli.trust import Project
+from harken.errors import ConfigError
+
+FOLDER = ".claude"
+_CONFIGURED = "CLAUDE_CONFIG_DIR"
+_SKILLS = "skills"
+
+
+def agents(project: Project | None, environ: Mapping[str, str], *, commands: bool) -> ClaudeAgents:
+    """Return the agents of a trusted project, then those of the user.
+
+    commands: whether those are run that an agent has as hooks. Raises ConfigError.
+    """
+    folders = [_of_user(environ) / "agents"]
+    if project is not None and project.trusted:
+        folders.insert(0, _inside(project, FOLDER, "agents"))
+    return ClaudeAgents(folders, runs_commands=commands)
+
+
+def skills(project: Project | None, home: Home) -> Skills:
+    """Return the skills of a trusted project, then those of the home. Raises ConfigError."""
+    folders = [home.folder / _SKILLS]
+    if project is not None and project.trusted:
+        own = _inside(project, project.folder.name, _SKILLS)
+        folders = [own, _inside(project, FOLDER, _SKILLS), *folders]
+    return Skills(folders)
+
+
+def hooks(project: Project | None, environ: Mapping[str, str]) -> Hooks:
+    """Return the hooks of the user's settings, then of those of a trusted project.
+
+    Raises ConfigError, on one line, where they cannot be used.
+    """
+    found = read_settings(_of_user(environ) / "settings.json")
+    if project is not None and project.trusted:
+        for name in ("settings.json", "settings.local.json"):
+            found += read_settings(_inside(project, FOLDER, name))
+    return found
+
+
+def _of_user(environ: Mapping[str, str]) -> Path:
+    configured = environ.get(_CONFIGURED, "").strip()
+    return Path(configured) if configured else Path("~", FOLDER).expanduser()
+
+
+def _inside(project: Project, *names: str) -> Path:
+    """Return a path below a project. Raises ConfigError where a link leads elsewhere."""
+    path = project.root.joinpath(*names)
+    if path.resolve() != path:
+        raise ConfigError(f"{path}: is a link out of its folder: copy what it leads to")
+    return path

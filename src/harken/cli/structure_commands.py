@@ -1,0 +1,168 @@
+"""Slash commands that act: every structural action of agents, in the form of the user.
+
+What an agent can do with an action, the user can do with a command, and the other way round. Such
+a command stands in the log as what the user said, acts at once, and passes by the hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from harken.agents.base import Agent
+from harken.agents.hook import Hook
+from harken.agents.schemas import ACTIONS
+from harken.agents.structure import RUN
+from harken.agents.user_command import Doing, dismiss, obey
+from harken.cli.agents_in_chat import hooks_lines
+from harken.cli.commands import COMMANDS, Command, Talk, slash
+from harken.cli.user_form import Form
+from harken.cli.whereabouts import names_of, one_agent, paths, who_is_there
+from harken.errors import ConfigError
+from harken.world.result import BadArguments
+
+COMMAND_OF: Mapping[str, str] = {
+    **{name: name.replace("_", "") for name in ACTIONS},
+    "quit": "hooks",  # `/hooks remove NAME`: the user is no hook, and `/quit` ends the chat
+}
+"""The command with which the user does what an agent does with an action."""
+_MEANINGS = {
+    "task": "make a subagent; with prompt=.. it answers at once",
+    "discuss": "let subagents hear something, and speak in turn",
+    "terminate": "end a subagent, with all below it",
+    "hook": "put a hook above the agent: text, hook:NAME, template:NAME",
+    "endo": "let a subagent answer; the agent watches it as its hook",
+    "clone": "make a copy of a subagent, with what it remembers",
+    "dump": "write an agent, with all below it, to a file",
+    "restore": "bring back an agent from a file",
+}
+_NAMES_SUBAGENTS = frozenset({"subagent", "speakers", "listeners"})
+
+
+def act(talk: Talk, command: str, doing: Doing, agent: Agent | None = None) -> None:
+    """Do what the user wants with an agent, the primary one where none is named.
+
+    Raises AgentBusy in the middle of a turn.
+    """
+    primary = talk.primary
+    primary.check_free()
+    talk.act(lambda: obey(agent or primary, command.strip(), doing))
+
+
+def _enter(action: str) -> None:
+    """Enter the command of an action that has nothing special."""
+    form, name = Form.of(ACTIONS[action]), COMMAND_OF[action]
+
+    def run(talk: Talk, rest: str) -> None:
+        arguments = form.arguments(rest)
+        act(talk, f"/{name} {rest}", lambda agent, command: RUN[action](agent, command, arguments))
+
+    said = ACTIONS[action].description.partition("\n")[0].rstrip(".")
+    meaning = _MEANINGS.get(action, said)
+    completes = partial(_complete, form, action)
+    COMMANDS[name] = Command(name, meaning, run, form.usage, group="agents", completes=completes)
+
+
+def _complete(form: Form, action: str, talk: Talk, before: Sequence[str]) -> Iterable[str]:
+    """Return names of subagents where one is to be named, and what can be said by name."""
+    bare = form.bare[len(before)] if len(before) < len(form.bare) else ""
+    if bare in _NAMES_SUBAGENTS or (bare == "name" and action == "terminate"):
+        return who_is_there(talk, "subagents")
+    if before and bare not in ("file", "path"):
+        named = form.tool.parameters.get("properties", {})
+        return [f"{one}=" for one in named if one not in form.bare]
+    return ()
+
+
+@slash(
+    "talkwith",
+    "talk with another agent: a name, or a path such as editor/critic",
+    "NAME",
+    group="agents",
+    completes=names_of("others"),
+)
+def _talk_with(talk: Talk, rest: str) -> None:
+    agent_id = one_agent(talk, rest)
+    there = paths(talk.session)
+    if agent_id == talk.primary.agent_id:
+        talk.say(f"you talk with {talk.primary.name}; there is: {_others(talk)}")
+        return
+    if isinstance(talk.primary.sibling(agent_id), Hook):
+        raise ConfigError(f"{rest} is a hook made of code: there is nobody to talk with")
+    arguments = ACTIONS["talk_with"].check({"name": there[agent_id]})
+    act(
+        talk,
+        f"/talkwith {rest}",
+        lambda agent, command: RUN["talk_with"](agent, command, arguments),
+    )
+
+
+def _others(talk: Talk) -> str:
+    return ", ".join(who_is_there(talk, "others")) or "nobody else"
+
+
+@slash(
+    "meta",
+    "let a hook answer; the agent becomes its subagent",
+    "HOOK",
+    group="agents",
+    completes=names_of("hooks"),
+)
+def _meta(talk: Talk, rest: str) -> None:
+    hooks = {hook.name: hook for hook in talk.primary.hooks}
+    if rest not in hooks:
+        raise BadArguments(f"name one of the hooks: {', '.join(hooks) or 'there is none'}")
+    if isinstance(hooks[rest], Hook):
+        raise ConfigError(f"{rest} is a hook made of code: it cannot answer")
+    act(
+        talk,
+        f"/meta {rest}",
+        lambda agent, command: RUN["meta"](agent, command, {}),
+        hooks[rest],
+    )
+
+
+def _complete_hooks(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+    if not before:
+        return ("add", "remove", *who_is_there(talk, "everybody"))
+    return who_is_there(talk, "hooks") if before == ["remove"] else ()
+
+
+@slash(
+    "hooks",
+    "who watches the agent; add NAME [TEXT], remove NAME",
+    "[AGENT] | add NAME [TEXT] | remove NAME",
+    group="agents",
+    completes=_complete_hooks,
+)
+def _hooks(talk: Talk, rest: str) -> None:
+    word, _, more = rest.partition(" ")
+    if word == "add":
+        _add_hook(talk, rest, more.strip())
+    elif word == "remove":
+        name = more.strip()
+        if not name:
+            raise BadArguments(f"name one of: {', '.join(who_is_there(talk, 'hooks')) or 'none'}")
+        act(talk, f"/hooks {rest}", lambda agent, command: dismiss(agent, command, name))
+    else:
+        agent_id = one_agent(talk, rest)
+        lines = list(hooks_lines(talk, agent_id))
+        name = talk.session.agents[agent_id].name or agent_id
+        talk.say("\n".join(lines) or f"nobody watches {name}")
+
+
+def _add_hook(talk: Talk, rest: str, more: str) -> None:
+    """Install a hook that is known by its name, or one that is told what to watch for."""
+    name, _, text = more.partition(" ")
+    if not name:
+        raise BadArguments(
+            "say which hook: /hooks add NAME, or /hooks add NAME WHAT IT WATCHES FOR"
+        )
+    given = {"name": name, "instructions": text.strip() or f"hook:{name}"}
+    arguments = ACTIONS["hook"].check(given)
+    act(talk, f"/hooks {rest}", lambda agent, command: RUN["hook"](agent, command, arguments))
+
+
+for _action, _name in COMMAND_OF.items():
+    if _name not in COMMANDS:
+        _enter(_action)

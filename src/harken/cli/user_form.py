@@ -1,0 +1,126 @@
+"""The user's form of a structural action: what is typed after `/task` becomes its arguments.
+
+    /task Ann You are Ann, who knows tea. prompt="Which is best?" tools=read,search
+
+Arguments that have no name stand in the order of the form; the last of them is the rest of the
+line. Those with a name may stand anywhere; quotes keep words together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harken.world.result import BadArguments
+from harken.world.tool import Tool
+
+_WORD = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\S+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How an action is typed."""
+
+    tool: Tool
+    """The action as a model is shown it."""
+    bare: Sequence[str]
+    """The arguments that need no name, in order."""
+
+    @classmethod
+    def of(cls, tool: Tool) -> Form:
+        """Return the form of an action: what it needs has no name, nor has the first text after.
+
+        >>> from harken.agents.schemas import ACTIONS
+        >>> Form.of(ACTIONS["task"]).bare, Form.of(ACTIONS["discuss"]).bare
+        (['name', 'instructions'], ['prompt'])
+        """
+        needed = list(tool.parameters.get("required", ()))
+        texts = [name for name in _properties(tool) if _is_text(tool, name) and name not in needed]
+        return cls(tool, [*needed, *texts[:1]])
+
+    @property
+    def usage(self) -> str:
+        """What can be typed after the command.
+
+        >>> from harken.agents.schemas import ACTIONS
+        >>> Form.of(ACTIONS["hook"]).usage
+        'NAME [INSTRUCTIONS] [points=..] [tools=..]'
+        """
+        needed = self.tool.parameters.get("required", ())
+        bare = [name.upper() if name in needed else f"[{name.upper()}]" for name in self.bare]
+        named = [f"[{name}=..]" for name in _properties(self.tool) if self._takes_by_name(name)]
+        return " ".join([*bare, *named])
+
+    def _takes_by_name(self, name: str) -> bool:
+        return name not in self.bare and name not in ("system_prompt", "user_prompt")
+
+    def arguments(self, typed: str) -> Mapping[str, Any]:
+        """Return the arguments that were typed, checked. Raises BadArguments."""
+        found: dict[str, Any] = {}
+        rest = self._take_named(typed, found)
+        bare = [name for name in self.bare if name not in found]
+        for name in bare[:-1]:
+            word = _WORD.match(rest)
+            if word is not None:
+                found[name] = self._value(name, _plain(word[1]))
+                rest = rest[word.end() :]
+        if rest.strip():
+            if not bare:
+                raise BadArguments(
+                    f"/{self.tool.name} takes no more than: {self.usage or 'nothing'}"
+                )
+            found[bare[-1]] = self._value(bare[-1], _plain(rest.strip()))
+        missing = [one for one in self.tool.parameters.get("required", ()) if one not in found]
+        if missing:
+            raise BadArguments(f"name {' and '.join(missing)}: {self.usage}")
+        checked: Mapping[str, Any] = self.tool.check(found)
+        return checked
+
+    def _take_named(self, typed: str, found: dict[str, Any]) -> str:
+        """Take out the arguments that have a name; return the rest."""
+        names = "|".join(map(re.escape, _properties(self.tool)))
+        if not names:
+            return typed
+        named = re.compile(rf'(?:^|(?<=\s))({names})=("(?:[^"\\]|\\.)*"|\S*)(?:\s+|$)')
+        for one in named.finditer(typed):
+            found[one[1]] = self._value(one[1], _plain(one[2]))
+        return named.sub("", typed)
+
+    def _value(self, name: str, text: str) -> Any:
+        """Return what was typed as the type that the action takes; it is checked later."""
+        kinds = _kinds(self.tool, name)
+        if "array" in kinds:
+            return [one.strip() for one in text.split(",") if one.strip()]
+        if "boolean" in kinds and text.lower() in ("true", "false", "yes", "no"):
+            return text.lower() in ("true", "yes")
+        if "integer" in kinds and text.isascii() and text.isdecimal():
+            return int(text)
+        return text
+
+
+def _plain(word: str) -> str:
+    r"""Return a word without the quotes around it.
+
+    >>> _plain('"say \\"tea\\""'), _plain("don't")
+    ('say "tea"', "don't")
+    """
+    if len(word) > 1 and word[0] == word[-1] == '"' and '"' not in re.sub(r"\\.", "", word[1:-1]):
+        return re.sub(r"\\(.)", r"\1", word[1:-1])
+    return word
+
+
+def _properties(tool: Tool) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = tool.parameters.get("properties", {})
+    return found
+
+
+def _kinds(tool: Tool, name: str) -> set[str]:
+    """Return the JSON types that an argument may have."""
+    said = _properties(tool).get(name, {})
+    return {str(one.get("type")) for one in [said, *said.get("anyOf", ())]}
+
+
+def _is_text(tool: Tool, name: str) -> bool:
+    return "string" in _kinds(tool, name)

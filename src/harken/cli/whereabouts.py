@@ -1,0 +1,80 @@
+"""Whereabouts: which agents live, where each stands from the one that the user talks with.
+
+A path leads from there: `critic`, `editor/critic`. It is what `talk_with` takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+from harken.cli.commands import Completes, Talk
+from harken.core.ids import AgentId
+from harken.errors import AmbiguousName, UnknownName
+from harken.session.session import Session
+
+Who: TypeAlias = Literal["everybody", "subagents", "hooks", "others"]
+
+
+def paths(session: Session) -> dict[AgentId, str]:
+    """Return all living agents with the path that leads there, the nearest first.
+
+    The path of the agent that the user talks with is empty.
+    """
+    start = session.state.primary or session.state.root
+    found: dict[AgentId, str] = {} if start is None else {start: ""}
+    waiting = list(found)
+    for agent_id in waiting:  # grows
+        state, above = session.agents[agent_id], found[agent_id]
+        for below in (*state.hooks, *state.subagents):
+            if below not in found:
+                found[below] = f"{above}/{_name(session, below)}".removeprefix("/")
+                waiting.append(below)
+    return found
+
+
+def one_agent(talk: Talk, named: str) -> AgentId:
+    """Return the living agent that a path, a name or an id means.
+
+    Nothing means the one that the user talks with. Raises UnknownName, and AmbiguousName, which
+    names the paths.
+    """
+    session, there = talk.session, paths(talk.session)
+    if not named:
+        return talk.primary.agent_id
+    for agent_id, path in there.items():
+        if named in (agent_id, path):
+            return agent_id
+    called = {id_: path for id_, path in there.items() if _name(session, id_) == named}
+    if not called:
+        raise UnknownName("agent", named, [_name(session, one) for one in there])
+    if len(called) > 1:
+        raise AmbiguousName("agent", named, [path or named for path in called.values()])
+    return next(iter(called))
+
+
+def names_of(who: Who) -> Completes:
+    """Return what completes the name of an agent, and nothing after it."""
+
+    def completes(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+        return () if before else who_is_there(talk, who)
+
+    return completes
+
+
+def who_is_there(talk: Talk, who: Who) -> list[str]:
+    """Return the names of agents: below or above the one that the user talks with, or all."""
+    session = talk.session
+    state = session.agents.get(session.state.primary or AgentId(""))
+    if who in ("subagents", "hooks") and state is not None:
+        ids = state.subagents if who == "subagents" else state.hooks
+        return [_name(session, one) for one in ids]
+    return [
+        path or _name(session, one)
+        for one, path in paths(session).items()
+        if path or who == "everybody"
+    ]
+
+
+def _name(session: Session, agent_id: AgentId) -> str:
+    return session.agents[agent_id].name or agent_id

@@ -1,0 +1,1 @@
+"""MCP: servers elsewhere whose tools, resources and prompts agents can use."""

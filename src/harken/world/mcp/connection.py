@@ -1,0 +1,227 @@
+"""`Connection`: a server, whether it is connected now, and whether it may be started again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Literal, TypeAlias
+
+import mcp_types as types
+from mcp import Client
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from harken.errors import ConfigError
+from harken.world.mcp.failing import one_line, reason_of
+from harken.world.mcp.http import http_transport
+from harken.world.mcp.inbound import Asking, Inbound
+from harken.world.mcp.life import Life, Work
+from harken.world.mcp.listing import tools_of
+from harken.world.mcp.patience import Patience
+from harken.world.mcp.servers import Server
+from harken.world.mcp.stdio import Stdio
+from harken.world.mcp.surroundings import Surroundings
+from harken.world.result import Failed
+
+for _name in ("mcp", "client", "httpx2"):
+    # Without any handler Python prints warnings on the terminal, which is somebody's screen.
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+BACKOFF_S = (0.0, 5.0, 30.0, 120.0, 600.0)
+"""How long a server that ended is left alone, by how often that happened in a row."""
+STEADY_S = 60.0
+"""A server that ran so long had started well."""
+RELIST_S = 1.0
+"""How long after a list of tools the next one is asked for."""
+
+State: TypeAlias = Literal["new", "starting", "open", "failed", "closed"]
+Connect: TypeAlias = Callable[[Server], Any]
+"""Gives what the SDK's `Client` takes for a server; tests give servers of their own process."""
+Progress: TypeAlias = Callable[[float, float | None, str | None], None]
+"""Told how far a call is, of how much, and in words."""
+
+
+class Connection:
+    """A server, as the agents of a world reach it."""
+
+    def __init__(
+        self,
+        server: Server,
+        around: Surroundings,
+        *,
+        changed: Callable[[], None],
+        connect: Connect | None = None,
+    ) -> None:
+        """Nothing is started yet. `changed` is told when the server has other tools."""
+        self.server, self.around = server, around
+        self.state: State = "new"
+        self.reason = ""
+        """Why it is not connected, for a person."""
+        self.tools: list[types.Tool] = []
+        """What it said last that it has; it stays while the server is away."""
+        self.notes: list[str] = []
+        """What of it cannot be used, a line each."""
+        self.capabilities = types.ServerCapabilities()
+        self.about = ""
+        """What it calls itself, with its version and that of the protocol."""
+        self._changed, self._connect = changed, connect
+        self._inbound = Inbound(server, around, self._relist)
+        self._life: Life | None = None
+        self._failures, self._retry_at, self._open_since = 0, 0.0, 0.0
+        self._looking: asyncio.Task[None] | None = None
+        self._look_again = False
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether it was opened in the running event loop, or could not be."""
+        life = self._life
+        here = life is not None and life.loop is asyncio.get_running_loop()
+        return here and self.state in ("open", "failed")
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether it failed, and was left alone for long enough."""
+        now = asyncio.get_running_loop().time()
+        return self.state == "failed" and now >= self._retry_at
+
+    async def open(self) -> None:
+        """Connect where it is not connected. Raises Failed, which says why not."""
+        loop = asyncio.get_running_loop()
+        if self._life is not None and self._life.loop is not loop:
+            self._life.abandon()  # what ran in another loop has ended with it
+            self._life, self.state, self._retry_at = None, "new", 0.0
+            self._inbound, self._looking = Inbound(self.server, self.around, self._relist), None
+        if self.state not in ("starting", "open"):
+            if (wait_s := self._retry_at - loop.time()) > 0:
+                again = f"it is not started again within {wait_s:.0f} s"
+                raise Failed(f"the MCP server {self.server.name} is away: {self.reason}; {again}")
+            self.state = "starting"
+            self._life = self._begin(self._life)
+        assert self._life is not None
+        await asyncio.shield(self._life.opened)
+
+    def _begin(self, before: Life | None) -> Life:
+        stdio: Stdio | None = None
+        client: Client | Exception
+        try:
+            if self._connect is not None:
+                transport = self._connect(self.server)
+            elif self.server.url is not None:
+                transport = http_transport(self._filled(), self._inbound.tell)
+            else:
+                stdio = transport = Stdio(self._filled(), self.around, self._inbound.tell)
+            client = Client(
+                transport,
+                client_info=types.Implementation(name="harken", version="1"),
+                elicitation_callback=self._inbound.elicit,
+                list_roots_callback=self._inbound.roots,
+                message_handler=self._inbound.hear,
+                cache=None,
+            )
+        except ConfigError as error:
+            client = error
+        return Life(self.server, client, stdio, self, before)
+
+    def _filled(self) -> Server:
+        if hidden := self.server.variables & self.around.hide:
+            raise ConfigError(f"it names {min(hidden)}, the key of a model, which is not for it")
+        return self.server.filled(self.around.environ)
+
+    async def close(self) -> None:
+        """End the connection, and wait until its owner has done so. Raises nothing."""
+        if self._life is not None and self._life.loop is asyncio.get_running_loop():
+            await self._life.close()
+        self.state = "closed"
+
+    async def request(self, what: str, work: Work, patience: Patience | None = None) -> Any:
+        """Have something done by the server and return what it gives; `what` is for messages.
+
+        Where the caller is cancelled, so is the request, and the server is told. Raises Failed.
+        """
+        await self.open()
+        assert self._life is not None
+        patience = patience or Patience(self.server.timeout_s)
+        return await self._life.request(what, work, patience)
+
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        asking: Asking,
+        on_progress: Progress | None = None,
+    ) -> types.CallToolResult:
+        """Call a tool. Raises Failed."""
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            asking.patience.renew()
+            if on_progress is not None:
+                on_progress(progress, total, message)
+
+        async def work(client: Client) -> types.CallToolResult:
+            with self._inbound.during(asking):
+                return await client.call_tool(tool, arguments, progress_callback=report)
+
+        result: types.CallToolResult = await self.request(tool, work, asking.patience)
+        return result
+
+    async def is_opening(self, client: Client) -> None:
+        """Look which tools it has."""
+        self.tools, self.notes = await tools_of(client)
+
+    def is_open(self, client: Client) -> None:
+        """Take note that it can be used."""
+        info = client.server_info
+        name = one_line(f"{info.name} {info.version}") if info is not None else "unnamed"
+        self.about = f"{name}, protocol {client.protocol_version}"
+        self.capabilities = client.server_capabilities
+        self.state, self.reason = "open", ""
+        self._open_since = asyncio.get_running_loop().time()
+        tools = self.capabilities.tools
+        if client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools and tools.list_changed:
+            assert self._life is not None
+            self._life.start(self._listen(client))
+        for note in self.notes:
+            self._inbound.tell(note)
+        self._changed()
+
+    def is_over(self, reason: str, *, wanted: bool) -> None:
+        """Take note that it ended, and until when it is left alone."""
+        was_open, self.reason = self.state == "open", reason
+        self.state = "closed" if wanted else "failed"
+        if wanted:
+            return
+        now = asyncio.get_running_loop().time()
+        steady = was_open and now - self._open_since > STEADY_S
+        self._failures = 1 if steady else self._failures + 1
+        self._retry_at = now + BACKOFF_S[min(self._failures, len(BACKOFF_S)) - 1]
+        if was_open:
+            self._inbound.tell(f"it is gone: {reason}")
+
+    async def _listen(self, client: Client) -> None:
+        """Ask a server of the newer protocol to tell of other tools; `Inbound` hears it."""
+        with suppress(Exception):  # without it the tools stay as they are
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    pass
+
+    def _relist(self) -> None:
+        """Look again which tools it has: soon, and not more often than it makes sense."""
+        self._look_again = True
+        life = self._life
+        if life is not None and (self._looking is None or self._looking.done()):
+            self._looking = life.start(self._look(life))
+
+    async def _look(self, life: Life) -> None:
+        while self._look_again:
+            self._look_again = False
+            try:
+                tools, notes = await life.request(
+                    "tools/list", tools_of, Patience(self.server.timeout_s)
+                )
+            except Failed as error:
+                self._inbound.tell(reason_of(error))
+                return
+            self.tools, self.notes = tools, notes
+            self._changed()
+            await asyncio.sleep(RELIST_S)

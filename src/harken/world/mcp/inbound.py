@@ -1,0 +1,86 @@
+"""`Inbound`: what a server asks of us, and what it tells.
+
+It may ask the user something while a call of its tools is under way, and for the folder where
+agents work. It may not use our models: that is refused by the SDK, which is told of no sampling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import mcp_types as types
+from mcp.client import ClientRequestContext
+from mcp.client.session import IncomingMessage
+from pydantic import FileUrl
+
+from harken.world.mcp.elicitation import Form
+from harken.world.mcp.failing import one_line
+from harken.world.mcp.patience import Patience
+from harken.world.mcp.servers import Server
+from harken.world.mcp.stdio import NoMessage
+from harken.world.mcp.surroundings import Surroundings
+from harken.world.user import User
+
+
+@dataclass(slots=True, eq=False)
+class Asking:
+    """A call that is under way: whom the server may ask something because of it."""
+
+    agent: str
+    user: User | None
+    patience: Patience
+
+
+class Inbound:
+    """Answers one server."""
+
+    def __init__(self, server: Server, around: Surroundings, relist: Callable[[], None]) -> None:
+        """`relist` is told when the server has other tools than it had."""
+        self._server, self._around, self._relist = server, around, relist
+        self._asking: list[Asking] = []
+        self._one_at_a_time = asyncio.Lock()
+        self._told: set[str] = set()
+
+    @contextmanager
+    def during(self, asking: Asking) -> Iterator[None]:
+        """Let the server ask because of a call, while it is under way."""
+        self._asking.append(asking)
+        try:
+            yield
+        finally:
+            self._asking.remove(asking)
+
+    def tell(self, text: str, *, key: str = "") -> None:
+        """Let a person know something of the server, once (for each `key`)."""
+        if (key or text) not in self._told:
+            self._told.add(key or text)
+            self._around.tell(f"MCP server {self._server.name}: {one_line(text)}")
+
+    async def elicit(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
+        """Ask the user of the newest call that is under way; without a call nobody is asked."""
+        if not self._asking:
+            return types.ElicitResult(action="cancel")
+        asking = self._asking[-1]
+        with asking.patience.waiting_for_a_person():
+            async with self._one_at_a_time:
+                return await Form(self._server.name, asking.agent, asking.user).fill(params)
+
+    async def roots(self, context: ClientRequestContext) -> types.ListRootsResult | types.ErrorData:
+        """Name the folder that agents work in."""
+        folder = self._around.folder.absolute()
+        root = types.Root(uri=FileUrl(folder.as_uri()), name=folder.name)
+        return types.ListRootsResult(roots=[root])
+
+    async def hear(self, message: IncomingMessage) -> None:
+        """Take note of what the server tells."""
+        if isinstance(message, NoMessage):
+            self.tell(f"it writes to stdout what is no message: {str(message)!r}", key="noise")
+        elif isinstance(message, Exception):
+            self.tell(f"it sends what is no message ({type(message).__name__})", key="noise")
+        elif isinstance(message, types.ToolListChangedNotification):
+            self._relist()

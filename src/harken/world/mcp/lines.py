@@ -1,0 +1,55 @@
+"""Lines: what a program writes, cut into lines of which none is too long to be held."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+MAX_LINE_BYTES = 32 << 20
+_CHUNK_BYTES = 1 << 18
+_END_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, without its end."""
+
+    data: bytes
+    """All of it; of one that is too long its beginning and its end."""
+    is_too_long: bool = False
+
+
+@dataclass(slots=True)
+class _Begun:
+    """The line that has not ended yet."""
+
+    most: int
+    data: bytearray = field(default_factory=bytearray)
+    end: bytes = b""
+    is_too_long: bool = False
+
+    def add(self, piece: bytes) -> None:
+        if not self.is_too_long and len(self.data) + len(piece) <= self.most:
+            self.data += piece
+            return
+        self.end = ((self.end or bytes(self.data[_END_BYTES:])) + piece)[-_END_BYTES:]
+        self.is_too_long = True
+        del self.data[_END_BYTES:]
+
+    def line(self) -> Line:
+        return Line(bytes(self.data) + self.end, self.is_too_long)
+
+
+async def lines(stream: asyncio.StreamReader, most: int = MAX_LINE_BYTES) -> AsyncIterator[Line]:
+    """Yield the lines of a stream; what stands after the last end of a line is no line."""
+    begun = _Begun(most)
+    while chunk := await stream.read(_CHUNK_BYTES):
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            begun.add(piece)
+            yield begun.line()
+            begun = _Begun(most)
+        begun.add(rest)
+        if len(chunk) == _CHUNK_BYTES:
+            await asyncio.sleep(0)  # one that never stops leaves time for others

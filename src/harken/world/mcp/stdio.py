@@ -1,0 +1,134 @@
+"""`Stdio`: a server that is a program here; messages are lines on its stdin and stdout.
+
+The SDK has such a transport. Its lines may be as long as memory, a byte that is no UTF-8 ends it,
+and what it cannot read goes to the standard logger, which is somebody's terminal: so this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+
+from harken.world.mcp.child import Child
+from harken.world.mcp.lines import MAX_LINE_BYTES, Line, lines
+from harken.world.mcp.servers import Server
+from harken.world.mcp.sieve import Sieve
+from harken.world.mcp.surroundings import Surroundings
+
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
+
+
+class NoMessage(ValueError):
+    """A line that is no message; its text is the beginning of that line."""
+
+
+class Stdio:
+    """A transport for the SDK: an async context manager that gives two streams."""
+
+    def __init__(
+        self,
+        server: Server,
+        around: Surroundings,
+        tell: Callable[[str], None],
+    ) -> None:
+        """Prepare it. `tell` is told what a person should know."""
+        self._server, self._around, self._tell = server, around, tell
+        self.ended: Callable[[], None] | None = None
+        """Told when the program says no more."""
+        self.child: Child | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def ending(self) -> str:
+        """How the program ended; empty where it was not started."""
+        return self.child.ending if self.child is not None else ""
+
+    async def __aenter__(self) -> TransportStreams:
+        """Start the program. Raises ConfigError."""
+        self.child = await Child.start(
+            self._server,
+            folder=self._around.folder,
+            environ=self._around.environ,
+            outputs=self._around.outputs,
+        )
+        to_session, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+        self._tasks = [
+            asyncio.create_task(self._read(self.child, to_session)),
+            asyncio.create_task(self._write(self.child, from_session, to_session)),
+        ]
+        return Sieve(incoming, self._tell), outgoing
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if self._tasks:  # what was said last, such as that a call is cancelled
+                await asyncio.wait(self._tasks[1:], timeout=0.2)
+            if self.child is not None:
+                await self.child.end()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            if self.child is not None:
+                self.child.let_go()
+
+    async def _read(
+        self, child: Child, to_session: MemoryObjectSendStream[SessionMessage | Exception]
+    ) -> None:
+        """Give on what the program says; when it says no more, so does the stream."""
+        with to_session, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async for line in lines(child.stdout):
+                message = read_line(line)
+                if message is not None:
+                    await to_session.send(message)
+        if self.ended is not None:
+            self.ended()
+
+    async def _write(
+        self,
+        child: Child,
+        from_session: MemoryObjectReceiveStream[SessionMessage],
+        to_session: MemoryObjectSendStream[SessionMessage | Exception],
+    ) -> None:
+        """Tell the program what the session says."""
+        try:
+            with from_session:
+                async for item in from_session:
+                    text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    child.stdin.write(text.encode() + b"\n")
+                    await child.stdin.drain()
+        except (OSError, RuntimeError):
+            to_session.close()  # nobody reads: no request will be answered
+
+
+def read_line(line: Line) -> SessionMessage | Exception | None:
+    """Return the message of a line; None where it is blank, an exception where it is none.
+
+    An answer that is too long becomes an error for whoever waits for it.
+    """
+    if line.is_too_long:
+        found = None if b'"method"' in line.data[:200] else _ID.search(line.data)
+        if found is None:
+            return NoMessage("a line that is too long to be read")
+        text = f"the answer is longer than {MAX_LINE_BYTES >> 20} MB, and was not read"
+        error = ErrorData(code=INTERNAL_ERROR, message=text)
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+    if not line.data.strip():
+        return None
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line.data, by_name=False))
+    except ValueError:
+        return NoMessage(line.data[:80].decode(errors="replace").strip())

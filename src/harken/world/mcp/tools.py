@@ -1,0 +1,120 @@
+"""`McpTool`: a tool of a server, as agents have it.
+
+Name, description and schema come from the server and are data: bounded, and believed in nothing
+that decides what may be done without asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+import msgspec
+
+from harken.core.messages import Content
+from harken.world.mcp.connection import Connection
+from harken.world.mcp.content import content_of, text_of
+from harken.world.mcp.inbound import Asking
+from harken.world.mcp.naming import is_let_in, tool_names
+from harken.world.mcp.patience import Patience
+from harken.world.result import Failed
+from harken.world.shell.output import readable
+from harken.world.tool import Caller, Tool
+
+MAX_DESCRIPTION = 4000
+
+OnProgress = Callable[["Progress"], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a call is, as its server says."""
+
+    tool: str
+    """Its name here."""
+    call: str
+    """How a cause names the call."""
+    done: float
+    total: float | None = None
+    message: str = ""
+
+    def __str__(self) -> str:
+        """Say it in words.
+
+        >>> str(Progress(tool="mcp__docs__index", call="msg_003", done=3, total=12))
+        'mcp__docs__index: 3 of 12'
+        """
+        far = f"{self.done:g}" if self.total is None else f"{self.done:g} of {self.total:g}"
+        return f"{self.tool}: {far}{f' ({self.message})' if self.message else ''}"
+
+
+class _Anything(msgspec.Struct):
+    """In place of a type of arguments: the server checks them, by its schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool(Tool):
+    """A tool that a server has."""
+
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as they are: the server has the say."""
+        return dict(arguments)
+
+    async def run(self, arguments: Mapping[str, Any], caller: Caller | None = None) -> Content:
+        """Call it and return what it gave. Raises Failed."""
+        content: Content = await self.function(dict(arguments), caller)
+        return content
+
+
+def tools_of(connection: Connection, on_progress: OnProgress | None = None) -> list[Tool]:
+    """Return the tools that a server has, but for those that are not let in."""
+    server = connection.server
+    found = [tool for tool in connection.tools if is_let_in(tool.name, server.tools)]
+    names = tool_names(server.name, [tool.name for tool in found])
+    return [_tool(connection, tool, names[tool.name], on_progress) for tool in found]
+
+
+def _tool(
+    connection: Connection, tool: types.Tool, name: str, on_progress: OnProgress | None
+) -> Tool:
+    server, hints = connection.server, tool.annotations
+
+    async def call(arguments: dict[str, Any], caller: Caller | None) -> Content:
+        patience = Patience(server.timeout_s)
+        agent = "an agent" if caller is None else caller.agent.name
+        asking = Asking(agent, None if caller is None else caller.user, patience)
+
+        def progress(done: float, total: float | None, message: str | None) -> None:
+            if on_progress is not None:
+                said = " ".join(readable(message or "")[:200].split())
+                of = "" if caller is None else caller.call
+                on_progress(Progress(tool=name, call=of, done=done, total=total, message=said))
+
+        result = await connection.call(tool.name, arguments, asking, progress)
+        if result.is_error:
+            said = text_of(result.content) or "it does not say why"
+            raise Failed(f"{name}: {said[:MAX_DESCRIPTION]}")
+        return content_of(result, connection.around.outputs)
+
+    trusted = server.trust_annotations and hints is not None
+    reads_only = trusted and hints is not None and bool(hints.read_only_hint)
+    idempotent = trusted and hints is not None and bool(hints.idempotent_hint)
+    about = readable(tool.description or tool.title or "").strip()
+    return McpTool(
+        name=name,
+        description=about[:MAX_DESCRIPTION] or f"{tool.name}, of the MCP server {server.name}.",
+        parameters=_parameters(tool.input_schema),
+        function=call,
+        arguments=_Anything,
+        reads_only=reads_only,
+        idempotent=reads_only or idempotent,
+        server=server.name,
+        reserved=server.reserved,
+    )
+
+
+def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema with the members that some providers need."""
+    return {"type": "object", "properties": {}, **schema}

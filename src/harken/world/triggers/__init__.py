@@ -1,0 +1,1 @@
+"""Triggers: what happens outside and wakes agents: files, times, commands, HTTP."""

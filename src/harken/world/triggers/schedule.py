@@ -1,0 +1,153 @@
+"""`Schedule`: the times that an agent asked for: once, again and again, or as cron has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from harken.core.clock import microseconds, rfc3339
+from harken.world.result import BadArguments
+from harken.world.triggers.armed import ArmedTime
+from harken.world.triggers.source import missing_extra
+
+SHORTEST_S = 10.0
+"""Nothing comes more often than this."""
+LONGEST_S = 366 * 86_400.0
+_FIELDS = 5
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SPAN = re.compile(
+    r"(in|every) (\d{1,9}(?:\.\d{1,3})?) ?(s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)"
+)
+_CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When something is due."""
+
+    armed: ArmedTime
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """In which times are shown."""
+        return zone_named(self.armed.zone)
+
+    def after(self, time_us: int) -> int | None:
+        """Return the first time that it is due after this one, in microseconds; None: never.
+
+        Raises BadArguments where what the log says is no schedule.
+        """
+        armed = self.armed
+        try:
+            begun = microseconds(armed.armed)
+            if armed.at is not None:
+                due = microseconds(armed.at)
+                return due if due > time_us or time_us <= begun else None
+            if armed.every_s is not None:
+                every = round(max(armed.every_s, SHORTEST_S) * 1e6)
+                return begun + every * (max(0, time_us - begun) // every + 1)
+            return self._cron(max(time_us, begun))
+        except (ValueError, OverflowError) as error:
+            raise BadArguments(f"{armed.words} is no time: {error}") from None
+
+    def _cron(self, time_us: int) -> int | None:
+        moment = next(_cron(self.armed.cron or "", datetime_at(time_us, self.zone)), None)
+        return None if moment is None else round(moment.timestamp() * 1e6)
+
+    def shown(self, time_us: int) -> str:
+        """Return a time as the agent reads it."""
+        return f"{datetime_at(time_us, self.zone):%Y-%m-%d %H:%M:%S} ({self.armed.zone})"
+
+
+def datetime_at(time_us: int, zone: ZoneInfo) -> datetime:
+    """Return a time in a zone."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us)).astimezone(zone)
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """Return a time zone. Raises BadArguments."""
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError):  # ZoneInfoNotFoundError is a KeyError
+        raise BadArguments(f"{name!r} is no time zone such as Europe/Berlin") from None
+
+
+def _cron(expression: str, after: datetime) -> Iterator[datetime]:
+    """Yield the times of a cron expression. Raises BadArguments."""
+    try:
+        from cronsim import CronSim, CronSimError  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise missing_extra(error) from None
+    try:
+        return iter(CronSim(expression, after))
+    except CronSimError as error:
+        raise BadArguments(f"cron {expression!r}: {error}") from None
+
+
+def moment(text: str, zone: str, now_us: int) -> str:
+    """Return the time that an agent wrote, as UTC in RFC 3339. Raises BadArguments.
+
+    With an offset, or else in the zone; a time of day alone is the next such.
+
+    >>> moment("1970-01-31T13:00:00+01:00", "UTC", 0), moment("00:30", "Europe/Berlin", 0)
+    ('1970-01-31T12:00:00.000000Z', '1970-01-01T23:30:00.000000Z')
+    """
+    place, now = zone_named(zone), datetime_at(now_us, zone_named(zone))
+    try:
+        if (found := _CLOCK.fullmatch(text.strip())) is not None:
+            hour, minute, second = (int(part or 0) for part in found.groups())
+            wanted = now.replace(hour=hour, minute=minute, second=second, microsecond=0, fold=0)
+            wanted = wanted if wanted > now else wanted + timedelta(days=1)
+        else:
+            wanted = datetime.fromisoformat(text.strip())
+            wanted = wanted if wanted.tzinfo is not None else wanted.replace(tzinfo=place)
+        due_us = round(wanted.timestamp() * 1e6)
+    except (ValueError, OverflowError):
+        raise BadArguments(
+            f"{text!r} is no time such as in 10 min, every 2 h, 09:30 or 2026-01-31 09:30"
+        ) from None
+    if not now_us < due_us <= now_us + LONGEST_S * 1e6:
+        raise BadArguments(f"{text} is not within the year from now: it is {now:%Y-%m-%d %H:%M}")
+    return rfc3339(due_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Which times an agent means; one of the three."""
+
+    at: str | None = None
+    every_s: float | None = None
+    cron: str | None = None
+
+    @classmethod
+    def read(cls, text: str, zone: str, now_us: int) -> Times:
+        """Read what an agent wrote. Raises BadArguments.
+
+        >>> Times.read("in 10 min", "UTC", 0).at, Times.read("every 2h", "UTC", 0).every_s
+        ('1970-01-01T00:10:00.000000Z', 7200.0)
+        """
+        zone_named(zone)
+        if (found := _SPAN.fullmatch(text.strip().lower())) is not None:
+            seconds = float(found[2]) * _SECONDS[found[3][:1]]
+            least = SHORTEST_S if found[1] == "every" else 1.0
+            if not least <= seconds <= LONGEST_S:
+                raise BadArguments(f"{text!r} is not from {least:g} s to a year")
+            if found[1] == "every":
+                return cls(every_s=seconds)
+            return cls(at=rfc3339(now_us + round(seconds * 1e6)))
+        expression = text.strip().removeprefix("cron").strip()
+        if len(expression.split()) == _FIELDS or text.strip().startswith("cron"):
+            _check_cron(expression)
+            return cls(cron=expression)
+        return cls(at=moment(text, zone, now_us))
+
+
+def _check_cron(expression: str) -> None:
+    """Raise BadArguments for what is no cron expression, or comes never."""
+    if len(expression.split()) != _FIELDS:
+        raise BadArguments("a cron expression has five fields: minute hour day month weekday")
+    if next(_cron(expression, datetime(2026, 1, 1, tzinfo=UTC)), None) is None:
+        raise BadArguments(f"cron {expression!r} comes never")

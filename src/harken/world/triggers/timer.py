@@ -1,0 +1,55 @@
+"""`Timer`: tells when a time has come. Times that came while nobody listened are one happening."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from harken.world.result import Failed
+from harken.world.triggers.alarm import Alarm
+from harken.world.triggers.armed import ArmedTime
+from harken.world.triggers.schedule import SHORTEST_S, Schedule
+from harken.world.triggers.source import Happening
+
+LATE_US = 60_000_000
+"""What comes later than this is said to be late."""
+_COUNTED = 1000
+"""So many times that were missed are counted."""
+
+
+class Timer:
+    """The source of one trigger."""
+
+    pause_s = SHORTEST_S
+
+    def __init__(self, armed: ArmedTime, last_us: int, alarm: Alarm) -> None:
+        """`last_us` is when it told of a time last, or when it was armed."""
+        self._schedule, self._alarm, self._last_us = Schedule(armed), alarm, last_us
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Nothing is to be begun."""
+        yield
+
+    async def wait(self) -> Happening:
+        """Return when the next time has come."""
+        schedule = self._schedule
+        due = schedule.after(self._last_us)
+        if due is None:
+            raise Failed("it comes never again")
+        await self._alarm.until(due)
+        now, last, times = self._alarm.clock(), due, 1
+        following = schedule.after(due)
+        while following is not None and following <= now and times < _COUNTED:
+            last, times, following = following, times + 1, schedule.after(following)
+        self._last_us = max(now, last)
+        return Happening(text=self._text(due, now, times), is_last=following is None)
+
+    def _text(self, due: int, now: int, times: int) -> str:
+        schedule = self._schedule
+        text = f"it is {schedule.shown(now)}"
+        if times > 1:
+            return f"{text}; {times} times since {schedule.shown(due)}, when nobody told you"
+        if now - due > LATE_US:
+            return f"{text}; late: it was due at {schedule.shown(due)}"
+        return text

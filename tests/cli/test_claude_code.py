@@ -1,0 +1,164 @@
+"""What was written for Claude Code, from the command line: its agents, skills and hooks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.cli.home import Home
+from harken.cli.settings import Settings, load_settings
+from harken.cli.trust import Trust
+from harken.errors import ConfigError
+from tests.cli.kit import Cli
+
+NO = {"type": "command", "command": "echo no >&2; exit 2"}
+HOOKS = {"hooks": {"UserPromptSubmit": [{"hooks": [NO]}]}}
+
+
+@pytest.fixture
+def claude(tmp_path: Path) -> Path:
+    """The folder where the user's Claude Code is configured."""
+    folder = tmp_path / "claude"
+    (folder / "agents").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project that nobody trusts yet, with agents, skills and hooks."""
+    folder = tmp_path / "here"
+    for name in (".harken/skills/style", ".claude/skills/cooking", ".claude/agents"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / ".harken/skills/style/SKILL.md").write_text("---\ndescription: Style.\n---\nShort.")
+    (folder / ".claude/skills/cooking/SKILL.md").write_text("---\ndescription: Cooks.\n---\nBoil.")
+    (folder / ".claude/agents/cook.md").write_text("---\ndescription: A cook.\n---\nYou cook.")
+    (folder / ".claude/settings.json").write_text(json.dumps(HOOKS))
+    return folder
+
+
+def settings(tmp_path: Path, project: Path, claude: Path, **more: Any) -> Settings:
+    home = Home(str(tmp_path / "home"))
+    environ = {"CLAUDE_CONFIG_DIR": str(claude)}
+    return load_settings(home, folder=project, environ=environ, **more)
+
+
+def trust(tmp_path: Path, project: Path) -> None:
+    Trust(Home(str(tmp_path / "home"))).trust(project)
+
+
+def test_of_a_project_that_is_not_trusted_nothing_counts(
+    tmp_path: Path, project: Path, claude: Path
+) -> None:
+    (claude / "agents/mine.md").write_text("Mine.")
+    found = settings(tmp_path, project, claude, claude_hooks=True)
+    assert [one.name for one in found.templates] == ["mine"]
+    assert found.skills.listing() == ""
+    assert found.commands.entries == ()
+
+
+def test_of_a_trusted_project_agents_and_skills_count(
+    tmp_path: Path, project: Path, claude: Path
+) -> None:
+    trust(tmp_path, project)
+    (tmp_path / "home/skills/mine").mkdir(parents=True)
+    (tmp_path / "home/skills/mine/SKILL.md").write_text("---\ndescription: Mine.\n---\nMine.")
+    found = settings(tmp_path, project, claude)
+    assert [one.name for one in found.templates] == ["cook"]
+    assert found.skills.listing() == "- cooking: Cooks.\n- mine: Mine.\n- style: Style."
+    assert found.commands.entries == ()
+
+
+def test_hooks_count_where_the_user_says_so(tmp_path: Path, project: Path, claude: Path) -> None:
+    trust(tmp_path, project)
+    (claude / "settings.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [NO]}]}}))
+    (tmp_path / "home/config.toml").write_text("[hooks]\nclaude_settings = true\n")
+    found = settings(tmp_path, project, claude)
+    assert [one.event for one in found.commands.entries] == ["Stop", "UserPromptSubmit"]
+
+
+def test_a_project_cannot_switch_hooks_on(tmp_path: Path, project: Path, claude: Path) -> None:
+    trust(tmp_path, project)
+    (project / ".harken/config.toml").write_text("[hooks]\nclaude_settings = true\n")
+    with pytest.raises(ConfigError, match=r"hooks\.claude_settings runs commands: only your own"):
+        settings(tmp_path, project, claude)
+
+
+@pytest.mark.parametrize("name", [".claude/agents", ".claude/skills", ".harken/skills"])
+def test_a_link_out_of_a_project_is_refused(
+    tmp_path: Path, project: Path, claude: Path, name: str
+) -> None:
+    trust(tmp_path, project)
+    (project / name).rename(tmp_path / "elsewhere")
+    (project / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="is a link out of its folder"):
+        settings(tmp_path, project, claude)
+
+
+def rows(cli: Cli, **members: Any) -> list[dict[str, Any]]:
+    [log] = cli.sessions()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return [row for row in lines if members.items() <= row.items()]
+
+
+def test_a_chat_is_watched_by_commands_and_goes_on_so(
+    cli: Cli, script: str, project: Path, claude: Path
+) -> None:
+    cli.ok("trust")
+    ran = cli.ok("chat", "--model", script, "--claude-hooks", "-p", "hello")
+    assert ran.out == "[stopped] hook claude-hooks: no\n"
+    (project / ".claude/settings.json").write_text("{}")
+    ran = cli.ok("chat", "--continue", "-p", "hello")
+    assert ran.out == "[stopped] hook claude-hooks: no\n"
+    assert len(rows(cli, event_type="agent_created", name="claude-hooks")) == 1
+
+
+def test_the_end_of_a_session_is_an_event(cli: Cli, script: str, claude: Path) -> None:
+    hook = {"type": "command", "command": f"cat > {claude}/ended; echo oops >&2; exit 1"}
+    text = json.dumps({"hooks": {"SessionEnd": [{"hooks": [hook]}]}})
+    (claude / "settings.json").write_text(text)
+    ran = cli.ok("chat", "--model", script, "--claude-hooks", "-p", "hello")
+    told = json.loads((claude / "ended").read_text())
+    assert (told["hook_event_name"], told["reason"]) == ("SessionEnd", "other")
+    assert "exit code 1: oops" in ran.err
+
+
+def test_without_the_option_no_command_is_run(
+    cli: Cli, script: str, project: Path, claude: Path
+) -> None:
+    cli.ok("trust")
+    assert cli.ok("chat", "--model", script, "-p", "hello").out == "Hi there.\n"
+
+
+def test_settings_that_are_broken_are_said_before_anything_is_made(
+    cli: Cli, script: str, claude: Path
+) -> None:
+    (claude / "settings.json").write_text('{"hooks": {"Stop": 5}}')
+    said = cli.refused("chat", "--model", script, "--claude-hooks", "-p", "hello")
+    assert f"{claude}/settings.json: hooks: 'Stop' is no list" in said
+    assert cli.sessions() == []
+
+
+def test_what_has_no_place_here_is_said(cli: Cli, script: str, claude: Path) -> None:
+    hooks = {"hooks": {"Notification": [{"hooks": [NO]}]}}
+    (claude / "settings.json").write_text(json.dumps(hooks))
+    ran = cli.ok("chat", "--model", script, "--claude-hooks", "-p", "hello")
+    assert "hooks of 'Notification' have no place here" in ran.err
+
+
+def test_a_chat_has_skills(cli: Cli, tmp_path: Path) -> None:
+    made = tmp_path / "home/skills/style"
+    made.mkdir(parents=True)
+    (made / "SKILL.md").write_text("---\ndescription: How we write.\n---\nWrite short.")
+    model = tmp_path / "model.yaml"
+    model.write_text(
+        "rules:\n- {pattern: hello, calls: [{skill: {name: style}}]}\n- {pattern: short, answer: Read.}\n"
+    )
+    cli.ok("chat", "--model", f"scripted:{model}", "-p", "hello")
+    [result] = rows(cli, role="tool")
+    assert result["content"] == "Write short."
+    [tools] = rows(cli, event_type="tools_defined")
+    [skill] = [one for one in tools["tools"] if one["name"] == "skill"]
+    assert skill["description"].endswith("There is:\n- style: How we write.")

@@ -1,0 +1,112 @@
+"""What tests of triggers share: a clock that moves when it is told to, and a world that listens."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from harken import Runtime, SessionOptions, Tool, World
+from harken import load_session as load
+from harken.agents.conversation import Conversation
+from harken.llm.base import Model
+from harken.testing import RecordingDisk
+from harken.world.files.root import Root
+from harken.world.files.tools import file_tools
+from harken.world.shell.shell import Shell
+from harken.world.triggers.alarm import Alarm
+from harken.world.triggers.sources import Sources
+from harken.world.triggers.tools import trigger_tools
+from tests.agent_kit import Stage
+
+NOON_US = 1_767_268_800_000_000  # 2026-01-01T12:00:00Z
+
+
+@dataclass
+class FakeTime:
+    """A clock whose sleepers wake when it is moved."""
+
+    now_us: int = NOON_US
+    sleeping: list[tuple[int, int, asyncio.Future[None]]] = field(default_factory=list)
+    number: count[int] = field(default_factory=count)
+
+    def clock(self) -> int:
+        return self.now_us
+
+    async def sleep(self, seconds: float) -> None:
+        waking: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        due = self.now_us + round(seconds * 1e6)
+        heapq.heappush(self.sleeping, (due, next(self.number), waking))
+        await waking
+
+    async def move(self, seconds: float) -> None:
+        """Let so much time pass, and everybody do what is due then."""
+        until = self.now_us + round(seconds * 1e6)
+        await settled()
+        while self.sleeping and self.sleeping[0][0] <= until:
+            due, _, waking = heapq.heappop(self.sleeping)
+            self.now_us = max(self.now_us, due)
+            if not waking.done():
+                waking.set_result(None)
+            await settled()
+        self.now_us = until
+        await settled()
+
+    @property
+    def alarm(self) -> Alarm:
+        return Alarm(self.clock, self.sleep)
+
+    @property
+    def options(self) -> SessionOptions:
+        return SessionOptions(durability="none", clock=self.clock, disk=RecordingDisk())
+
+
+async def settled(rounds: int = 50) -> None:
+    """Let all tasks go on as far as they can without waiting."""
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+
+
+async def until(is_so: Callable[[], object], within_s: float = 5.0) -> None:
+    """Return when something is so; fail where that takes too long."""
+    async with asyncio.timeout(within_s):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+def sources(folder: Path, time: FakeTime | None = None) -> Sources:
+    """Return the sources of a folder."""
+    folder.mkdir(exist_ok=True)
+    alarm = Alarm() if time is None else time.alarm
+    outputs = folder.parent / "outputs"
+    return Sources(root=Root(folder), shell=Shell(folder, outputs), alarm=alarm)
+
+
+def woken_stage(
+    folder: Path, model: Model, *, time: FakeTime | None = None, tools: Iterable[Tool] = ()
+) -> Stage:
+    """Begin (or resume) a session in `folder` whose agents can be woken; its root is `main`."""
+    own = sources(folder / "work", time)
+    world = World([*file_tools(own.root), *trigger_tools(own), *tools], folder=own.root.folder)
+    world.sources = own
+    runtime = Runtime(model=model, world=world)
+    options = (
+        SessionOptions(durability="none", disk=RecordingDisk()) if time is None else time.options
+    )
+    log = folder / "s.jsonl"
+    root, session = load(
+        log, runtime=runtime, options=options, system_prompt="You are main.", name="main"
+    )
+    return Stage(root, session, runtime)
+
+
+@asynccontextmanager
+async def talking(one: Stage) -> AsyncIterator[Conversation]:
+    """Listen for the session of a stage."""
+    talk = Conversation(one.root)
+    async with talk.listen():
+        yield talk

@@ -1,0 +1,75 @@
+"""A stage whose root is watched by commands, and what these were told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harken import Runtime, World
+from harken.agents.command_hooks.entry import read_hooks
+from harken.agents.command_hooks.hook import NAME, CommandHook
+from harken.world.local import local_tools
+from harken.world.user import User
+from tests.agent_kit import Line, Stage, play, stage
+
+KEEP = """\
+import json, os, sys
+told = json.load(sys.stdin)
+told["~environment"] = dict(os.environ)
+with open(sys.argv[1], "a") as file:
+    file.write(json.dumps(told) + "\\n")
+"""
+
+
+def command(text: str, **more: Any) -> dict[str, Any]:
+    """Return a hook that runs a line in a shell."""
+    return {"type": "command", "command": text, **more}
+
+
+def on(event: str, text: str, matcher: str = "", **more: Any) -> dict[str, Any]:
+    """Return a section of settings with one command at one event."""
+    return {event: [{"matcher": matcher, "hooks": [command(text, **more)]}]}
+
+
+def commanded(
+    tmp_path: Path,
+    section: Mapping[str, Any],
+    *,
+    user: User | None = None,
+    notices: list[str] | None = None,
+    **parts: Sequence[Line],
+) -> Stage:
+    """Return a stage whose agents work in `tmp_path / "work"`, watched by these commands."""
+    work = tmp_path / "work"
+    work.mkdir(exist_ok=True)
+    world = World(local_tools(work, outputs=tmp_path / "out"), folder=work, user=user)
+    (tmp_path / "out").mkdir(exist_ok=True)
+    told = [] if notices is None else notices
+    runtime = Runtime(model=play(**parts), world=world, on_notice=told.append)
+    one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
+    hooks = read_hooks(section, "settings.json")
+    assert not hooks.notes, hooks.notes
+    hook = CommandHook(one.session, runtime=runtime, entries=hooks.entries)
+    hook.install(one.root, NAME)
+    return one
+
+
+def keeper(tmp_path: Path) -> str:
+    """Return a command that keeps what it is told; `told` returns it."""
+    script = tmp_path / "keep.py"
+    script.write_text(KEEP)
+    return f"python3 -S {script} {tmp_path / 'told.jsonl'}"
+
+
+def told(tmp_path: Path) -> list[dict[str, Any]]:
+    """Return what commands were told, in order."""
+    file = tmp_path / "told.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def said(one: Stage, name: str = NAME) -> list[str]:
+    """Return what a hook said, and noted."""
+    rows = one.rows(agent_id=one.id_of(name))
+    return [row["content"] for row in rows if row.get("role") in ("assistant", "system")]

@@ -1,0 +1,239 @@
+"""What happens outside wakes the agent that asked: when, in which words, and who hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from harken import Caller, Message, Tool, tool
+from harken.core.events import PieceOfText
+from harken.llm.base import Request
+from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, run, told
+from tests.trigger_kit import FakeTime, settled, talking, until, woken_stage
+
+TEA = call("wake_me", "c1", name="tea", when="in 10 min", note="Take the tea out.")
+RINGS = "[event tea] it is 2026-01-01 12:10:00 (UTC)\nYou noted: Take the tea out."
+
+
+def test_a_timer_wakes_the_primary_agent_and_the_user_gets_the_answer(tmp_path: Path) -> None:
+    time = FakeTime()
+    one = woken_stage(tmp_path, play(main=[calls(TEA), "I will.", "Tea!"]), time=time)
+
+    async def day() -> None:
+        async with talking(one) as talk:
+            assert await talk.say("Remind me of the tea.") == "I will."
+            news = asyncio.create_task(talk.news())
+            await time.move(599)
+            assert not news.done()
+            await time.move(1)
+            await news
+            assert await talk.say() == "Tea!"
+            assert not talk.has_news
+
+    run(day())
+    [piece] = one.rows(event_type="piece_of_text")
+    [calling] = [row for row in one.rows(role="assistant") if row.get("tool_calls")]
+    assert (piece["content"], piece["trigger"]) == (RINGS, "tea")
+    assert piece["cause"] == calling["message_id"]
+    [heard] = one.rows(role="user", substance=piece["message_id"])
+    assert heard["content"] == RINGS
+    assert one.root.state.spec["triggers"] == {}
+    check_log(one.log)
+    live = everything(one.session)
+    assert everything(woken_stage_again(one, time).session) == live
+
+
+def woken_stage_again(one: Stage, time: FakeTime | None = None, **parts: list[Line]) -> Stage:
+    one.session.close()
+    model = play(**parts) if parts else one.runtime.model
+    assert model is not None
+    return woken_stage(one.log.parent, model, time=time)
+
+
+def ring(one: Stage, agent: str = "main", name: str = "bell") -> str:
+    """Let something happen for an agent, as a source would."""
+    id_ = one.session.agent(one.id_of(agent)).id
+    birth = one.session.agents[id_].birth
+    text = f"[event {name}] it rings"
+    piece = PieceOfText(agent_id=id_, content=text, cause=birth, trigger=name)
+    return one.session.append(piece)
+
+
+def test_in_the_middle_of_a_turn_it_is_heard_before_the_next_request(tmp_path: Path) -> None:
+    held: list[Stage] = []
+
+    @tool
+    async def work() -> str:
+        """Work while the bell rings."""
+        ring(held[0])
+        return "worked"
+
+    both = calls(call("work", "c1"), call("work", "c2"))
+    model = play(main=[both, "I heard it twice."])
+    one = woken_stage(tmp_path, model, tools=[work])
+    held.append(one)
+    assert one.ask("Work.") == "I heard it twice."
+    roles = [
+        (row["role"], row.get("content")) for row in one.rows(agent_id="agent_001") if "role" in row
+    ]
+    bell = ("user", "[event bell] it rings")
+    assert roles[3:] == [("tool", "worked")] * 2 + [bell, bell, ("assistant", "I heard it twice.")]
+    check_log(one.log)
+
+
+def test_what_came_while_nobody_listened_is_heard_before_what_the_user_says(tmp_path: Path) -> None:
+    one = woken_stage(tmp_path, play(main=["Yes.", "And hello."]))
+    one.ask("Are you there?")
+    ring(one)
+    assert one.ask("Hello.") == "And hello."
+    assert one.heard("main") == ["Are you there?", "[event bell] it rings", "Hello."]
+
+
+def watcher(folder: Path, main: list[Line], said: list[Line], *tools: Tool) -> Stage:
+    model = play(main=[calls(call("task", "c1", name="Watcher")), "Made.", *main], Watcher=said)
+    one = woken_stage(folder, model, tools=tools)
+    one.ask("Make a watcher.")
+    return one
+
+
+def test_a_subagent_answers_and_its_parent_hears_of_it_and_answers_the_user(tmp_path: Path) -> None:
+    one = watcher(tmp_path, ["It rang."], ["It rings, they say."])
+
+    async def day() -> None:
+        async with talking(one) as talk:
+            ring(one, "Watcher")
+            await talk.news()
+            assert await talk.say() == "It rang."
+
+    run(day())
+    [said] = one.rows(agent_id=one.id_of("Watcher"), role="assistant")
+    [heard] = one.rows(agent_id="agent_001", substance=said["message_id"])
+    assert (heard["role"], heard["content"]) == ("user", "[Watcher]: It rings, they say.")
+    assert one.session.state.reporting == {}
+    check_log(one.log)
+    live = everything(one.session)
+    assert everything(woken_stage_again(one).session) == live
+
+
+def test_an_answer_climbs_the_tree_up_to_the_user(tmp_path: Path) -> None:
+    model = play(
+        main=[calls(call("task", "c1", name="Middle", prompt="Begin.")), "Made.", "Main heard."],
+        Middle=[calls(call("task", "c2", name="Low")), "Begun.", "Middle heard."],
+        Low=["Low heard."],
+    )
+    one = woken_stage(tmp_path, model)
+    one.ask("Make two.")
+
+    async def day() -> None:
+        async with talking(one) as talk:
+            ring(one, "Low")
+            await talk.news()
+            assert await talk.say() == "Main heard."
+
+    run(day())
+    assert one.heard("Middle")[1:] == ["[Low]: Low heard."]
+    assert one.heard("main")[1:] == ["[Middle]: Middle heard."]
+    assert one.session.state.reporting == {}
+
+
+def test_a_parent_in_a_turn_hears_it_between_two_steps(tmp_path: Path) -> None:
+    held: list[Stage] = []
+
+    @tool
+    async def work() -> str:
+        """Work until the watcher has answered."""
+        ring(held[0], "Watcher")
+        await until(lambda: held[0].root.has_news)
+        return "worked"
+
+    one = watcher(tmp_path, [calls(call("work", "c2")), "I know."], ["It rings."], work)
+    held.append(one)
+
+    async def day() -> None:
+        async with talking(one) as talk:
+            assert await talk.say("Work.") == "I know."
+            await settled()
+            assert not talk.has_news
+
+    run(day())
+    assert one.heard("main")[-1] == "[Watcher]: It rings."
+    check_log(one.log)
+
+
+def test_a_discussion_waits_for_a_subagent_that_an_event_has_woken(tmp_path: Path) -> None:
+    going = asyncio.Event()
+    ready = asyncio.Event()
+
+    async def slow(_: Request) -> str:
+        ready.set()
+        await going.wait()
+        return "It rings."
+
+    talk_with = calls(call("discuss", "c2", prompt="And?", speakers=["Watcher"]))
+    one = watcher(tmp_path, [talk_with, "Good."], [slow, "All is well."])
+
+    async def day() -> None:
+        async with talking(one) as talk:
+            ring(one, "Watcher")
+            await ready.wait()
+            turn = asyncio.create_task(talk.say("Ask the watcher."))
+            await settled()
+            assert not turn.done()
+            going.set()
+            assert await turn == "Good."
+
+    run(day())
+    assert one.result("c2")["content"] == "All is well."
+    assert one.heard("Watcher") == ["[event bell] it rings", "And?"]
+    check_log(one.log)
+
+
+def test_in_a_discussion_it_is_heard_by_who_speaks_and_nobody_is_told_twice(tmp_path: Path) -> None:
+    held: list[Stage] = []
+
+    @tool
+    async def work(caller: Caller) -> str:
+        """Work while the bell rings."""
+        ring(held[0], "Watcher")
+        return "worked"
+
+    talk_with = calls(call("discuss", "c2", prompt="And?", speakers=["Watcher"]))
+    parts: list[Line] = [calls(call("work", "c3")), "It rang, all is well."]
+    one = watcher(tmp_path, [talk_with, "Good."], parts, work)
+    held.append(one)
+
+    async def day() -> None:
+        async with talking(one) as talk:
+            assert await talk.say("Ask the watcher.") == "Good."
+            await settled()
+            assert not talk.has_news
+
+    run(day())
+    assert one.heard("main")[1:] == ["Ask the watcher."]
+    assert one.session.state.reporting == {}
+    assert Message("user", "[event bell] it rings").content in told(
+        one.runtime.model.asked_of("Watcher")[-1]  # type: ignore[union-attr]
+    )
+
+
+def test_a_terminated_agent_is_not_woken_and_its_triggers_end(tmp_path: Path) -> None:
+    time = FakeTime()
+    model = play(
+        main=[
+            calls(call("task", "c1", name="Watcher", prompt="Mind the tea.")),
+            calls(call("terminate", "c2", name="Watcher")),
+            "Ended.",
+        ],
+        Watcher=[calls(TEA), "I will."],
+    )
+    one = woken_stage(tmp_path, model, time=time)
+
+    async def day() -> None:
+        async with talking(one) as talk:
+            assert await talk.say("Go.") == "Ended."
+            await settled()
+            assert not talk.is_waiting
+            await time.move(700)
+
+    run(day())
+    assert one.rows(trigger="tea") == []

@@ -1,0 +1,94 @@
+"""What happened outside: unheard until the agent hears it, and then its parent is owed a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harken.core import events as ev
+from harken.core.ids import AgentId, MessageId
+from harken.session.session import Session
+from tests.session_kit import act, again, born, folded, hear, new_session, result, say
+
+
+def happened(session: Session, agent: AgentId, text: str = "[event x] it rains") -> MessageId:
+    cause = session.agents[agent].birth
+    return session.append(
+        ev.PieceOfText(agent_id=agent, content=text, cause=cause, trigger="x", seen={"drops": 3})
+    )
+
+
+def pair(folder: Path) -> tuple[Session, AgentId, AgentId]:
+    session = new_session(folder)
+    parent = born(session)
+    calling = act(session, parent, "c1")
+    child = born(session, cause=calling, relation="subagent", name="Watcher")
+    result(session, parent, "c1")
+    return session, parent, child
+
+
+def armed(session: Session, agent: AgentId, **triggers: object) -> None:
+    session.append(ev.AgentConfigured(agent_id=agent, spec={"triggers": triggers}))
+
+
+def test_it_is_unheard_until_an_entry_represents_it(tmp_path: Path) -> None:
+    session, _, child = pair(tmp_path)
+    piece = happened(session, child)
+    assert session.agents[child].unheard == {piece: "[event x] it rains"}
+    assert session.agents[child].happened["x"].seen == {"drops": 3}
+    session = again(session)
+    assert session.agents[child].unheard == {piece: "[event x] it rains"}
+    hear(session, child, "[event x] it rains", substance=piece)
+    assert session.agents[child].unheard == {}
+    assert folded(session.path).describe() == session.state.describe()
+
+
+def test_who_heard_it_reports_until_its_parent_has_heard_what_it_said(tmp_path: Path) -> None:
+    session, parent, child = pair(tmp_path)
+    hear(session, child, "it rains", substance=happened(session, child))
+    assert session.state.reporting == {child: None}
+    said = say(session, child, "Take an umbrella.")
+    assert session.state.reporting == {child: said}
+    hear(session, parent, "something else")
+    assert session.state.reporting == {child: said}
+    hear(session, parent, "[Watcher]: Take an umbrella.", substance=said)
+    assert session.state.reporting == {}
+    assert folded(session.path).describe() == session.state.describe()
+
+
+def test_a_compiled_result_tells_the_parent_too(tmp_path: Path) -> None:
+    session, parent, child = pair(tmp_path)
+    hear(session, child, "it rains", substance=happened(session, child))
+    said = say(session, child)
+    act(session, parent, "c2")
+    result(session, parent, "c2", cause=[said])
+    assert session.state.reporting == {}
+
+
+def test_what_stands_in_place_of_an_answer_is_reported_too(tmp_path: Path) -> None:
+    session, parent, child = pair(tmp_path)
+    heard = hear(session, child, "it rains", substance=happened(session, child))
+    piece = session.log_piece_of_text(child, "[stopped] no budget", heard)
+    hear(session, parent, "[Watcher]: [stopped] no budget", substance=piece)
+    assert session.state.reporting == {}
+
+
+def test_the_primary_agent_and_one_that_is_gone_report_to_nobody(tmp_path: Path) -> None:
+    session, parent, child = pair(tmp_path)
+    hear(session, parent, "it rains", substance=happened(session, parent))
+    assert session.state.reporting == {}
+    hear(session, child, "it rains", substance=happened(session, child))
+    session.append(ev.AgentMoved(agent_id=child, place="gone"))
+    assert session.state.reporting == {}
+
+
+def test_a_name_that_is_given_again_is_another_trigger(tmp_path: Path) -> None:
+    session, parent, _ = pair(tmp_path)
+    armed(session, parent, x={"kind": "time"}, y={"kind": "time"})
+    happened(session, parent)
+    armed(session, parent, x={"kind": "time"})
+    assert list(session.agents[parent].happened) == ["x"]
+    armed(session, parent)
+    armed(session, parent, x={"kind": "time"})
+    assert session.agents[parent].happened == {}
+    session.append(ev.AgentConfigured(agent_id=parent, spec={"triggers": 5}))  # a foreign log
+    assert folded(session.path).describe() == session.state.describe()
