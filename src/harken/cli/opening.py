@@ -159,7 +159,7 @@ def open_chat(
     check_there(old)
     find = model_finder(home, settings)
     model = chosen_model(find, name)
-    permissions, own = permissions_of(settings), prompt_for(home, name)
+    permissions, own = permissions_of(settings, home.folder), prompt_for(home, name)
     home.make()
     with ExitStack() as opening:
         where = (wish.store or settings.store, settings.backing)
@@ -239,10 +239,13 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
         hook.install(root, COMMAND_HOOK)
 
 
-def permissions_of(settings: Settings) -> Permissions:
-    """Return what agents may do without asking. Raises ConfigError for a rule that is none."""
+def permissions_of(settings: Settings, *steering: Path) -> Permissions:
+    """Return what agents may do without asking. Raises ConfigError for a rule that is none.
+
+    steering: folders in which nothing is edited without asking.
+    """
     rules = Rules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
-    return Permissions(mode=settings.permission, rules=rules)
+    return Permissions(mode=settings.permission, rules=rules, steering=steering)
 
 
 def open_world(

@@ -32,7 +32,7 @@ Held: TypeAlias = Literal["yes", "no", "unknown"]
 """Whether a pattern holds for a call."""
 
 _LONGEST_OFFER = 300
-_STEERING = frozenset({".git", ".harken"})
+_STEERING = frozenset({".claude", ".git", ".harken", ".mcp.json"})
 """What is in these says what programs run, and what agents may do the next time."""
 
 
@@ -124,9 +124,15 @@ class PathSubject:
 
     @property
     def steers(self) -> bool:
-        """Whether it may lie in `.git` or `.harken` below the folder."""
-        names = (name for form in self._forms for name in (form.relative or "").split("/"))
-        return any(folded(name) in _STEERING for name in names)
+        """Whether it may be, or lie in, `.git`, `.harken`, `.claude` or `.mcp.json`."""
+        paths = (one.absolute if one.relative is None else one.relative for one in self._forms)
+        return any(folded(name) in _STEERING for path in paths for name in path.split("/"))
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether it may lie in a folder, as it is written or where links lead."""
+        places = {folded(posixpath.abspath(folder)), folded(posixpath.realpath(folder))}
+        paths = (folded(form.absolute) for form in self._forms)
+        return any(f"{path}/".startswith(f"{place}/") for path in paths for place in places)
 
     def is_within(self, patterns: Sequence[str]) -> bool:
         """Whether it fits one of these patterns, as it is written and as links lead it."""
