@@ -35,6 +35,7 @@ from harken.cli.local_zone import zone_name
 from harken.cli.opened_store import open_store
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
+from harken.cli.webbed import web_tools
 from harken.context.names import find as find_commit
 from harken.core.events import TranscriptEntry
 from harken.core.messages import text_of
@@ -260,7 +261,7 @@ def open_world(
 
     box: how commands are run.
     """
-    sources = None
+    sources, web = None, None
     if tools is None:
         allowed, readable = [*wish.allowed, *settings.allow_folders], settings.skills.folders
         shell = Shell(
@@ -269,7 +270,8 @@ def open_world(
         tools = local_tools(
             here(), allowed=allowed, readable=readable, outputs=outputs, shell=shell
         )
-        tools = [*tools, skill_tool(settings.skills)]
+        more, web = web_tools(settings.web)
+        tools = [*tools, skill_tool(settings.skills), *more]
         if wish.wakes:
             sources = local_sources(here(), allowed=allowed, outputs=outputs, shell=shell)
             sources.zone = zone_name()
@@ -277,7 +279,7 @@ def open_world(
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
     world = World(tools, folder=here(), permissions=permissions)
-    world.sources = sources
+    world.sources, world.web = sources, web
     return world
 
 

@@ -17,7 +17,14 @@ from harken.agents.command_hooks.entry import Hooks
 from harken.agents.skills import Skills
 from harken.agents.templates import Templates
 from harken.cli import claude_code
-from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
+from harken.cli.config_file import (
+    CONFIG,
+    ConfigFile,
+    PriceTable,
+    ProviderTable,
+    WebTable,
+    read_config,
+)
 from harken.cli.home import Home, environment, here
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
@@ -66,6 +73,8 @@ class Settings:
     """Whether they reach the network from there."""
     pass_env: tuple[str, ...] = ()
     """Secret variables that programs get which agents run."""
+    web: WebTable = field(default_factory=WebTable)
+    """Where agents search, and fetch from."""
     store: str | None = None
     """The address of the service that commits go to; None: the file in the home."""
     backing: str | None = None
@@ -90,7 +99,8 @@ class Settings:
         A person who lets `anthropic` be a server without a key may have one all the same.
         """
         known = (*self.providers.values(), *BUILT_IN.values())
-        return frozenset(one.key_env for one in known if one.key_env)
+        of_search = (self.web.key_env,) if self.web.key_env else ()
+        return frozenset((*(one.key_env for one in known if one.key_env), *of_search))
 
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return what gives models by name, with these providers, keys and prices."""
@@ -179,6 +189,7 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
         ),
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
         *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
+        *(["web says where questions go"] if config.web != WebTable() else []),
         *(["tools.network lets commands out"] if config.tools.network else []),
         *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
         *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
@@ -236,6 +247,7 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         backing=_behind(config.store.backing, file) or found.backing,
         most_mb=config.store.most_mb or found.most_mb,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
+        web=found.web if config.web == WebTable() else config.web,
         sandbox=config.tools.sandbox or found.sandbox,
         network=found.network if config.tools.network is None else config.tools.network,
         pass_env=(*found.pass_env, *config.tools.pass_env),

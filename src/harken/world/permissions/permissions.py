@@ -171,7 +171,8 @@ class Permissions:
             return Decision("denied", "in plan mode nothing is changed: say what you plan")
         if doubtful or any(wish.holds(rule) != "no" for rule in self.rules.ask):
             return ASK
-        if wish.tool.reads_only or wish.is_allowed_by(self.rules.allow):
+        harmless = wish.tool.reads_only and not wish.tool.sends
+        if harmless or wish.is_allowed_by(self.rules.allow):
             return FREE
         if wish.steers(self.steering):
             return ASK

@@ -26,6 +26,7 @@ from harken.world.permissions.pattern import (
     may_go_on,
 )
 from harken.world.permissions.reach import RUNNERS, Reach
+from harken.world.permissions.url import UrlSubject
 from harken.world.tool import Tool
 
 Held: TypeAlias = Literal["yes", "no", "unknown"]
@@ -71,6 +72,8 @@ def _subject(tool: Tool, value: Any, folder: Path | None) -> Subject:
             return PathSubject(text, folder)
         case "command":
             return CommandSubject(text)
+        case "url":
+            return UrlSubject(text)
         case "text":
             return TextSubject(text)
 
