@@ -24,6 +24,7 @@ from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
+from harken.agents.triggers import armed_triggers
 from harken.cli.confined import Confined, confined
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
@@ -204,14 +205,9 @@ def open_chat(
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
-        opened = Opened(
-            root,
-            session,
-            runtime,
-            settings,
-            kept.store,
-            (*notes_for(wish, settings, kept, root), *around.box.notes),
-        )
+        said = (*notes_for(wish, settings, kept, root), *around.box.notes)
+        notes = (*said, *armed_notes(session, wish))
+        opened = Opened(root, session, runtime, settings, kept.store, notes)
         check_agent(opened.primary)
         opening.pop_all()
     return opened
@@ -258,6 +254,13 @@ def runtime_of(settings: Settings) -> Runtime:
         model_parameters=settings.model_parameters,
         environment=shown(environment(), named=settings.pass_env, hide=settings.key_variables),
     )
+
+
+def armed_notes(session: Session, wish: Wish) -> list[str]:
+    """Say what wakes the agents of an old session again."""
+    armed = armed_triggers(session) if wish.wakes else {}
+    said = ", ".join(f"{name} ({one.words})" for (_, name, _), one in armed.items())
+    return [f"Armed again: {said}"] if said else []
 
 
 def permissions_of(settings: Settings, *steering: Path) -> Permissions:
