@@ -51,6 +51,7 @@ class Commands(HookOptions, frozen=True):
 class CommandHook(Hook):
     """Asks external commands."""
 
+    portable = False  # its spec names programs to run
     Options = Commands
     options: Commands
 
