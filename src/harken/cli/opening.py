@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ from harken.session.packed import is_packed
 from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
+from harken.world.environment import shown
 from harken.world.local import local_sources, local_tools
 from harken.world.mcp.connections import Connections
 from harken.world.mcp.progress import Told
@@ -231,6 +232,7 @@ def runtime_of(settings: Settings) -> Runtime:
         windows=settings.windows,
         parameters=settings.parameters,
         model_parameters=settings.model_parameters,
+        environment=partial(shown, named=settings.pass_env, hide=settings.key_variables),
     )
 
 
