@@ -309,9 +309,7 @@ STEPS = [
     Run.resume,
     Run.forget,
 ]
-steps = st.lists(
-    st.tuples(st.sampled_from(STEPS), st.integers(0, 2**32)), min_size=6, max_size=14
-)
+steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2**32)), min_size=6, max_size=14)
 
 
 def played(folder: str, chosen: list[tuple[Callable[[Run], None], int]]) -> Run:

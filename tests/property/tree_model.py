@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-
 SMART_ONES_ARE_COPIED = False
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from harken.agents.base import Agent
+from harken.agents.built_in import hook_kind
 from harken.agents.command_hooks.entry import read_hooks
 from harken.agents.command_hooks.hook import CommandHook, Commands
-from harken.agents.hooks.register import hook_kind
 from harken.agents.templates import Template
 from harken.errors import HarkenError
 from harken.world.result import BadArguments

@@ -52,6 +52,7 @@ class CommandHook(Hook):
     """Asks external commands."""
 
     portable = False  # its spec names programs to run
+
     Options = Commands
     options: Commands
 
