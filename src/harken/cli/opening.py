@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from harken.agents.base import Agent
@@ -252,7 +252,7 @@ def runtime_of(settings: Settings) -> Runtime:
         windows=settings.windows,
         parameters=settings.parameters,
         model_parameters=settings.model_parameters,
-        environment=shown(environment(), named=settings.pass_env, hide=settings.key_variables),
+        environment=partial(shown, named=settings.pass_env, hide=settings.key_variables),
     )
 
 
