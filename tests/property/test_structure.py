@@ -121,7 +121,7 @@ class Run:
 
     def moves_as_hook(self) -> None:
         """A hook acts when it is asked about an agent that makes a subagent."""
-        who = self._somebody(lambda one: one.place == "hook" and not one.is_code)
+        who = self._somebody(lambda one: one.place == "hook" and not one.silent)
         watched, at = None if who is None else who.above, self.one_of(POINTS)
         if who is None or watched is None or watched.is_code or not self._is_known(watched):
             return
@@ -309,9 +309,7 @@ STEPS = [
     Run.resume,
     Run.forget,
 ]
-steps = st.lists(
-    st.tuples(st.sampled_from(STEPS), st.integers(0, 2**32)), min_size=6, max_size=14
-)
+steps = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2**32)), min_size=6, max_size=14)
 
 
 def played(folder: str, chosen: list[tuple[Callable[[Run], None], int]]) -> Run:

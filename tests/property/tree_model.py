@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-
 SMART_ONES_ARE_COPIED = False
 
 
@@ -28,6 +27,8 @@ class Node:
     watches: bool = False
     """Whether it was made to be a hook: then subagents of whom it watches get a copy of it."""
     is_code: bool = False
+    silent: bool = False
+    """Whether it is never asked where it stands as a hook."""
     subs: list[Node] = field(default_factory=list)
     hooks: list[Node] = field(default_factory=list)
     speakers: list[Node] = field(default_factory=list)
@@ -148,15 +149,16 @@ class Tree:
     def endo(self, who: Node, subagent: str, prompt: str = "", points: Any = None) -> None:
         child = who.sub(subagent)
         self._check(child, who, who, "hook")
-        self._under(who, child)
+        self._under(who, child, silent=False)
 
-    def _under(self, who: Node, child: Node) -> None:
+    def _under(self, who: Node, child: Node, *, silent: bool) -> None:
         there = {one.name for one in child.hooks}
         for copy in [one for one in who.copies() if one.name not in there]:
             copy.name = _other(copy.name, {who.name, *(one.name for one in child.hooks)})
             child.add(copy, "hook")
             self.note()
         self._swap(child, who, "hook")
+        who.silent = silent
 
     def talk_with(self, who: Node, name: str) -> None:
         way = [who]
@@ -170,7 +172,7 @@ class Tree:
             if one.place == "hook":
                 self._swap(one, at, "subagent")
             else:
-                self._under(at, one)
+                self._under(at, one, silent=True)
             self.note()
 
     def _check(self, taker: Node, before: Node, first: Node, now: str) -> None:
@@ -183,6 +185,8 @@ class Tree:
     def _swap(self, taker: Node, before: Node, now: str) -> None:
         _leave(taker)
         taker.place, taker.above = before.place, before.above
+        if before.place == "hook":
+            taker.silent = before.silent
         if before.above is None:
             self.primary = taker
         else:
@@ -220,7 +224,7 @@ def _other(name: str, taken: set[str]) -> str:
 
 def _copy(one: Node, watching: Sequence[Node]) -> Node:
     """An agent with all at it, each watched by copies of some hooks, too."""
-    new = Node(one.name, one.place, None, one.watches, one.is_code)
+    new = Node(one.name, one.place, None, one.watches, one.is_code, one.silent)
     if not one.is_code:
         for hook in Node("", hooks=list(watching)).copies():
             new.add(hook, "hook")

@@ -86,7 +86,7 @@ def with_everybody(agent: Agent, call: str) -> Blueprint:
     is who may not be taken elsewhere.
     """
     state, agents = agent.state, agent.session.agents
-    hooks = [hook for hook in agent.hooks if hook.portable]
+    hooks = [hook for hook in map(agent.sibling, state.hooks) if hook.portable]
     below = [child for child in agent.subagents.values() if child.portable]
     there = {child.agent_id: child.name for child in below}
     return msgspec.structs.replace(

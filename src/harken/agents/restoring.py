@@ -104,7 +104,7 @@ class Restoring:
             model=self._model(plan),
             spec=self._spec(plan),
             transcript=[_message(one) for one in plan.transcript],
-            hooks=[self._admitted(one) for one in plan.hooks],
+            hooks=[_self_made(self._admitted(one)) for one in plan.hooks],
             subagents=[self._admitted(one) for one in plan.subagents],
         )
 
@@ -148,7 +148,7 @@ class Restoring:
             raise BadArguments(f"{plan.name} cannot be made as the dump says: {why}") from None
         self._made[id(plan)] = agent, []
         if watched:
-            self._made[id(plan)] = agent, copies_for(agent, self.agent.hooks)
+            self._made[id(plan)] = agent, copies_for(agent, self.agent)
         for hook in plan.hooks:
             self._make(hook, watched=hook.kind == SMART and hook.spec.get("tools") != [])
         for child in plan.subagents:
@@ -171,6 +171,11 @@ class Restoring:
         )
         set_speakers(agent, self.call, speakers, listeners)
         return agent.agent_id
+
+
+def _self_made(hook: Blueprint) -> Blueprint:
+    """Return a hook that is asked before others: they judge what it makes of its agent's words."""
+    return msgspec.structs.replace(hook, spec={**hook.spec, "self_made": True})
 
 
 class _Given(msgspec.Struct, omit_defaults=True):
