@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 from harken.agents.actor import Actor
 from harken.agents.base import Agent, evict
 from harken.agents.budget import check_birth
+from harken.agents.hook import copy_of
 from harken.agents.schemas import ACTIONS
 from harken.agents.template_hooks import hooks_of
+from harken.agents.template_servers import servers_for
 from harken.agents.templates import Template
 from harken.core import codec
 from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
@@ -42,12 +44,16 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     name = arguments["name"]
     instructions = arguments["instructions"] or arguments["system_prompt"]
     template = template_in(agent, instructions)
-    instructions = template.instructions if template else instructions_in(agent, call, instructions)
+    if template is not None:
+        instructions = template.instructions
+    else:
+        instructions = await instructions_in(agent, call, instructions)
     prompt = prompt_in(arguments["prompt"], arguments["user_prompt"])
     check_name(agent, name)
     allowed = allowed_for(agent, arguments["tools"], template)
     check_birth(agent.session.state, agent.agent_id)
-    child = agent.make_subagent(instructions, allowed, template)
+    servers = servers_for(agent, arguments["tools"], template)
+    child = agent.make_subagent(instructions, allowed, template, servers)
     hooks = copies_for(child, agent)
     hooks += hooks_of(template, child, {name for name, _ in hooks})
     agent.keep("spawn")  # the child's history goes on into that of its parent
@@ -70,7 +76,7 @@ def copies_for(child: Agent, watched: Agent, but: Collection[str] = ()) -> list[
     They are in the order of installation; but: names of those that are not copied.
     """
     hooks = [watched.sibling(id_) for id_ in watched.state.hooks]
-    copies = [(hook.name, hook.copy_for(child)) for hook in hooks if hook.name not in but]
+    copies = [(hook.name, copy_of(hook, child)) for hook in hooks if hook.name not in but]
     return [(name, copy) for name, copy in copies if copy is not None]
 
 
@@ -233,13 +239,12 @@ def texts(value: Any) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-def instructions_in(agent: Agent, call: Reference, given: str | None) -> str | None:
-    """Return instructions as they are given, or what the file says that they name."""
-    if given is None or not given.startswith("file:"):
+async def instructions_in(agent: Agent, call: Reference, given: str | None) -> str | None:
+    """Return instructions as they are given, or what the file or MCP resource says they name."""
+    if given is None or not given.startswith(("file:", "mcp:")):
         return given
-    world, path = agent.runtime.world, given.removeprefix("file:")
     try:
-        return world.read_instructions(path, Caller(agent, call))
+        return await agent.runtime.world.instructions(given, Caller(agent, call))
     except Failed as error:
         raise BadArguments(f"instructions {given} cannot be read: {error}") from None
 

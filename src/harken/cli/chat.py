@@ -58,6 +58,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             permission=permission,
             allowed=allow,
             store=store,
+            sandbox=options.pop("sandbox"),
             memory=options.pop("memory"),
             claude_hooks=options.pop("claude_hooks"),
         )
@@ -97,6 +98,11 @@ _WISHED: list[Callable[[Any], Any]] = [
         "--claude-hooks",
         is_flag=True,
         help="Let the hooks in the settings of Claude Code (.claude/settings.json) count here.",
+    ),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "on", "off"]),
+        help="Whether commands run in a sandbox (default: as configured, else where there is one).",
     ),
     click.option(
         "--memory",
@@ -211,5 +217,6 @@ def talk_in_lines(
             chat.talk()
         else:
             chat.once(prompt)
+        runner.run(opened.runtime.world.close())
         opened.end()
     return int(chat.failed and not sys.stdin.isatty())

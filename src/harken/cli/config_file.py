@@ -21,7 +21,9 @@ import msgspec
 from harken.errors import ConfigError
 from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
+from harken.world.mcp.servers import ServerTable, server_of
 from harken.world.permissions.permissions import Mode
+from harken.world.shell.sandbox import Wanted as Sandboxed
 
 CONFIG = "config.toml"
 MAX_BYTES = 1 << 20
@@ -79,6 +81,12 @@ class ToolsTable(msgspec.Struct, frozen=True, kw_only=True):
 
     allow_folders: list[str] = []
     """Folders that tools may use beside the one where Harken runs."""
+    sandbox: Sandboxed | None = None
+    """Whether commands run in a sandbox: where there is one, only there, or not at all."""
+    network: bool | None = None
+    """Whether they reach the network from there."""
+    pass_env: list[str] = []
+    """Secret variables that commands and servers of tools get all the same."""
 
 
 class HooksTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +107,13 @@ class StoreTable(msgspec.Struct, frozen=True, kw_only=True):
     """How large the file may be: what was used least lately goes, where `backing` has it."""
 
 
+class McpTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[mcp]`."""
+
+    servers: dict[str, ServerTable] = {}
+    """`[mcp.servers.NAME]`: MCP servers, whose tools agents have."""
+
+
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     """One `config.toml`."""
 
@@ -115,6 +130,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     tools: ToolsTable = ToolsTable()
     hooks: HooksTable = HooksTable()
     store: StoreTable = StoreTable()
+    mcp: McpTable = McpTable()
 
 
 class _Malformed(Exception):
@@ -271,7 +287,13 @@ def _check(config: ConfigFile) -> None:
             expected = "the name of a variable such as WORK_API_KEY"
             raise _Malformed(f"is {expected}; {_NO_KEYS}", (*path, "key_env"))
         _check_url(provider.base_url, (*path, "base_url"))
+    for name in config.tools.pass_env:
+        if not _VARIABLE.fullmatch(name.upper()):
+            expected = "names of variables such as GITHUB_TOKEN"
+            raise _Malformed(f"holds {expected}; {_NO_KEYS}", ("tools", "pass_env"))
     _check_store(config.store)
+    for name, table in config.mcp.servers.items():
+        _check_server(name, table)
     if config.model is not None and not config.model.strip():
         raise _Malformed("names no model", ("model",))
 
@@ -289,6 +311,21 @@ def _check_store(store: StoreTable) -> None:
         raise _Malformed("needs a backing store: nothing else is evicted", ("store", "most_mb"))
     if store.most_mb is not None and not (math.isfinite(store.most_mb) and store.most_mb > 0):
         raise _Malformed("is a number of megabytes above 0", ("store", "most_mb"))
+
+
+def _check_server(name: str, table: ServerTable) -> None:
+    path = ("mcp", "servers", name)
+    for member, values in (("env", table.env), ("headers", table.headers)):
+        for key, value in values.items():
+            if _is_secret(key) and value and "${" not in value:
+                hint = 'write "${NAME}" for it'
+                raise _Malformed(f"{_NO_KEYS}, and {hint}", (*path, member, key))
+    if not table.enabled and table.command is None and table.url is None:
+        return  # it switches off one of a project
+    try:
+        server_of(name, table, CONFIG)
+    except ConfigError as error:
+        raise _Malformed(str(error), path) from None
 
 
 def _check_url(url: str, path: Path_) -> None:

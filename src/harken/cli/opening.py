@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from harken.agents.base import Agent
 from harken.agents.budget import Budget
@@ -24,9 +25,10 @@ from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
+from harken.cli.confined import Confined, confined
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
-from harken.cli.home import Home, here
+from harken.cli.home import Home, environment, here
 from harken.cli.imported import find_log, view_imported
 from harken.cli.init import choose
 from harken.cli.keeping import PATIENCE_S, Keeping
@@ -45,10 +47,15 @@ from harken.session.reader import events
 from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
 from harken.world.local import local_sources, local_tools
+from harken.world.mcp.connections import Connections
+from harken.world.mcp.progress import Told
+from harken.world.mcp.servers import Server
+from harken.world.mcp.surroundings import Surroundings
 from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
 from harken.world.permissions.rules import Rules
+from harken.world.shell.sandbox import Wanted
 from harken.world.tool import Tool
 from harken.world.triggers.tools import trigger_tools
 from harken.world.user import User
@@ -77,6 +84,8 @@ class Wish:
     claude_hooks: bool = False
     """Whether hooks that Claude Code is configured with watch the agents, however it is configured
     here."""
+    sandbox: Wanted | None = None
+    """Whether commands run in a sandbox; None: as it is configured."""
     memory: Path | None = None
     """The folder of notes that agents remember with; None: they have no such tool."""
     wakes: bool = False
@@ -164,23 +173,19 @@ def open_chat(
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
-        world = open_world(wish, settings, permissions, home.folder / "outputs" / path.stem, tools)
+        around = around_of(home, wish, settings, path, tools, on_notice)
+        world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
         world.user = user
-        runtime = Runtime(
+        runtime = replace(
+            runtime_of(settings),
             checkpoints=kept.checkpoints(home),
             model=model,
             models=find,
             world=world,
-            templates=settings.templates,
-            skills=settings.skills,
             on_chunk=on_chunk,
             on_notice=on_notice,
-            compact_at=settings.compact_at or None,
-            windows=settings.windows,
-            parameters=settings.parameters,
-            model_parameters=settings.model_parameters,
         )
         root, session = load_session(
             path,
@@ -202,7 +207,7 @@ def open_chat(
             runtime,
             settings,
             kept.store,
-            (*settings.notes, *settings.commands.notes, *kept.notes),
+            (*settings.notes, *settings.commands.notes, *around.box.notes, *kept.notes),
         )
         check_agent(opened.primary)
         opening.pop_all()
@@ -217,35 +222,100 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
         hook.install(root, COMMAND_HOOK)
 
 
+def runtime_of(settings: Settings) -> Runtime:
+    """Return what the agents of a run share, as far as it is configured."""
+    return Runtime(
+        templates=settings.templates,
+        skills=settings.skills,
+        compact_at=settings.compact_at or None,
+        windows=settings.windows,
+        parameters=settings.parameters,
+        model_parameters=settings.model_parameters,
+    )
+
+
 def permissions_of(settings: Settings) -> Permissions:
     """Return what agents may do without asking. Raises ConfigError for a rule that is none."""
     rules = Rules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
     return Permissions(mode=settings.permission, rules=rules)
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a world is opened in."""
+
+    outputs: Path
+    """Where output goes that is too long for a result."""
+    box: Confined
+    """How commands are run."""
+    tell: Tell | None
+    """Told what a person should know of MCP servers."""
+
+
+def around_of(
+    home: Home,
+    wish: Wish,
+    settings: Settings,
+    path: Path,
+    tools: Sequence[Tool] | None,
+    tell: Tell | None,
+) -> Around:
+    """Return what the world of a session with this log is opened in."""
+    outputs = home.folder / "outputs" / path.stem
+    box = Confined()
+    if tools is None:
+        box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
+    return Around(outputs, box, tell)
+
+
 def open_world(
     wish: Wish,
     settings: Settings,
     permissions: Permissions,
-    outputs: Path,
     tools: Sequence[Tool] | None,
+    around: Around,
 ) -> World:
     """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
     sources = None
+    servers = settings.servers if tools is None else ()
     if tools is None:
-        allowed, hide = [*wish.allowed, *settings.allow_folders], settings.key_variables
-        readable = settings.skills.folders
-        tools = local_tools(here(), allowed=allowed, readable=readable, outputs=outputs, hide=hide)
+        limits: dict[str, Any] = {
+            "allowed": [*wish.allowed, *settings.allow_folders],
+            "outputs": around.outputs,
+            "hide": settings.key_variables,
+            "named": settings.pass_env,
+            "sandbox": around.box.refusal or around.box.sandbox,
+        }
+        tools = local_tools(here(), readable=settings.skills.folders, **limits)
         tools = [*tools, skill_tool(settings.skills)]
         if wish.wakes:
-            sources = local_sources(here(), allowed=allowed, outputs=outputs, hide=hide)
+            sources = local_sources(here(), **limits)
             sources.zone = zone_name()
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    world = World(tools, folder=here(), permissions=permissions)
+    mcp = connections_of(servers, settings, around.outputs, around.tell)
+    world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
     world.sources = sources
     return world
+
+
+def connections_of(
+    servers: Sequence[Server], settings: Settings, outputs: Path, tell: Tell | None
+) -> Connections:
+    """Return the connections to MCP servers; none of them is started before it is needed."""
+    around = Surroundings(
+        folder=here(),
+        outputs=outputs,
+        environ=environment(),
+        hide=settings.key_variables,
+        tell=tell or _unheard,
+    )
+    return Connections(servers, around=around, on_progress=Told(around.tell))
+
+
+def _unheard(_: str) -> None:
+    """Tell nobody."""
 
 
 def found_model(settings: Settings) -> str:

@@ -6,7 +6,7 @@ environment, the command line. This is the only code that reads them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,13 @@ from harken.agents.templates import Templates
 from harken.cli import claude_code
 from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
 from harken.cli.home import Home, environment, here
+from harken.cli.mcp_settings import (
+    all_servers,
+    own_servers,
+    project_servers,
+    runs,
+    switched_off,
+)
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
@@ -26,7 +33,9 @@ from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import one_per_name
 from harken.llm.windows import Windows
+from harken.world.mcp.servers import MCP_JSON, Server
 from harken.world.permissions.permissions import Mode
+from harken.world.shell.sandbox import Wanted as Sandboxed
 
 AGENTS = "agents"
 MODEL = "HARKEN_MODEL"
@@ -59,6 +68,12 @@ class Settings:
     windows: Windows = field(default_factory=Windows)
     allow_folders: tuple[Path, ...] = ()
     """Folders that tools may use beside the one where Harken runs."""
+    sandbox: Sandboxed = "auto"
+    """Whether commands run in a sandbox."""
+    network: bool = False
+    """Whether they reach the network from there."""
+    pass_env: tuple[str, ...] = ()
+    """Secret variables that programs get which agents run."""
     store: str | None = None
     """The address of the service that commits go to; None: the file in the home."""
     backing: str | None = None
@@ -71,6 +86,8 @@ class Settings:
     """Whether the hooks that Claude Code is configured with count here, too."""
     commands: Hooks = field(default_factory=Hooks)
     """These hooks; none where they do not count."""
+    servers: tuple[Server, ...] = ()
+    """MCP servers: the user's own first, then those of a trusted project."""
     project: Project | None = None
     notes: tuple[str, ...] = ()
     """What the user should be told, a line each: a project that is ignored, or that widens what
@@ -107,16 +124,23 @@ def load_settings(
     environ = environment() if environ is None else environ
     project = Trust(home).project(folder or here())
     mine = home.folder / CONFIG
-    found = _with_file(Settings(providers=BUILT_IN), read_config(mine), mine)
+    ours = read_config(mine)
+    found = _with_file(Settings(providers=BUILT_IN), ours, mine)
+    theirs_too: list[Server] = []
+    notes: list[str] = []
     folders = [home.folder / AGENTS]
     config, before = ConfigFile(), found
     if project is not None and project.trusted:
-        theirs, agents = project.folder / CONFIG, project.folder / AGENTS
+        theirs, agents = project.config, project.folder / AGENTS
         _check_inside(theirs)
         _check_inside(agents)
         config = _of_project(theirs, found.providers)
         found = _with_file(found, config, theirs)
         folders.insert(0, agents)
+        theirs_too, notes = project_servers(
+            project.root, config, theirs, found.key_variables, project.mcp_obstacle
+        )
+    servers, left_out = all_servers(own_servers(ours, mine), theirs_too, switched_off(ours))
     if environ.get(MODEL, "").strip():
         found = replace(found, model=environ[MODEL].strip(), model_from=MODEL)
     if model is not None:
@@ -126,7 +150,8 @@ def load_settings(
         permission=permission or found.permission,
         claude_hooks=claude_hooks or found.claude_hooks,
     )
-    note = widening(config, before.permission, found)
+    found = replace(found, servers=servers)
+    note = widening(config, before.permission, found, theirs_too)
     if project is not None:
         note = project.note(home) or note
     claude = claude_code.agents(project, environ, commands=found.claude_hooks)
@@ -137,7 +162,7 @@ def load_settings(
         skills=claude_code.skills(project, home),
         commands=claude_code.hooks(project, environ) if found.claude_hooks else Hooks(),
         project=project,
-        notes=(note,) if note else (),
+        notes=(*((note,) if note else ()), *notes, *left_out),
     )
 
 
@@ -172,17 +197,22 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
         ),
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
         *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
+        *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
+        *(["tools.network lets commands out"] if config.tools.network else []),
+        *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
     ]
     for reason in refused:
         raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
     return config
 
 
-def widening(config: ConfigFile, permission: Mode, found: Settings) -> str:
+def widening(
+    config: ConfigFile, permission: Mode, found: Settings, servers: Sequence[Server] = ()
+) -> str:
     """Say on one line what a project's configuration widens; empty where it widens nothing.
 
-    permission: what holds without it. found: what holds now. A folder is trusted once, and what it
-    says may change later.
+    permission: what holds without it. found: what holds now. servers: those of the project. A
+    folder is trusted once, and what it says may change later.
 
     >>> config = ConfigFile(permission="all", model="lab/small")
     >>> widening(config, "ask", Settings(permission="all", model="lab/small"))
@@ -196,7 +226,11 @@ def widening(config: ConfigFile, permission: Mode, found: Settings) -> str:
     if config.model is not None and found.model_from not in _THE_USERS:
         said.append(f"model = {config.model}")
     said += [f"provider {name} at {one.base_url}" for name, one in config.providers.items()]
-    text = f"This project's {FOLDER}/{CONFIG}: {', '.join(said)}." if said else ""
+    said += runs(one for one in servers if one in found.servers)
+    where = f"{FOLDER}/{CONFIG}"
+    if any(one.origin.endswith(MCP_JSON) for one in servers):
+        where = f"{where} and {MCP_JSON}"
+    text = f"This project's {where}: {', '.join(said)}." if said else ""
     return " ".join(text.split())
 
 
@@ -227,6 +261,9 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         most_mb=config.store.most_mb or found.most_mb,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
         claude_hooks=config.hooks.claude_settings or found.claude_hooks,
+        sandbox=config.tools.sandbox or found.sandbox,
+        network=found.network if config.tools.network is None else config.tools.network,
+        pass_env=(*found.pass_env, *config.tools.pass_env),
     )
 
 

@@ -99,6 +99,7 @@ class Screen:
         self.ears.open()
         async with self.opened.conversation.listen():
             following = asyncio.create_task(self.turns.follow(), name="events")
+            waking = asyncio.create_task(self.opened.runtime.world.ready())  # while the user types
             try:
                 code: int = await self.stage.app.run_async(
                     handle_sigint=False, set_exception_handler=False
@@ -106,8 +107,10 @@ class Screen:
             except EOFError:
                 code = 0  # the terminal is gone
             finally:
+                waking.cancel()
                 following.cancel()
                 await self.turns.close()
+                await self.opened.runtime.world.close()
                 self.ears.close()
         if self._error is not None:
             raise self._error

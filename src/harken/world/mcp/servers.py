@@ -77,6 +77,8 @@ class Server:
     """How long a call may go on without a sign of life."""
     origin: str = ""
     """The file that describes it, for a person."""
+    may_have_keys: bool = False
+    """Whether it may name variables that hold keys of models: only the user's own may."""
 
     @property
     def program(self) -> str:
@@ -154,6 +156,38 @@ def server_of(name: str, table: ServerTable, origin: str) -> Server:
         timeout_s=_seconds(table.timeout_s, own.timeout_s),
         origin=origin,
     )
+
+
+def granted(value: Any, origin: str) -> tuple[tuple[str, ...], tuple[Server, ...]]:
+    """Return the servers that a template names, and those that it describes itself.
+
+    value: a name, a list of names and tables, or a table of servers by name. Raises ConfigError.
+
+    >>> granted(["docs", {"own": {"command": "own-docs"}}], "poet.md")[0]
+    ('docs', 'own')
+    """
+    given = [value] if isinstance(value, str | Mapping) else value
+    if not isinstance(given, Sequence):
+        raise ConfigError("mcp is a list of names of servers: write `mcp: [docs]`")
+    names: list[str] = []
+    servers: list[Server] = []
+    for one in given:
+        if isinstance(one, str) and _NAME.fullmatch(one):
+            names.append(one)
+        elif isinstance(one, Mapping):
+            servers += [_own(name, table, origin) for name, table in one.items()]
+            names += [str(name) for name in one]
+        else:
+            raise ConfigError("mcp is a list of names of servers, or a table of servers")
+    return tuple(dict.fromkeys(names)), tuple(servers)
+
+
+def _own(name: Any, table: Any, origin: str) -> Server:
+    try:
+        written = msgspec.convert(table, ServerTable)
+        return replace(server_of(str(name), written, origin), reserved=True)
+    except (msgspec.ValidationError, ConfigError) as error:
+        raise ConfigError(f"mcp.{name}: {error}") from None
 
 
 def _seconds(given: float | None, default: float) -> float:
