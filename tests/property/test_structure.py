@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from harken import Conversation, Hook, Ok, Question, Runtime, World, load_session
 from harken.agents.base import Agent, evict
-from harken.agents.schemas import ACTIONS
+from harken.agents.schemas import ACTIONS, OF_HOOKS
 from harken.core.ids import AgentId
 from harken.core.messages import Message, ToolCall, text_of
 from harken.llm.base import Request
@@ -32,7 +32,7 @@ from tests.property.tree_model import Node, Tree, Wrong
 
 Dice: TypeAlias = Callable[[int], int]
 NAMES = ("Ann", "Ben", "Joe", "Kim")
-OFFERED = sorted(ACTIONS.keys() - {"meta", "quit"})
+OFFERED = sorted(ACTIONS.keys() - OF_HOOKS)
 POINTS = ("input", "action", "result", "response")
 
 
@@ -125,7 +125,7 @@ class Run:
         watched, at = None if who is None else who.above, self.one_of(POINTS)
         if who is None or watched is None or watched.is_code or not self._is_known(watched):
             return
-        action = self.one_of(("meta", "meta", "endo", "task"))
+        action = self.one_of(("meta", "meta", "quit", "endo", "task"))
         if at in ("result", "response"):
             name = self.one_of(NAMES)
             made = calls(call("task", f"h{self.number}", name=name, instructions="You."))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-SMART_ONES_ARE_COPIED = False
+SMART_ONES_ARE_COPIED = True
 
 
 class Wrong(Exception):
@@ -163,16 +163,10 @@ class Tree:
     def talk_with(self, who: Node, name: str) -> None:
         way = [who]
         for step in name.split("/"):
-            way.append(_named([*way[-1].subs, *way[-1].hooks], step))
-            now = "subagent" if way[-1].place == "hook" else "hook"
-            if way[-1].is_code:
-                raise Wrong
-            self._check(way[-1], way[-2], who, now)
+            way.append(way[-1].sub(step))
+            self._check(way[-1], way[-2], who, "hook")
         for at, one in pairwise(way):
-            if one.place == "hook":
-                self._swap(one, at, "subagent")
-            else:
-                self._under(at, one, silent=True)
+            self._under(at, one, silent=True)
             self.note()
 
     def _check(self, taker: Node, before: Node, first: Node, now: str) -> None:

@@ -20,7 +20,7 @@ from harken.core.messages import Message
 from harken.session.session import Session
 from harken.session.state import AgentState
 
-OF_A_PLACE = frozenset({"points", "keeps"})
+OF_A_PLACE = frozenset({"points", "keeps", "copy", "subagents", "self_made"})
 """Members of a spec that say how an agent stands as a hook."""
 OF_A_SESSION = frozenset({"recorded", "rerun", "triggers"})
 """Members of a spec that mean something only where the agent was born."""

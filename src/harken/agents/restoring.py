@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -185,7 +185,10 @@ class _Given(msgspec.Struct, omit_defaults=True):
     budget: Budget | None = None
     template: dict[str, str] | None = None
     points: list[str] | None = None
-    keeps: str | None = None
+    keeps: Literal["notes", "all"] | None = None
+    copy: str | None = None
+    skills: list[str] | None = None
+    subagents: bool | None = None
 
 
 def _message(given: Mapping[str, Any]) -> dict[str, Any]:
