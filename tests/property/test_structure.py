@@ -169,7 +169,8 @@ class Run:
         made: list[ToolCall] = []
         expected: list[bool] = []
         for at in range(count):
-            possible = OFFERED if who.place != "hook" else ["task", "discuss", "terminate"]
+            moved = ["task", "discuss", "terminate", "quit", "meta"]
+            possible = OFFERED if who.place in ("primary", "subagent") else moved
             action = self.one_of(possible)
             arguments = self._arguments(who, action)
             made.append(self._call(action, f"c{at}", arguments))

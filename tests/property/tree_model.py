@@ -70,6 +70,8 @@ class Tree:
         self.trail.append(self.primary.shape())
 
     def do(self, who: Node, action: str, arguments: dict[str, Any]) -> None:
+        if who.place == "gone":
+            raise Wrong
         getattr(self, action)(who, **arguments)
         self.note()
 
@@ -139,6 +141,7 @@ class Tree:
         if who.place != "hook":
             raise Wrong
         _leave(who)
+        who.place = "gone"
 
     def meta(self, who: Node) -> None:
         if who.place != "hook" or who.above is None:
