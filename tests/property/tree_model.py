@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-SMART_ONES_ARE_COPIED = True
-
 
 class Wrong(Exception):
     """What an agent wanted cannot be: it gets an error, and nothing changes."""
@@ -135,7 +133,7 @@ class Tree:
         watched = who.above if who.place == "hook" else who
         assert watched is not None
         _free(watched.hooks, name)
-        watched.add(Node(name, watches=SMART_ONES_ARE_COPIED), "hook")
+        watched.add(Node(name, watches=True), "hook")
 
     def quit(self, who: Node) -> None:
         if who.place != "hook":

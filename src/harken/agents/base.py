@@ -320,6 +320,12 @@ class Agent:
         """Whether there is something that it has not heard: from outside, or of a subagent."""
         return bool(self.news or self.session.agents[self.agent_id].unheard)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way with it that its log does not say: it may be let go."""
+        busy = self.gate.is_waited_for or not self.gate.is_open or self.asking.is_held
+        return not (busy or self.news or self._initial)
+
     def hear_news(self, most: int | None = None) -> list[TranscriptEntry]:
         """Hear what there is to hear, or the first so many of it; return the entries.
 
@@ -404,7 +410,7 @@ def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
     Terminated agents can be revived too, to be read or asked. Raises UnknownName for an id that
     was never born, and for a kind that nobody registered.
     """
-    live = session.live.get(AgentId(agent_id))
+    live = session.live_object(AgentId(agent_id))
     if isinstance(live, Agent):
         return live
     state = session.agent(agent_id)

@@ -107,6 +107,12 @@ class Hook(DumbAgent):
         chosen = options_dict(self.options)
         return {**super().spec(), "options": chosen} if chosen else super().spec()
 
+    @property
+    def watched(self) -> Agent | None:
+        """The agent that it watches; None for one that stands nowhere."""
+        watched = self.state.parent
+        return None if watched is None else self.sibling(watched)
+
     def judge(self, question: Question) -> Verdict | Awaitable[Verdict]:
         """Return the verdict; an exception denies at a guarded point, else is passed over.
 

@@ -18,7 +18,7 @@ from harken.agents.base import Agent
 from harken.agents.budget import Budget
 from harken.agents.checkpoints import Tell
 from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
-from harken.agents.command_hooks.hook import CommandHook
+from harken.agents.command_hooks.hook import CommandHook, Commands
 from harken.agents.conversation import Conversation
 from harken.agents.hooks.changed_files import ChangedFiles
 from harken.agents.load import load_session, start_from
@@ -88,6 +88,10 @@ class Wish:
     """Whether commands run in a sandbox; None: as it is configured."""
     memory: Path | None = None
     """The folder of notes that agents remember with; None: they have no such tool."""
+    note: str = ""
+    """What the user is to be told first."""
+    draft: str = ""
+    """What stands in the input at the beginning."""
     wakes: bool = False
     """Whether somebody listens to what happens outside, so that agents can be woken."""
 
@@ -207,18 +211,33 @@ def open_chat(
             runtime,
             settings,
             kept.store,
-            (*settings.notes, *settings.commands.notes, *around.box.notes, *kept.notes),
+            (*notes_for(wish, settings, kept, root), *around.box.notes),
         )
         check_agent(opened.primary)
         opening.pop_all()
     return opened
 
 
+def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tuple[str, ...]:
+    """Return what the user should be told at the beginning, also which hooks are unusual."""
+    states = [root.session.agents[one] for one in root.state.hooks]
+    names = [one.name or one.id for one in states if one.spec.get("kind") != ChangedFiles.kind]
+    watched = f"{root.name} is watched by {', '.join(names)} (/hooks)" if names else ""
+    notes = (
+        wish.note,
+        *settings.notes,
+        *settings.own.notes,
+        *kept.notes,
+        watched,
+    )
+    return tuple(filter(None, notes))
+
+
 def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
     """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
     entries = settings.commands.entries
     if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
-        hook = CommandHook(root.session, runtime=root.runtime, entries=entries)
+        hook = CommandHook(root.session, runtime=root.runtime, options=Commands(entries))
         hook.install(root, COMMAND_HOOK)
 
 
@@ -227,6 +246,7 @@ def runtime_of(settings: Settings) -> Runtime:
     return Runtime(
         templates=settings.templates,
         skills=settings.skills,
+        actions=settings.actions,
         compact_at=settings.compact_at or None,
         windows=settings.windows,
         parameters=settings.parameters,

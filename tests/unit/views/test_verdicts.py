@@ -295,9 +295,7 @@ def test_an_agent_that_came_to_be_a_hook_is_read_as_one_from_then_on(
     """And what its own hooks tell it meanwhile is no question."""
     jack = play.born("Jack", by=play.root)
     play.says(play.root, "OK")  # nobody asked
-    moved = ev.AgentMoved(
-        agent_id=jack, place="primary", replaces=play.root, replaced_as="hook"
-    )
+    moved = ev.AgentMoved(agent_id=jack, place="primary", replaces=play.root, replaced_as="hook")
     play.session.append(moved)
     heard = play.hears(jack, "Send it.")
     question = asked(play, play.root, heard)
