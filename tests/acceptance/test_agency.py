@@ -149,7 +149,7 @@ def test_an_agent_puts_a_hook_above_itself_that_can_make_none_unless_granted(
     def judges(request: Request) -> Line:
         return "DENY: too long" if "A long answer" in told(request)[-1] else "OK"
 
-    one.runtime.model.parts["short"] = [judges] * 3  # type: ignore[union-attr, index]
+    one.give(short=[judges] * 3)
     assert say(one, "Go.") == "Short."
     short, maker = sorted(one.root.hooks, key=lambda hook: hook.name != "short")
     assert ("hook" in short.tools, "hook" in maker.tools) == (False, True)  # type: ignore[attr-defined]

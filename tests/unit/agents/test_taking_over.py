@@ -37,19 +37,23 @@ OK = Message("assistant", "OK")
 
 def at(point: str, made: Message) -> Act:
     """Return what a hook does that makes these calls when it is asked at this point."""
-    return lambda request: made if told(request)[-1].startswith(f"[{point}] ") else OK
+    return lambda request: made if _asks(request, point) else OK
 
 
-def with_hook(folder: Path, act: Act, **parts: Sequence[Line]) -> Stage:
+def _asks(request: Request, point: str) -> bool:
+    return told(request)[-1].startswith(f"[{point}] ")
+
+
+def with_hook(folder: Path, act: Act, main: Sequence[Line], **parts: Sequence[Line]) -> Stage:
     """Return a stage whose main has a hook, h, that acts so from now on."""
     watching: list[Act] = []
-    main: list[Line] = [
+    main = [
         calls(call("hook", "i1", name="h", instructions="Watch.", tools=["task", "endo"])),
         "Ready.",
-        *parts.pop("main", ()),
+        *main,
     ]
     h: list[Line] = [lambda request: watching[0](request) if watching else OK] * 20
-    one = moving(folder, main=main, h=h, **parts)
+    one = moving(folder, None, **{"main": main, "h": h, **parts})
     run(Conversation(one.root).say("Begin."))
     assert [hook.name for hook in one.root.hooks] == ["h"]
     watching.append(act)
@@ -235,24 +239,23 @@ def test_an_old_primary_may_leave_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-28")
 def test_endo_is_no_way_out_from_under_a_hook(tmp_path: Path) -> None:
-    one = moving(tmp_path, main=["Ready."], a=[calls(call("task", "x1", name="bad")), "Oh."])
-    make = calls(call("task", "t1", name="a", instructions="A."))
-    give = calls(call("endo", "e1", subagent="a", prompt="Do it."))
-    one.runtime.model.parts["main"] = [
-        make,
+    """Nor is what the agent rewrites then, as a hook: the guard judges it after that."""
+
+    def worse(request: Request) -> Message:
+        return Message("assistant", 'REWRITE: {"name": "bad"}') if _asks(request, "action") else OK
+
+    main: list[Line] = [
+        calls(call("task", "t1", name="a", instructions="A.")),
         "Ready.",
-        give,
-        'REWRITE: {"name":"worse"}',
-        *["OK"] * 9,
-    ]  # type: ignore[union-attr, index]
+        calls(call("endo", "e1", subagent="a", prompt="Do it.")),
+        *[worse] * 9,
+    ]
+    one = moving(tmp_path, main=main, a=[calls(call("task", "x1", name="fine")), "Oh."])
     one.ask("Begin.")
-    guard = watch(
-        one,
-        action=lambda asked: Deny("no") if "bad" in asked.text or "worse" in asked.text else Ok(),
-    )
+    guard = watch(one, action=lambda asked: Deny("no") if "bad" in asked.text else Ok())
     assert one.root.subagents["a"].hooks == []
     assert run(Conversation(one.root).say("Go.")) == "Oh."
-    a = one.root.sibling(one.session.state.primary or "")
+    a = Conversation(one.root).primary
     assert [hook.name for hook in a.hooks] == ["main", "guard"]
     assert one.result("x1", "a")["content"] == "Error: Action blocked by hook 'guard': no"
     assert guard.agent_id in one.root.state.hooks
