@@ -14,17 +14,18 @@ so an edit changes nothing that watches already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from harken.agents import front_matter
 from harken.agents.actor import Actor
-from harken.agents.base import Agent
+from harken.agents.base import Agent, kind_named
 from harken.agents.built_in import BUILT_IN, hook_kind
 from harken.agents.front_matter import NAME, Malformed, files_in, naming, read_page
 from harken.agents.hooking import new_hook
+from harken.agents.runtime import Runtime
 from harken.agents.schemas import ACTIONS
 from harken.agents.templates import Template
 from harken.agents.verdict import POINTS, Point
@@ -118,6 +119,35 @@ class HookFile:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A hook that can be named, for a person to choose."""
+
+    name: str
+    description: str
+    smart: bool
+    """Whether a model judges; else it is code."""
+    path: Path | None = None
+    """Its file, where a person wrote one."""
+    problem: str = ""
+    """Why it cannot be used; empty where it can."""
+
+
+def _of_file(path: Path) -> Known:
+    own = None if path.parent == SHIPPED else path
+    try:
+        file = read_hook(path)
+    except ConfigError as error:
+        return Known(name=path.stem, description="", smart=True, path=own, problem=str(error))
+    return Known(name=file.name, description=file.description, smart=file.use is None, path=own)
+
+
+def _of_kind(name: str) -> Known:
+    kind = kind_named(name, Runtime())
+    said = (kind.__doc__ or "").strip().split("\n")[0]
+    return Known(name=name, description=said, smart=False)
+
+
 class HookFiles:
     """Hooks by name: those of files in some folders, then those that are built in."""
 
@@ -145,17 +175,16 @@ class HookFiles:
         path = self._files().get(name) if NAME.fullmatch(name) else None
         return None if path is None else read_hook(path)
 
+    def known(self) -> list[Known]:
+        """Return what there is to choose from, by name."""
+        files = self._files()
+        rows = [_of_file(path) for path in files.values()]
+        rows += [_of_kind(name) for name in BUILT_IN if name not in files]
+        return sorted(rows, key=lambda one: one.name)
+
     def names(self) -> list[str]:
         """Return all names, in order: of files, and of what is built in."""
         return sorted({*self._files(), *BUILT_IN})
-
-    def __iter__(self) -> Iterator[HookFile]:
-        """Yield all files that can be used, by name."""
-        for _, path in sorted(self._files().items()):
-            try:
-                yield read_hook(path)
-            except ConfigError:
-                continue  # whoever uses it is told what is wrong
 
     def _files(self) -> dict[str, Path]:
         return files_in([*self.folders, SHIPPED])
