@@ -24,9 +24,9 @@ from harken.core.codec import encode
 from harken.llm.base import Request
 
 AGENTS = 1000
-STEPS = 8
+STEPS = 4
 """Model calls of each, all but the last with a tool."""
-SEEN = "A line of a file that was read, and that the agent may need later on. " * 120
+SEEN = "A line of a file that was read, and that the agent may need later on. " * 240
 ROUND = 200
 """Agents that are needed again, those first that were let go first."""
 
