@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from harken.core.events import Reference, TranscriptEntry
@@ -88,10 +89,7 @@ class Question:
     @property
     def words(self) -> str:
         """The question as the hook hears it: what is judged stands between two equal lines."""
-        text, fence = from_outside(self.text), "~~~"
-        while fence in text:
-            fence += "~"
-        return f"[{self.point}] Agent {_named(self.agent)} {self._does}:\n{fence}\n{text}\n{fence}"
+        return f"[{self.point}] Agent {_named(self.agent)} {self._does}:\n{_fenced(self.text)}"
 
     @property
     def older_words(self) -> str:
@@ -110,6 +108,15 @@ class Question:
             "result": "got the result",
             "response": "is about to answer",
         }[self.point]
+
+
+@lru_cache(maxsize=4)
+def _fenced(text: str) -> str:
+    """Return a text between two lines that it does not have; several hooks are asked about it."""
+    text, fence = from_outside(text), "~~~"
+    while fence in text:
+        fence += "~"
+    return f"{fence}\n{text}\n{fence}"
 
 
 _QUESTION = re.compile(r"\[(input|action|result|response)\] Agent ")
