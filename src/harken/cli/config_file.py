@@ -18,11 +18,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from harken.agents.schemas import ACTIONS
 from harken.errors import ConfigError
 from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
 from harken.world.mcp.servers import ServerTable, server_of
 from harken.world.permissions.permissions import Mode
+from harken.world.shell.sandbox import Wanted as Sandboxed
 
 CONFIG = "config.toml"
 MAX_BYTES = 1 << 20
@@ -80,6 +82,12 @@ class ToolsTable(msgspec.Struct, frozen=True, kw_only=True):
 
     allow_folders: list[str] = []
     """Folders that tools may use beside the one where Harken runs."""
+    sandbox: Sandboxed | None = None
+    """Whether commands run in a sandbox: where there is one, only there, or not at all."""
+    network: bool | None = None
+    """Whether they reach the network from there."""
+    pass_env: list[str] = []
+    """Secret variables that commands and servers of tools get all the same."""
 
 
 class HooksTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +120,8 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str | None = None
     permission: Mode | None = None
+    actions: Literal["all", "basic"] | list[str] | None = None
+    """The structural actions of agents that have no list of what they may use."""
     compact_at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     """Which part of what a model reads at once a context may take before it is compacted; 0: it
     is compacted only when somebody asks."""
@@ -189,12 +199,24 @@ def _typed(value: Any, kind: Any, path: Path_) -> Any:
         if each is Any:
             return _json(dict(entries), path)
         return {name: _typed(one, each, (*path, name)) for name, one in entries}
+    if get_origin(kind) in (Union, UnionType):
+        return _one_of(value, get_args(kind), path)
     try:
         if get_origin(kind) is list and isinstance(value, list):
             return [_typed(one, get_args(kind)[0], path) for one in value]
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
         raise _Malformed(f"is {_expected(kind)}", path) from None
+
+
+def _one_of(value: Any, kinds: Sequence[Any], path: Path_) -> Any:
+    """Return a value as the first of several types that it has."""
+    for kind in kinds:
+        try:
+            return _typed(value, kind, path)
+        except _Malformed:
+            continue
+    raise _Malformed(f"is {', or '.join(map(_expected, kinds))}", path)
 
 
 def _table(value: Any, kind: type[msgspec.Struct], path: Path_) -> Any:
@@ -248,7 +270,8 @@ def _is_secret(name: str) -> bool:
 
 def _without_none(kind: Any) -> Any:
     if get_origin(kind) in (Union, UnionType):
-        (kind,) = [one for one in get_args(kind) if one is not NoneType]
+        kinds = [one for one in get_args(kind) if one is not NoneType]
+        return kinds[0] if len(kinds) == 1 else Union[tuple(kinds)]  # noqa: UP007 - made here
     return kind
 
 
@@ -280,7 +303,15 @@ def _check(config: ConfigFile) -> None:
             expected = "the name of a variable such as WORK_API_KEY"
             raise _Malformed(f"is {expected}; {_NO_KEYS}", (*path, "key_env"))
         _check_url(provider.base_url, (*path, "base_url"))
+    for name in config.tools.pass_env:
+        if not _VARIABLE.fullmatch(name.upper()):
+            expected = "names of variables such as GITHUB_TOKEN"
+            raise _Malformed(f"holds {expected}; {_NO_KEYS}", ("tools", "pass_env"))
     _check_store(config.store)
+    for name in [] if isinstance(config.actions, str) else config.actions or ():
+        if name not in ACTIONS:
+            there = ", ".join(ACTIONS)
+            raise _Malformed(f"names no action {name!r}; there is: {there}", ("actions",))
     for name, table in config.mcp.servers.items():
         _check_server(name, table)
     if config.model is not None and not config.model.strip():

@@ -6,7 +6,7 @@ environment, the command line. This is the only code that reads them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from harken.agents.command_hooks.entry import Hooks
+from harken.agents.schemas import ACTIONS, BASIC
 from harken.agents.skills import Skills
 from harken.agents.templates import Templates
 from harken.cli import claude_code
@@ -26,6 +27,7 @@ from harken.cli.mcp_settings import (
     runs,
     switched_off,
 )
+from harken.cli.own_commands import OwnCommands
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
@@ -35,6 +37,7 @@ from harken.llm.resolve import one_per_name
 from harken.llm.windows import Windows
 from harken.world.mcp.servers import MCP_JSON, Server
 from harken.world.permissions.permissions import Mode
+from harken.world.shell.sandbox import Wanted as Sandboxed
 
 AGENTS = "agents"
 MODEL = "HARKEN_MODEL"
@@ -67,6 +70,12 @@ class Settings:
     windows: Windows = field(default_factory=Windows)
     allow_folders: tuple[Path, ...] = ()
     """Folders that tools may use beside the one where Harken runs."""
+    sandbox: Sandboxed = "auto"
+    """Whether commands run in a sandbox."""
+    network: bool = False
+    """Whether they reach the network from there."""
+    pass_env: tuple[str, ...] = ()
+    """Secret variables that programs get which agents run."""
     store: str | None = None
     """The address of the service that commits go to; None: the file in the home."""
     backing: str | None = None
@@ -74,7 +83,11 @@ class Settings:
     most_mb: float | None = None
     """How large that file may be."""
     templates: Templates = field(default_factory=Templates)
+    actions: Collection[str] = tuple(ACTIONS)
+    """The structural actions of agents that have no list of what they may use."""
     skills: Skills = field(default_factory=Skills)
+    own: OwnCommands = field(default_factory=OwnCommands)
+    """Slash commands that a person wrote."""
     claude_hooks: bool = False
     """Whether the hooks that Claude Code is configured with count here, too."""
     commands: Hooks = field(default_factory=Hooks)
@@ -148,14 +161,16 @@ def load_settings(
     if project is not None:
         note = project.note(home) or note
     claude = claude_code.agents(project, environ, commands=found.claude_hooks)
+    commands = claude_code.hooks(project, environ) if found.claude_hooks else Hooks()
     return replace(
         found,
         providers=with_keys(found.providers, environ),
         templates=Templates(folders, [claude]),
         skills=claude_code.skills(project, home),
-        commands=claude_code.hooks(project, environ) if found.claude_hooks else Hooks(),
+        own=claude_code.commands(project, home),
+        commands=commands,
         project=project,
-        notes=(*((note,) if note else ()), *notes, *left_out),
+        notes=(*((note,) if note else ()), *notes, *left_out, *commands.notes),
     )
 
 
@@ -190,6 +205,9 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
         ),
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
         *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
+        *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
+        *(["tools.network lets commands out"] if config.tools.network else []),
+        *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
     ]
     for reason in refused:
         raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
@@ -250,8 +268,20 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         backing=_behind(config.store.backing, file) or found.backing,
         most_mb=config.store.most_mb or found.most_mb,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
+        actions=_actions(config.actions, found.actions),
         claude_hooks=config.hooks.claude_settings or found.claude_hooks,
+        sandbox=config.tools.sandbox or found.sandbox,
+        network=found.network if config.tools.network is None else config.tools.network,
+        pass_env=(*found.pass_env, *config.tools.pass_env),
     )
+
+
+def _actions(said: str | Sequence[str] | None, known: Collection[str]) -> Collection[str]:
+    """Return the actions that a file gives; it can only take away what one before it gave."""
+    if said is None or said == "all":
+        return known
+    given = BASIC if said == "basic" else said
+    return tuple(name for name in known if name in given)
 
 
 def _anchored(model: str, folder: Path) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harken import Hook, tool
-from harken.agents.hooks.register import hook_kind
+from harken.agents.built_in import hook_kind
 from harken.world.todo import todo
 from tests.agent_kit import Line, Stage, call, calls, everything, play, stage
 

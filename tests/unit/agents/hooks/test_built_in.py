@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harken import Runtime
-from harken.agents.hooks.register import BUILT_IN, hook_kind
+from harken.agents.built_in import BUILT_IN, hook_kind
 from tests.agent_kit import call, calls, check_log, everything
 from tests.unit.agents.hooks.built_in import hooked, looks, resumed
 

@@ -21,6 +21,7 @@ BUILT_IN: dict[str, str] = {
     "single-minded": "harken.agents.hooks.single_minded",
     "task-limiter": "harken.agents.hooks.task_limiter",
     "todo-reminder": "harken.agents.hooks.todo_reminder",
+    "command-hook": "harken.agents.command_hooks.hook",
 }
 """Registered name -> module."""
 
