@@ -19,7 +19,9 @@ from harken import Runtime, SessionOptions, load_session
 from harken.core.messages import FunctionCall
 from harken.world.files.root import Root
 from harken.world.files.tools import Files
+from harken.errors import ConfigError
 from harken.world.local import local_world
+from harken.world.shell.sandbox import Sandbox
 from harken.world.shell.shell import Shell
 from harken.world.tool import Caller, Tool
 
@@ -108,7 +110,23 @@ def shell_rows(folder: Path) -> list[Row]:
         Row("`bash`, 100 MB of output: peak memory MB", spread(memory, 1, 1), "< 50"),
         Row("`bash`, a command that does nothing: ms", spread(quiet, 1e3, 1)),
         Row("the same by subprocess: ms", spread(bare_quiet, 1e3, 1)),
+        *sandbox_rows(folder),
     ]
+
+
+def sandbox_rows(folder: Path) -> list[Row]:
+    """Measure a command that does nothing in the sandbox, beside one outside; none without one."""
+    outputs = folder / "boxed"
+    try:
+        sandbox = Sandbox(folder=folder, outputs=outputs).found(os.environ)
+    except ConfigError:
+        return []
+    boxed, free = (Shell(folder, outputs, sandbox=one) for one in (sandbox, None))
+    seconds, bare = in_turn(
+        timed(partial(boxed.run, ":")), timed(partial(free.run, ":")), EXTRA_RUNS
+    )
+    times = median(seconds) / median(bare)
+    return [Row("the same in the sandbox: ms", spread(seconds, 1e3, 1), "", f"{times:.1f} times")]
 
 
 def read_rows(folder: Path) -> list[Row]:

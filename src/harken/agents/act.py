@@ -26,6 +26,7 @@ from harken.agents.verdict import Question
 from harken.context.socket import VARIABLE
 from harken.core.events import ActionRewritten, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
+from harken.core.outside import content_from_outside
 from harken.errors import EventRefused
 from harken.session.state import OpenCall
 from harken.world.result import BadArguments, Result, caught
@@ -203,11 +204,11 @@ def variables(agent: Actor) -> Mapping[str, str | None]:
 
 
 def log_result(agent: Actor, call: OpenCall, result: Result) -> None:
-    """Log the one result of a call."""
+    """Log the one result of a call; what came from outside cannot begin as a hook's comment."""
     entry = TranscriptEntry(
         agent_id=agent.agent_id,
         role="tool",
-        content=result.content,
+        content=content_from_outside(result.content),
         substance=result.substance,
         cause=result.cause if result.substance is None else None,
         tool_call_id=call.id,

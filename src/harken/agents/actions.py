@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from harken.agents.actor import Actor
 from harken.agents.base import Agent, evict
 from harken.agents.budget import check_birth
+from harken.agents.hook import copy_of
 from harken.agents.schemas import ACTIONS
 from harken.agents.template_hooks import hooks_of
 from harken.agents.template_servers import servers_for
@@ -65,7 +66,7 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
 
 def copies_for(child: Agent, hooks: Sequence[Agent]) -> list[tuple[str, Agent]]:
     """Return copies of hooks, not yet born, for somebody to be watched, by name."""
-    copies = [(hook.name, hook.copy_for(child)) for hook in hooks]
+    copies = [(hook.name, copy_of(hook, child)) for hook in hooks]
     return [(name, copy) for name, copy in copies if copy is not None]
 
 

@@ -21,6 +21,7 @@ from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import Cause, Relation, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, message_from
+from harken.core.outside import from_outside
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, UnknownName
 from harken.session.fold import context_now, held
@@ -101,6 +102,8 @@ class Agent:
         self.agent_id = agent_id
         self.runtime = runtime
         self._initial: list[Mapping[str, Any]] = []
+        self.born_with: dict[str, Any] = {}
+        """What its birth says besides its `spec`; whoever makes the agent may add to it."""
         self.asking = LoopLock()
         """Held while it is asked as a hook: one question at a time."""
         self.gate = Gate()
@@ -135,7 +138,7 @@ class Agent:
             name,
             self.language_model,
             relation=relation,
-            spec=self.spec(),
+            spec={**self.spec(), **self.born_with},
         )
         self._take_initial()
         return birth
@@ -237,13 +240,14 @@ class Agent:
         """Add a user message to the transcript and log it.
 
         What the input represents (`input.message_id`, where it is a LoggedString) becomes the
-        entry's substance. Calls that were cut off get their result first.
+        entry's substance. Calls that were cut off get their result first. A line that begins as a
+        hook's comment does gets a backslash: only hooks speak as hooks.
         """
         self.close_calls()
         event = TranscriptEntry(
             agent_id=self.agent_id,
             role="user",
-            content=str(input),
+            content=from_outside(str(input)),
             substance=getattr(input, "message_id", None),
         )
         self.session.append(event)
@@ -280,6 +284,9 @@ class Agent:
         """
         said = await self.response()
         return checked(read_verdict(str(said)), question.point), said.message_id or asked
+
+    def after_verdict(self) -> None:
+        """Do what is due now that a verdict was given, or failed. Done once, it does nothing."""
 
     def install(self, agent: Agent, name: str | None = None) -> Self:
         """Begin to watch an agent: the birth names the agent's own birth as its cause."""

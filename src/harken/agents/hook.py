@@ -34,6 +34,8 @@ from harken.agents.verdict import (
 from harken.core.events import AgentMoved, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, base_of, number_of
 from harken.core.messages import FunctionCall, ToolCall
+from harken.core.outside import from_outside
+from harken.core.verdict_words import FAILED, said_in
 from harken.errors import LogError, ModelError
 from harken.session.session import Session
 from harken.world.result import is_cancelled
@@ -153,7 +155,9 @@ async def ask(hook: Agent, watched: AgentId | None, question: Question) -> Opini
                 return None
             if _at(watched, hook) is hook:
                 try:
-                    return await _ask(hook, question)
+                    opinion = await _ask(hook, question)
+                    hook.after_verdict()
+                    return opinion
                 except TurnEnded:
                     pass  # its own move: is there somebody else to ask?
         taker = _at(watched, hook)
@@ -193,6 +197,22 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
     return Opinion(hook.name, verdict, said)
 
 
+def copy_of(hook: Agent, child: Agent) -> Agent | None:
+    """Return the copy of a hook for a new subagent; None: it gets none.
+
+    What was said of the hook itself when it was put there, where it is asked for one, holds for
+    its copies.
+    """
+    spec = hook.state.spec
+    copy = None if spec.get("subagents") is False else hook.copy_for(child)
+    if copy is not None:
+        copy.born_with |= {name: spec[name] for name in _INHERITED if name in spec}
+    return copy
+
+
+_INHERITED = ("points", "self_made")
+
+
 def has_judged(hook: Agent, subject: Reference) -> bool:
     """Whether a hook has given its verdict on this, be it before a resume."""
     answered: set[str] = set()
@@ -201,7 +221,7 @@ def has_judged(hook: Agent, subject: Reference) -> bool:
         if _number(entry.message_id) < _number(subject):
             return False
         if entry.role != "user":
-            spoke = spoke or (entry.cause is None and entry.is_utterance)
+            spoke = spoke or (entry.cause is None and said_in(entry) is not None)
             answered |= {entry.cause} if isinstance(entry.cause, str) else set()
         elif entry.cause is not None and not is_question(entry):
             continue  # what a hook of its own says, in the middle of its work
@@ -216,7 +236,7 @@ def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseExcept
     note = TranscriptEntry(
         agent_id=hook.agent_id,
         role="system",
-        content=f"[hook failed] {type(error).__name__}: {error}",
+        content=f"{FAILED}{type(error).__name__}: {error}",
         cause=asked,
     )
     noted = hook.session.append(note)
@@ -285,6 +305,6 @@ def comment_entry(watched: Agent, opinion: Opinion, text: str) -> TranscriptEntr
     return TranscriptEntry(
         agent_id=watched.agent_id,
         role="user",
-        content=f"[hook {opinion.hook}]: {text}",
+        content=f"[hook {opinion.hook}]: {from_outside(text)}",
         cause=opinion.message_id,
     )

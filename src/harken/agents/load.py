@@ -19,6 +19,7 @@ from harken.agents.compaction import end_compactions
 from harken.agents.model_call import log_interrupted, unanswered
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
+from harken.agents.smart_hook import finish_verdicts
 from harken.core.events import AgentConfigured, ContextLoaded, Segment, TranscriptEdited
 from harken.core.messages import Message, extend_context_hash
 from harken.errors import NotALog
@@ -103,6 +104,7 @@ def _restored(session: Session, runtime: Runtime) -> Agent:
                 if not agent.runs_again(call):
                     agent.close_call(call)
     end_compactions(session)
+    finish_verdicts(session, lambda agent_id: revive(session, agent_id, runtime))
     for state in session.agents.values():
         if not session.state.is_live(state.id):
             evict(session, state.id)  # as when it was ended: a long session holds what lives

@@ -73,6 +73,29 @@ def quit() -> None:  # noqa: A001 - the name of the action
 
 
 @tool
+def keep_note(text: str) -> None:
+    """Keep a note for later questions, on a line or a few: what you are asked now is dropped.
+
+    Notes have at most 1,000 characters each; the newest 20 are kept.
+    """
+
+
+@tool
+def read_log(
+    agent: str | None = None,
+    last: int = 10,
+    query: str | None = None,
+    message: str | None = None,
+) -> None:
+    """Read what the agent that you watch, or an agent below it, has heard, said and done.
+
+    The `last` messages; with `query` the last ones that have all these words; with `message` this
+    one, whole, by its id. `agent` is the name of a subagent, or a path such as `editor/critic`;
+    without it the agent that you watch is meant.
+    """
+
+
+@tool
 def meta() -> None:
     """Take the place of the agent that you watch: it becomes your subagent, and keeps its hooks.
 
@@ -97,10 +120,9 @@ def endo(
 
 @tool
 def talk_with(name: str) -> None:
-    """Let the user talk with a subagent or a hook: it takes your place as you are.
+    """Let the user talk with a subagent of yours: it takes your place as you are.
 
-    You wait as its silent hook (or its subagent, where it was your hook). `name` may lead further
-    down: `editor/critic`.
+    You wait as its silent hook. `name` may lead further down: `editor/critic`.
     """
 
 
@@ -112,6 +134,8 @@ ACTIONS: dict[str, Tool] = {
         terminate,
         hook,
         quit,
+        keep_note,
+        read_log,
         meta,
         endo,
         talk_with,
@@ -121,7 +145,7 @@ ACTIONS: dict[str, Tool] = {
 
 BASIC = ("task", "discuss", "terminate")
 """What an agent has that has no list of its own, unless its runtime says more."""
-OF_HOOKS = frozenset({"quit", "meta"})
+OF_HOOKS = frozenset({"quit", "keep_note", "read_log", "meta"})
 """Actions of whoever stands as a hook now, and of nobody else."""
 GRANTED = frozenset({"hook"})
 """Actions that whoever stands as a hook has only where its list names them."""

@@ -9,6 +9,8 @@ from harken.agents.actions import run_discuss, run_task, run_terminate
 from harken.agents.actor import Actor
 from harken.agents.hooking import run_hook, run_quit
 from harken.agents.moves import run_endo, run_meta, run_talk_with
+from harken.agents.read_log import run_read_log
+from harken.agents.smart_hook import run_keep_note
 from harken.core.events import Reference
 from harken.world.result import Result
 
@@ -21,6 +23,8 @@ RUN: dict[str, Run] = {
     "terminate": run_terminate,
     "hook": run_hook,
     "quit": run_quit,
+    "keep_note": run_keep_note,
+    "read_log": run_read_log,
     "meta": run_meta,
     "endo": run_endo,
     "talk_with": run_talk_with,

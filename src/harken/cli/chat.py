@@ -59,6 +59,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             permission=permission,
             allowed=allow,
             store=store,
+            sandbox=options.pop("sandbox"),
             memory=options.pop("memory"),
             claude_hooks=options.pop("claude_hooks"),
         )
@@ -98,6 +99,11 @@ _WISHED: list[Callable[[Any], Any]] = [
         "--claude-hooks",
         is_flag=True,
         help="Let the hooks in the settings of Claude Code (.claude/settings.json) count here.",
+    ),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "on", "off"]),
+        help="Whether commands run in a sandbox (default: as configured, else where there is one).",
     ),
     click.option(
         "--memory",

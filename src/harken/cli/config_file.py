@@ -24,6 +24,7 @@ from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
 from harken.world.mcp.servers import ServerTable, server_of
 from harken.world.permissions.permissions import Mode
+from harken.world.shell.sandbox import Wanted as Sandboxed
 
 CONFIG = "config.toml"
 MAX_BYTES = 1 << 20
@@ -81,6 +82,12 @@ class ToolsTable(msgspec.Struct, frozen=True, kw_only=True):
 
     allow_folders: list[str] = []
     """Folders that tools may use beside the one where Harken runs."""
+    sandbox: Sandboxed | None = None
+    """Whether commands run in a sandbox: where there is one, only there, or not at all."""
+    network: bool | None = None
+    """Whether they reach the network from there."""
+    pass_env: list[str] = []
+    """Secret variables that commands and servers of tools get all the same."""
 
 
 class HooksTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -296,6 +303,10 @@ def _check(config: ConfigFile) -> None:
             expected = "the name of a variable such as WORK_API_KEY"
             raise _Malformed(f"is {expected}; {_NO_KEYS}", (*path, "key_env"))
         _check_url(provider.base_url, (*path, "base_url"))
+    for name in config.tools.pass_env:
+        if not _VARIABLE.fullmatch(name.upper()):
+            expected = "names of variables such as GITHUB_TOKEN"
+            raise _Malformed(f"holds {expected}; {_NO_KEYS}", ("tools", "pass_env"))
     _check_store(config.store)
     for name in [] if isinstance(config.actions, str) else config.actions or ():
         if name not in ACTIONS:

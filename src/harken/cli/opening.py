@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from harken.agents.base import Agent
 from harken.agents.budget import Budget
@@ -24,6 +25,7 @@ from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
+from harken.cli.confined import Confined, confined
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
 from harken.cli.home import Home, environment, here
@@ -53,6 +55,7 @@ from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
 from harken.world.permissions.rules import Rules
+from harken.world.shell.sandbox import Wanted
 from harken.world.tool import Tool
 from harken.world.triggers.tools import trigger_tools
 from harken.world.user import User
@@ -81,6 +84,8 @@ class Wish:
     claude_hooks: bool = False
     """Whether hooks that Claude Code is configured with watch the agents, however it is configured
     here."""
+    sandbox: Wanted | None = None
+    """Whether commands run in a sandbox; None: as it is configured."""
     memory: Path | None = None
     """The folder of notes that agents remember with; None: they have no such tool."""
     note: str = ""
@@ -172,8 +177,13 @@ def open_chat(
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
-        outputs = home.folder / "outputs" / path.stem
-        world = open_world(wish, settings, permissions, outputs, tools, on_notice)
+        outputs, box = home.folder / "outputs" / path.stem, Confined()
+        if tools is None:
+            box = confined(
+                home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox
+            )
+        around = Around(outputs, box, on_notice)
+        world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
         world.user = user
@@ -200,33 +210,20 @@ def open_chat(
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
-        opened = Opened(
-            root,
-            session,
-            runtime,
-            settings,
-            kept.store,
-            notes_for(wish, settings, kept, root),
-        )
+        notes = notes_for(wish, settings, [*box.notes, *kept.notes], root)
+        opened = Opened(root, session, runtime, settings, kept.store, notes)
         check_agent(opened.primary)
         opening.pop_all()
     return opened
 
 
-def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tuple[str, ...]:
+def notes_for(wish: Wish, settings: Settings, more: Sequence[str], root: Agent) -> tuple[str, ...]:
     """Return what the user should be told at the beginning, also which hooks are unusual."""
     states = [root.session.agents[one] for one in root.state.hooks]
     names = [one.name or one.id for one in states if one.spec.get("kind") != ChangedFiles.kind]
     watched = f"{root.name} is watched by {', '.join(names)} (/hooks)" if names else ""
-    notes = (
-        wish.note,
-        *settings.notes,
-        *settings.own.notes,
-        *settings.commands.notes,
-        *kept.notes,
-        watched,
-    )
-    return tuple(filter(None, notes))
+    notes = [wish.note, *settings.notes, *settings.own.notes, *settings.commands.notes]
+    return tuple(filter(None, [*notes, *more, watched]))
 
 
 def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
@@ -256,32 +253,45 @@ def permissions_of(settings: Settings) -> Permissions:
     return Permissions(mode=settings.permission, rules=rules)
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a world is opened in."""
+
+    outputs: Path
+    """Where output goes that is too long for a result."""
+    box: Confined
+    """How commands are run."""
+    tell: Tell | None
+    """Told what a person should know of MCP servers."""
+
+
 def open_world(
     wish: Wish,
     settings: Settings,
     permissions: Permissions,
-    outputs: Path,
     tools: Sequence[Tool] | None,
-    tell: Tell | None = None,
+    around: Around,
 ) -> World:
-    """Return the world that the agents act on: the folder where we are. Raises ConfigError.
-
-    tell: told what a person should know of MCP servers.
-    """
+    """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
     sources = None
     servers = settings.servers if tools is None else ()
     if tools is None:
-        allowed, hide = [*wish.allowed, *settings.allow_folders], settings.key_variables
-        readable = settings.skills.folders
-        tools = local_tools(here(), allowed=allowed, readable=readable, outputs=outputs, hide=hide)
+        limits: dict[str, Any] = {
+            "allowed": [*wish.allowed, *settings.allow_folders],
+            "outputs": around.outputs,
+            "hide": settings.key_variables,
+            "named": settings.pass_env,
+            "sandbox": around.box.refusal or around.box.sandbox,
+        }
+        tools = local_tools(here(), readable=settings.skills.folders, **limits)
         tools = [*tools, skill_tool(settings.skills)]
         if wish.wakes:
-            sources = local_sources(here(), allowed=allowed, outputs=outputs, hide=hide)
+            sources = local_sources(here(), **limits)
             sources.zone = zone_name()
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    mcp = connections_of(servers, settings, outputs, tell)
+    mcp = connections_of(servers, settings, around.outputs, around.tell)
     world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
     world.sources = sources
     return world

@@ -141,9 +141,10 @@ class Bench:
     def open(cls, home: Home, permission: Mode | None, stack: ExitStack) -> Bench:
         """Open it. Raises ConfigError, StoreError; `stack` closes it."""
         from harken.agents.runtime import Runtime
+        from harken.cli.confined import confined
         from harken.cli.keeping import PATIENCE_S, Keeping
         from harken.cli.opened_store import open_store
-        from harken.cli.opening import Wish, model_finder, open_world, permissions_of
+        from harken.cli.opening import Around, Wish, model_finder, open_world, permissions_of
         from harken.cli.settings import load_settings
 
         settings: Settings = load_settings(home, permission=permission)
@@ -168,7 +169,9 @@ class Bench:
 
         def live(stem: str) -> World:
             outputs = home.folder / "outputs" / stem
-            return open_world(Wish(), settings, permissions_of(settings), outputs, None)
+            box = confined(home, settings, outputs=outputs)
+            around = Around(outputs, box, runtime.tell)
+            return open_world(Wish(), settings, permissions_of(settings), None, around)
 
         return cls(home, runtime, kept.store, live)
 

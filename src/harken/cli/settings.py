@@ -37,6 +37,7 @@ from harken.llm.resolve import one_per_name
 from harken.llm.windows import Windows
 from harken.world.mcp.servers import MCP_JSON, Server
 from harken.world.permissions.permissions import Mode
+from harken.world.shell.sandbox import Wanted as Sandboxed
 
 AGENTS = "agents"
 MODEL = "HARKEN_MODEL"
@@ -69,6 +70,12 @@ class Settings:
     windows: Windows = field(default_factory=Windows)
     allow_folders: tuple[Path, ...] = ()
     """Folders that tools may use beside the one where Harken runs."""
+    sandbox: Sandboxed = "auto"
+    """Whether commands run in a sandbox."""
+    network: bool = False
+    """Whether they reach the network from there."""
+    pass_env: tuple[str, ...] = ()
+    """Secret variables that programs get which agents run."""
     store: str | None = None
     """The address of the service that commits go to; None: the file in the home."""
     backing: str | None = None
@@ -197,6 +204,9 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
         ),
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
         *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
+        *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
+        *(["tools.network lets commands out"] if config.tools.network else []),
+        *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
     ]
     for reason in refused:
         raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
@@ -259,6 +269,9 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         allow_folders=(*found.allow_folders, *_folders(config, file)),
         actions=_actions(config.actions, found.actions),
         claude_hooks=config.hooks.claude_settings or found.claude_hooks,
+        sandbox=config.tools.sandbox or found.sandbox,
+        network=found.network if config.tools.network is None else config.tools.network,
+        pass_env=(*found.pass_env, *config.tools.pass_env),
     )
 
 

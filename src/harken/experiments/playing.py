@@ -27,6 +27,7 @@ from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, base_of
 from harken.core.messages import text_of
 from harken.core.text import LoggedString
+from harken.core.verdict_words import FAILED
 from harken.errors import ConfigError, EventRefused, HarkenError
 from harken.experiments.lanes import COMPACTOR, Lanes, kind_of
 from harken.experiments.played_world import PlayedWorld, templates_of
@@ -40,7 +41,6 @@ from harken.session.fold import Resolver
 from harken.session.reader import events as read
 from harken.session.session import Session, SessionOptions
 from harken.views.links import Links
-from harken.views.verdicts import FAILED
 from harken.world.tool import Tool
 
 _BY_HAND = ev.AgentConfigured | ev.AgentStateSaved | ev.ContextLoaded

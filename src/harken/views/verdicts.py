@@ -25,7 +25,7 @@ from harken.core.events import (
 )
 from harken.core.ids import AgentId, MessageId, base_of
 from harken.core.messages import text_of
-from harken.core.verdict_words import VerdictWord, said_in
+from harken.core.verdict_words import FAILED, VerdictWord, said_in
 from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
 from harken.views.interventions import Intervention, interventions
@@ -36,7 +36,6 @@ from harken.views.words import call_text, words
 VerdictKind: TypeAlias = Literal["ok", "comment", "denial", "rewrite", "failure"]
 Point: TypeAlias = Literal["input", "action", "result", "response"]
 
-FAILED = "[hook failed] "
 _KINDS: dict[VerdictWord, VerdictKind] = {
     "OK": "ok",
     "COMMENT": "comment",

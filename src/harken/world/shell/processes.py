@@ -6,6 +6,10 @@ that is inherited. What was found once stays known: it may lose its parent to th
 cleared its environment, left the session and outlived its parent before it was looked for is not
 found; nor is anything that another program started on request (a container, a timer).
 
+A command that is *kept* (in the sandbox) runs under two processes that are not its own: one that
+made its world, and the first in that world, which waits when the command has ended. All in that
+world end with them, whatever they do.
+
 Nothing waits for children in general, so this works in any thread, beside any event loop, and
 takes nobody else's exit codes.
 """
@@ -15,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,6 +50,9 @@ class Processes:
     """When the first process began, in the ticks of /proc: no other is older."""
     known: set[tuple[int, int]] = field(default_factory=set)
     """Processes that were found so far, with when they began: a number is given again."""
+    line: socket.socket | None = None
+    """Of a command that is kept: where it is said how it ended."""
+    _said: int | None = None
 
     @classmethod
     def start(
@@ -54,43 +62,68 @@ class Processes:
         folder: Path,
         environment: Mapping[str, str],
         output: int,
-        errors: int | None = None,
-        heard: int = subprocess.DEVNULL,
+        streams: tuple[int, int] | None = None,
         proc: Path = PROC,
+        kept: bool = False,
     ) -> Processes:
         """Start a command that writes to the descriptor `output` and reads nothing.
 
-        `errors` and `heard` are descriptors of its own for its errors, and for what it reads.
+        `streams`: a descriptor of its own for what it reads, and one for its errors.
 
-        Raises OSError, and ValueError where an argument has a NUL or no bytes (a surrogate).
+        kept: it is run by `sandbox.KEEP`. Raises OSError, and ValueError where an argument has a
+        NUL or no bytes (a surrogate).
         """
+        heard, errors = streams or (subprocess.DEVNULL, output)
+        ours, theirs = socket.socketpair() if kept else (None, None)
         token = token_hex(16)
         outer = environment.get(MARK, "")  # a command of a command is found by both marks
-        first = subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**environment, MARK: f"{outer} {token}".strip()},
-            stdin=heard,
-            stdout=output,
-            stderr=output if errors is None else errors,
-            start_new_session=True,
-        )
+        try:
+            first = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={**environment, MARK: f"{outer} {token}".strip()},
+                stdin=heard if theirs is None else theirs.fileno(),
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+            )
+        except BaseException:
+            if ours is not None:
+                ours.close()
+            raise
+        finally:
+            if theirs is not None:
+                theirs.close()
         stat = _Stat.read(proc, first.pid)
-        return cls(first, token, proc, stat.began) if stat else cls(first, token, None, 0)
+        where, since = (proc, stat.began) if stat else (None, 0)
+        return cls(first, token, where, since, line=ours)
 
     @property
     def exit_code(self) -> int | None:
-        """How the first process ended, negative for a signal; None while it runs."""
-        return self.first.poll()
+        """How the command ended, negative for a signal; None while it runs."""
+        if self.line is not None and self._said is None:
+            with suppress(OSError):  # nothing was said, or nobody is there who could
+                said = self.line.recv(16, socket.MSG_DONTWAIT).strip()
+                self._said = int(said) if said.isdigit() else None
+        return self.first.poll() if self._said is None else self._said
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether a command that is kept never ran, or those who kept it were ended."""
+        return self.line is not None and self.exit_code is not None and self._said is None
 
     def running(self) -> list[str]:
-        """Return the names of all processes that still run, the first one included.
+        """Return the names of all processes of the command that still run.
 
         Where there is no `/proc`, only that there are some in the group can be said.
         """
         if self.proc is None:
             return ["a process"] if self._signal_group(0) else []
-        return [stat.name for stat in self._members(self.proc)]
+        return [stat.name for stat in self._members(self.proc) if not self._keeps(stat)]
+
+    def _keeps(self, stat: _Stat) -> bool:
+        """Whether a process is one of the two under which a kept command runs."""
+        return self.line is not None and self.first.pid in (stat.pid, stat.parent)
 
     async def end(self, patience_s: float = 0.0) -> list[str]:
         """End all processes that still run after `patience_s`; return the names of those.
@@ -105,7 +138,10 @@ class Processes:
             is_over = not left or not await self._gone(TERM_S)
             return left
         finally:
-            if not is_over:
+            if self.line is not None:
+                self.first.kill()  # with it, all in its world
+                self.line.close()
+            if not is_over or self.line is not None:
                 self.kill()
             self._reap()
 
@@ -118,7 +154,7 @@ class Processes:
         return left
 
     def _left(self) -> list[str]:
-        self.first.poll()  # as a zombie it would keep its group
+        _ = self.exit_code  # as a zombie it would keep its group
         left = self.running()
         if not left:
             self.first.poll()  # it may have ended just now
@@ -146,6 +182,8 @@ class Processes:
     def _signal(self, number: int) -> None:
         """Send a signal to all that runs: to the group at once, so that no fork escapes."""
         members = [] if self.proc is None else self._members(self.proc)
+        if self.line is not None and number != signal.SIGKILL:
+            members = [stat for stat in members if not self._keeps(stat)]
         if self.proc is None or any(stat.group == self.first.pid for stat in members):
             self._signal_group(number)
         for stat in members:

@@ -2,6 +2,8 @@
 
 A command is over when its shell is: what it started and left behind is ended, and the result says
 so. Whatever happens (a timeout, Ctrl-C, too much output), nothing of it runs on.
+
+Where there is a sandbox, every command runs in it, or does not run: there is no way around.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from harken.world.environment import hidden_in, shown
 from harken.world.result import BadArguments, Failed
 from harken.world.shell.output import Output
+from harken.world.shell.places import is_socket
 from harken.world.shell.processes import Processes
+from harken.world.shell.sandbox import ASIDE, KEEP, Entered, Sandbox
 from harken.world.tool import Caller, Tool, tool
 
 QUIET: Mapping[str, str] = {
@@ -67,8 +72,13 @@ class Shell:
     folder: Path
     outputs: Path
     hide: Collection[str] = ()
-    """Variables that commands do not get, such as the keys of the models. It keeps keys out of
-    what programs print and send by mistake. It is no wall: a command runs as the same user."""
+    """Variables that commands do not get beside those that look secret: the keys of the models."""
+    named: Collection[str] = ()
+    """Secret variables that commands get, because the user named them."""
+    sandbox: Sandbox | None = None
+    """Where commands run; None: they can do all that their user can."""
+    refusal: str = ""
+    """Why no command runs at all; empty: they run."""
     environment: Mapping[str, str] | None = None
     """What commands get, besides settings against pagers and prompts; None: what we have."""
     limits: Limits = field(default_factory=Limits)
@@ -87,6 +97,7 @@ class Shell:
         about = _ABOUT.format(
             default=limits.timeout_s, longest=limits.longest_s, cap=limits.characters
         )
+        about += "" if self.sandbox is None else f"\n{self.sandbox.about}"
         made = replace(tool(bash), description=about)
         return made.guarded(by="command", kind="command", preview=preview)
 
@@ -101,51 +112,77 @@ class Shell:
         seconds = self.limits.timeout_s if timeout_s is None else timeout_s
         if not 0 < seconds <= self.limits.longest_s:
             raise BadArguments(f"timeout_s is above 0 and at most {self.limits.longest_s:g}")
+        if self.refusal:
+            raise Failed(f"the command was not run: {self.refusal}")
+        ready = self._ready(command, caller)
         output = Output.create(self.outputs)
         keep = False
         try:
-            processes = self._start(command, output, caller)
+            processes = self._start(ready, output)
             try:
                 stopped = await self._watch(processes, output, seconds)
             finally:
                 left = await processes.end(PATIENCE_S if processes.exit_code is not None else 0)
+                notes = ready.notes()
             text = output.whole(self.limits.characters)
             keep = text is None
             text = output.shortened(self.limits.characters) if text is None else text
         finally:
             output.close(keep=keep)
         if stopped is not None:
-            raise Failed(f"{stopped} Its output until then:\n{text or '(no output)'}")
-        return _result(processes.exit_code, text, left)
+            raise Failed(f"{stopped} Its output until then:\n{text or '(no output)'}{notes}")
+        if processes.never_ran:
+            raise Failed(f"the sandbox could not be set up, and the command was not run: {text}")
+        if self.sandbox is not None and processes.exit_code:
+            notes += self.sandbox.hint(text)
+        return _result(processes.exit_code, text, left) + notes
 
     def begin(self, command: str, caller: Caller | None = None) -> Running:
         """Start a command that runs on; whoever has it ends it. Raises Failed."""
-        output = Output.create(self.outputs)
+        if self.refusal:
+            raise Failed(f"the command was not run: {self.refusal}")
+        ready, output = self._ready(command, caller), Output.create(self.outputs)
         try:
-            processes = self._start(command, output, caller)
+            processes = self._start(ready, output)
         except BaseException:
             output.close(keep=False)
             raise
-        return Running(processes, output, self.limits.output_bytes)
+        return Running(processes, output, self.limits.output_bytes, ready.notes)
 
-    def _start(self, command: str, output: Output, caller: Caller | None) -> Processes:
-        """Start a command. Raises Failed where that cannot be."""
+    def _ready(self, command: str, caller: Caller | None) -> _Ready:
+        """Work out how a command is run. Raises Failed where that cannot be."""
         # Passed on, not read: nothing here depends on what is in it.
-        environment = os.environ if self.environment is None else self.environment
-        environment = environment if caller is None else caller.environment(environment)
-        shown = {name: value for name, value in environment.items() if name not in self.hide}
+        inherited = os.environ if self.environment is None else self.environment
+        added = {} if caller is None else caller.variables()
+        environment = dict(inherited) if caller is None else caller.environment(inherited)
+        visible = shown(environment, named=self.named, hide=self.hide)
+        hidden = hidden_in(command, environment, visible)
         # A relative entry of PATH would run whatever is called so in the folder.
         entries = environment.get("PATH", os.defpath).split(os.pathsep)
         path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
         shell = shutil.which("bash", path=path) or shutil.which("sh", path=path)
         if shell is None:
             raise Failed("the shell cannot be started: there is neither bash nor sh in PATH")
+        line = [shell, "-c", command, Path(shell).name]
+        if self.sandbox is None:
+            return _Ready(line, {**visible, **QUIET}, hidden)
+        sockets = [one for one in added.values() if one is not None and is_socket(one)]
+        try:
+            kept = [shell, "-c", KEEP, "harken", *line]
+            entered = self.sandbox.enter(kept, {**visible, **QUIET}, sockets)
+        except OSError as error:
+            raise Failed(f"the sandbox cannot be set up: {error}") from None
+        return _Ready(entered.command, entered.environment, hidden, entered)
+
+    def _start(self, ready: _Ready, output: Output) -> Processes:
+        """Start a command. Raises Failed where that cannot be."""
         try:
             return Processes.start(
-                [shell, "-c", command, Path(shell).name],
+                ready.command,
                 folder=self.folder,
-                environment={**shown, **QUIET},
+                environment=ready.environment,
                 output=output.descriptor,
+                kept=ready.entered is not None,
             )
         except ValueError:
             raise Failed("the command holds a character that no shell takes (NUL?)") from None
@@ -154,8 +191,8 @@ class Shell:
                 raise Failed(f"the working folder {self.folder} is not there any more") from None
             if error.errno == errno.E2BIG:
                 raise Failed(
-                    f"the command ({len(command):,} characters) and the environment are too long: "
-                    f"write a script to a file and run that"
+                    f"the command ({len(ready.command[-2]):,} characters) and the environment are "
+                    f"too long: write a script to a file and run that"
                 ) from None
             raise Failed(f"the shell cannot be started: {error}") from None
 
@@ -172,6 +209,34 @@ class Shell:
             await asyncio.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, 0.05)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A command that can be started."""
+
+    command: Sequence[str]
+    """Program and arguments; the line that the model wrote is the last but one."""
+    environment: Mapping[str, str]
+    hidden: Sequence[str]
+    """Variables that it mentions and does not get."""
+    entered: Entered | None = None
+
+    def notes(self) -> str:
+        """Say, when it has ended, what the model should know beside its output."""
+        notes = ""
+        if self.hidden:
+            names = ", ".join(self.hidden)
+            notes += (
+                f"\n[not passed to commands, because it may be secret: {names}; whoever started "
+                f"this program can name it in pass_env]"
+            )
+        for path in () if self.entered is None else self.entered.put_aside():
+            notes += (
+                f"\n[{path} says which programs run, and no command may make it: it was renamed to "
+                f"{Path(path).name}{ASIDE}. Use `write`, for which the user is asked]"
+            )
+        return notes
 
 
 def _result(exit_code: int | None, text: str, left: Sequence[str]) -> str:
@@ -191,6 +256,8 @@ class Running:
     output: Output
     output_bytes: int
     """A command that writes more is ended."""
+    notes: Callable[[], str]
+    """Says, when it has ended, what should be known beside its output."""
 
     async def ended(self) -> str:
         """Return how it ended, when it has; what it left behind is ended, too. May be cancelled."""
@@ -198,6 +265,7 @@ class Running:
         while self.processes.exit_code is None:
             if self.output.size_bytes > self.output_bytes:
                 await self.processes.end()
+                self.notes()
                 return f"it wrote more than {self.output_bytes:,} bytes and was ended"
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, 0.5)
@@ -205,7 +273,7 @@ class Running:
         also = (
             f"; still running and therefore ended: {', '.join(sorted(set(left)))}" if left else ""
         )
-        return how_it_ended(self.processes.exit_code) + also
+        return how_it_ended(self.processes.exit_code) + also + self.notes()
 
     def end(self) -> None:
         """End it now, if it still runs, and let go of its output, which is kept. Call it once."""

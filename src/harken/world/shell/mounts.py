@@ -1,0 +1,141 @@
+"""`Mounts`: folders laid over each other, as arguments of bubblewrap.
+
+One idea: what holds for a path is what holds for the nearest folder above it of which something is
+said. So all is said in any order, and mounted from the top down.
+
+A folder of the agent's own can be renamed, with all that is mounted in it; then another one could
+be made in its place. So every folder between is *pinned*: mounted upon itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["closed", "own", "readable", "elsewhere"]
+"""Nothing is there; the agent's; there to be read; what is there is another folder."""
+_ORDER: dict[Kind, int] = {"readable": 0, "elsewhere": 1, "own": 2, "closed": 3}
+_ALL: Kind = "readable"
+
+
+@dataclass(slots=True)
+class Mounts:
+    """What a command sees of a machine: all of it, to be read, but for what is said here."""
+
+    empty: str
+    """A file with nothing in it."""
+    _said: dict[str, tuple[Kind, list[str]]] = field(default_factory=dict)
+    _fixed: set[str] = field(default_factory=set)
+    watched: dict[str, str | None] = field(default_factory=dict)
+    """Places that nothing can be mounted over: what is there before, None for nothing."""
+
+    def own(self, path: str, source: str | None = None) -> None:
+        """Let a folder be written, or another one in its place."""
+        kind: Kind = "own" if source is None else "elsewhere"
+        self._say(path, kind, ["--bind", source or path, path])
+
+    def elsewhere(self, path: str) -> None:
+        """Take note that what is at a path has nothing to do with what is there outside."""
+        self._say(path, "elsewhere", [])
+
+    def fresh(self, path: str) -> None:
+        """Put a new folder, of the command alone, in the place of one."""
+        self._say(path, "elsewhere", ["--tmpfs", path])
+
+    def readable(self, path: str) -> None:
+        """Let be read what is in a closed folder, or in one of the agent's own."""
+        if Path(path).exists():
+            self._say(path, "readable", ["--ro-bind", path, path])
+
+    def reachable(self, socket: str) -> None:
+        """Let a socket be connected to."""
+        if Path(socket).exists():
+            self._say(socket, "readable", ["--bind", socket, socket])
+
+    def close(self, path: str) -> None:
+        """Keep out of sight what is at a path, where links lead."""
+        path = os.path.realpath(path)
+        if path == "/":
+            return  # nothing would be left
+        if Path(path).is_dir():
+            self._say(path, "closed", ["--perms", "0555", "--tmpfs", path])
+        else:  # also what is not there yet
+            self._say(path, "closed", ["--ro-bind", self.empty, path])
+
+    def shut(self, socket: str) -> None:
+        """Let a socket not be connected to, where it is not the agent's own."""
+        if self._above(socket)[0] == "readable" and socket not in self._said:
+            self._said[socket] = "closed", ["--ro-bind", self.empty, socket]
+
+    def fix(self, path: str) -> None:
+        """Let what is at a path of the agent's own be read only."""
+        folder, _, name = path.rpartition("/")
+        path = f"{os.path.realpath(folder).rstrip('/')}/{name}"
+        self._fixed |= {path, os.path.realpath(path)}
+
+    def _say(self, path: str, kind: Kind, arguments: list[str]) -> None:
+        before = self._said.get(path)
+        if before is None or _ORDER[before[0]] < _ORDER[kind]:
+            self._said[path] = kind, arguments
+
+    def arguments(self) -> list[str]:
+        """Return all of it for bubblewrap; `watched` is known then."""
+        chosen: dict[str, list[str]] = {}
+        pinned: dict[str, list[str]] = {}
+        for path, (kind, arguments) in self._said.items():
+            above, held_by = self._above(path)
+            if kind != "closed":
+                chosen[path] = arguments
+            elif above not in ("closed", "elsewhere"):
+                if Path(path).exists():
+                    chosen[path] = arguments
+                    pinned |= _between(held_by, path) if above == "own" else {}
+                elif above == "own":
+                    self.watched[path] = None
+        for path in self._fixed:
+            above, held_by = self._above(path)
+            if above != "own" or path in self._said:
+                continue
+            if _link(path) is not None or not Path(path).exists():
+                self.watched[path] = _link(path)
+            else:
+                chosen[path] = ["--ro-bind", path, path]
+                pinned |= _between(held_by, path)
+        ordered = sorted((pinned | chosen).items(), key=lambda one: one[0].count("/"))
+        return [argument for _, arguments in ordered for argument in arguments]
+
+    def _above(self, path: str) -> tuple[Kind, str]:
+        """Return what holds for a path by the nearest folder above it, and that folder."""
+        for folder in _upwards(path):
+            if folder in self._said:
+                return self._said[folder][0], folder
+        return _ALL, "/"
+
+
+def made(watched: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield what is there now in places where it was not."""
+    for path, before in watched.items():
+        if os.path.lexists(path) and (before is None or _link(path) != before):
+            yield path
+
+
+def _link(path: str) -> str | None:
+    try:
+        return str(Path(path).readlink())
+    except OSError:
+        return None
+
+
+def _upwards(path: str) -> Iterator[str]:
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        yield path
+
+
+def _between(folder: str, path: str) -> dict[str, list[str]]:
+    """Return the mounts that pin the folders below one folder and above a path."""
+    found = (one for one in _upwards(path) if len(one) > len(folder))
+    return {one: ["--bind", one, one] for one in found}

@@ -1,0 +1,139 @@
+"""Places: what of a machine a command in the sandbox does not see, and what it may not change.
+
+Two lists. *Private* places hold credentials, or a door to somebody who has them: a command sees
+nothing there. *Steering* places say which programs run the next time, without anybody being asked:
+a command may read them, and neither change nor make them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+_IN_HOME = """
+.1password .ICEauthority .Xauthority .age .android/adbkey .aws .azure .bash_history .bitcoin .boto
+.cache/huggingface/token .cargo/credentials .cargo/credentials.toml .claude .claude.json .codex
+.composer/auth.json .config/1Password .config/Bitwarden .config/BraveSoftware .config/Signal
+.config/Slack .config/anthropic .config/chromium .config/composer/auth.json .config/containers
+.config/discord .config/doctl .config/gcloud .config/gh .config/git/credentials
+.config/github-copilot .config/glab-cli .config/google-chrome .config/heroku .config/hub
+.config/microsoft-edge .config/netlify .config/op .config/openai .config/pypoetry/auth.toml
+.config/rclone .config/solana .config/sops .copilot .databrickscfg .docker .dropbox .ethereum .fly
+.gem/credentials .gemini .git-credentials .gnupg .gradle/gradle.properties .gsutil .harken
+.huggingface .kaggle .kube .local/share/com.vercel.cli .local/share/keyrings .local/share/kwalletd
+.local/share/opencode .local/share/uv/credentials .m2/settings-security.xml .m2/settings.xml .minio
+.mozilla .my.cnf .mylogin.cnf .mysql_history .netrc .node_repl_history .npmrc .nuget .oci
+.openai .password-store .pgpass .pi .pki .psql_history .pypirc .python_history .railway .s3cfg
+.sqlite_history .ssh .supabase .terraform.d .thunderbird .vault-token .wrangler .yarnrc.yml
+.zsh_history _netrc
+"""
+_OF_THE_SYSTEM = """
+/etc/NetworkManager/system-connections /etc/gshadow /etc/gshadow- /etc/krb5.keytab
+/etc/kubernetes /etc/letsencrypt /etc/openvpn /etc/rancher /etc/shadow /etc/shadow- /etc/ssh
+/etc/ssl/private /etc/sudoers /etc/sudoers.d /etc/wireguard /run /var/lib/docker /var/lib/kubelet
+/var/run /var/spool/cron
+"""
+_LEADING = """
+AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE AWS_WEB_IDENTITY_TOKEN_FILE AZURE_CONFIG_DIR
+CLOUDSDK_CONFIG DOCKER_CONFIG GH_CONFIG_DIR GNUPGHOME GOOGLE_APPLICATION_CREDENTIALS KUBECONFIG
+NETRC NPM_CONFIG_USERCONFIG PASSWORD_STORE_DIR PGPASSFILE SSH_AUTH_SOCK VAULT_TOKEN_PATH XAUTHORITY
+XDG_RUNTIME_DIR npm_config_userconfig
+"""
+"""Variables that say where credentials are."""
+NEEDED = ("/run/current-system", "/run/opengl-driver")
+"""Of what is out of reach, what programs need: on NixOS they are there."""
+NAMES = ("/run/systemd/resolve",)
+"""What is needed to find machines by their names, too."""
+_STEERING = (".harken", ".claude", ".mcp.json")
+_OF_GIT = ("config", "config.worktree", "commondir", "hooks")
+"""Of a repository: what says which programs git runs, or that another folder says it."""
+_AT_HOME = """
+.bash_login .bash_logout .bash_profile .bashrc .config/autostart .config/environment.d .config/fish
+.config/git .config/systemd .gitconfig .local/bin .pam_environment .profile .xprofile .zlogin
+.zprofile .zshenv .zshrc
+"""
+
+
+def private_places(homes: Iterable[Path]) -> Iterator[str]:
+    """Yield the paths, whether anything is there or not, that hold credentials.
+
+    homes: the user's.
+    """
+    yield from _OF_THE_SYSTEM.split()
+    yield from (f"{home}/{name}" for home in homes for name in _IN_HOME.split())
+
+
+def pointed_places(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the paths, whether anything is there or not, where variables say that credentials are.
+
+    >>> list(pointed_places({"KUBECONFIG": "/srv/kube", "NETRC": "here"}))
+    ['/srv/kube']
+    """
+    found = [path for name in _LEADING.split() for path in environ.get(name, "").split(os.pathsep)]
+    for variable, usual in (("XDG_CONFIG_HOME", ".config/"), ("XDG_DATA_HOME", ".local/share/")):
+        if environ.get(variable):
+            inside = (name for name in _IN_HOME.split() if name.startswith(usual))
+            found += (f"{environ[variable]}/{name.removeprefix(usual)}" for name in inside)
+    yield from (path for path in found if path.startswith("/"))
+
+
+def other_homes(homes: Sequence[Path]) -> Iterator[str]:
+    """Yield the folders in which other users have their homes, or are at home."""
+    if any(one not in homes for one in _inside(Path("/home"))):
+        yield "/home"
+    if Path("/root") not in homes:
+        yield "/root"
+
+
+def steering_places(root: Path, homes: Iterable[Path]) -> Iterator[str]:
+    """Yield the paths below a folder, whether there or not, that say which programs run."""
+    yield from (f"{root}/{name}" for name in _STEERING)
+    if (root / ".git").is_symlink() or (root / ".git").is_file():
+        yield f"{root}/.git"
+    yield from _repository(root / ".git")
+    if (root / "HEAD").is_file() and (root / "objects").is_dir():
+        yield from _repository(root)
+    for home in homes:
+        if home.is_relative_to(root):
+            yield from (f"{home}/{name}" for name in _AT_HOME.split())
+
+
+def _repository(folder: Path) -> Iterator[str]:
+    if not folder.is_dir():
+        return
+    yield from (f"{folder}/{name}" for name in _OF_GIT)
+    for inner in ("modules", "worktrees"):
+        yield from (f"{one}/{name}" for one in _inside(folder / inner) for name in _OF_GIT)
+
+
+def _inside(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def foreign_sockets(listed: str) -> Iterator[str]:
+    r"""Yield the paths of sockets at which somebody answers.
+
+    listed: what is in `/proc/net/unix`.
+
+    >>> row = "0000: 00000002 00000000 00010000 0001 01 1234 /srv/db sock\n"
+    >>> list(foreign_sockets("Num RefCount Protocol Flags Type St Inode Path\n" + row))
+    ['/srv/db sock']
+    """
+    for line in listed.splitlines():
+        found = re.fullmatch(r"\S+: \S+ \S+ (\S+) (\S+) \S+ +\d+ (/.*)", line)
+        if found and (found[1] == "00010000" or found[2] == "0002"):
+            yield found[3]
+
+
+def is_socket(path: str) -> bool:
+    """Whether there is a socket at a path."""
+    try:
+        return stat.S_ISSOCK(Path(path).stat().st_mode)
+    except (OSError, ValueError):
+        return False

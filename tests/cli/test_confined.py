@@ -1,0 +1,145 @@
+"""Where the commands of a chat run: what is configured, what is said, what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.cli.confined import confined
+from harken.cli.home import Home
+from harken.cli.settings import Settings, load_settings
+from harken.errors import ConfigError
+from tests.cli.kit import Cli
+
+BASH = """\
+rules:
+  - pattern: run (.*)
+    calls: [{bash: {command: '\\1'}}]
+  - answer: Done.
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home, and a working folder beside it."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "home").mkdir(mode=0o700)
+    return Home(str(tmp_path / "home"))
+
+
+def configured(home: Home, text: str) -> Settings:
+    (home.folder / "config.toml").write_text(text)
+    return load_settings(home, environ={})
+
+
+def works(home: Home) -> None:
+    """Skip a test where there is no sandbox."""
+    found = confined(home, Settings(), outputs=home.folder / "outputs")
+    if found.sandbox is None:
+        pytest.skip(found.notes[0])
+
+
+def test_a_sandbox_is_used_where_there_is_one(home: Home) -> None:
+    works(home)
+    found = confined(home, configured(home, ""), outputs=home.folder / "outputs")
+    assert found.sandbox is not None
+    assert (found.notes, found.refusal, found.sandbox.network) == ((), "", False)
+    assert home.folder.resolve() in found.sandbox.private
+
+
+def test_the_network_is_let_in_where_the_user_says_so(home: Home) -> None:
+    works(home)
+    settings = configured(home, "[tools]\nnetwork = true\npass_env = ['GITHUB_TOKEN']\n")
+    found = confined(home, settings, outputs=home.folder / "outputs")
+    assert found.sandbox is not None
+    assert found.sandbox.network
+    assert settings.pass_env == ("GITHUB_TOKEN",)
+
+
+def test_without_one_a_person_is_told_what_that_means(home: Home) -> None:
+    settings = configured(home, "[tools]\nsandbox = 'off'\n")
+    found = confined(home, settings, outputs=home.folder / "outputs")
+    [note] = found.notes
+    assert note.startswith("Commands run without a sandbox: the shell of an agent can do all that")
+    assert (found.sandbox, found.refusal) == (None, "")
+
+
+def test_the_command_line_counts_before_the_configuration(home: Home) -> None:
+    settings = configured(home, "[tools]\nsandbox = 'on'\n")
+    assert confined(home, settings, outputs=home.folder, wanted="off").sandbox is None
+
+
+def test_where_one_is_required_and_the_folder_is_gone_no_command_runs(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that bubblewrap cannot mount stands for all that may be wrong with a machine."""
+    settings = configured(home, "[tools]\nsandbox = 'on'\nallow_folders = ['not-there']\n")
+    found = confined(home, settings, outputs=home.folder / "outputs")
+    assert found.sandbox is None
+    assert found.refusal.startswith("it may run in a sandbox only, and there is none: ")
+    assert found.notes[0].startswith("Commands do not run: ")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("sandbox = 'off'", "tools.sandbox lets commands out"),
+        ("sandbox = 'auto'", "tools.sandbox lets commands out"),
+        ("network = true", "tools.network lets commands out"),
+        ("pass_env = ['GITHUB_TOKEN']", "tools.pass_env passes your secrets on"),
+    ],
+)
+def test_a_project_cannot_widen_what_commands_may_do(cli: Cli, said: str, reason: str) -> None:
+    trusted(cli, f"[tools]\n{said}\n")
+    assert f"{reason}: only your own config.toml may say that" in cli.refused("models")
+
+
+def test_a_project_may_require_a_sandbox(cli: Cli) -> None:
+    trusted(cli, "[tools]\nsandbox = 'on'\nnetwork = false\n")
+    assert load_settings(Home(str(cli.home)), environ={}).sandbox == "on"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("sandbox = 'maybe'", "tools.sandbox: is one of auto, on, off"),
+        ("network = 'yes'", "tools.network: is true or false"),
+        ("pass_env = ['A B']", "tools.pass_env: holds names of variables"),
+    ],
+)
+def test_what_is_no_setting_is_refused_with_its_line(home: Home, said: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=rf"line 2: {reason}"):
+        configured(home, f"[tools]\n{said}\n")
+
+
+def test_a_chat_runs_its_commands_in_the_sandbox(cli: Cli, tmp_path: Path) -> None:
+    works(Home(str(cli.home)))
+    script = tmp_path / "bash.yaml"
+    script.write_text(BASH)
+    chat: Any = ["chat", "--model", f"scripted:{script}", "--permission", "all", "--json", "-p"]
+    ran = cli.ok(*chat, f"run ls -a {cli.home}; echo x > {cli.home}/made; echo in $TMPDIR")
+    assert "without a sandbox" not in ran.err
+    assert not (cli.home / "made").exists()
+    [log] = cli.sessions()
+    assert "in /tmp" in log.read_text()
+    assert "store.db" not in log.read_text()
+
+
+def test_a_chat_without_one_says_so_when_it_begins(cli: Cli, tmp_path: Path) -> None:
+    script = tmp_path / "bash.yaml"
+    script.write_text(BASH)
+    ran = cli.ok("chat", "--model", f"scripted:{script}", "--sandbox", "off", "-p", "hello")
+    assert "Commands run without a sandbox: the shell of an agent can do all that you" in ran.err
+
+
+def trusted(cli: Cli, text: str) -> None:
+    folder = Path.cwd() / ".harken"
+    folder.mkdir()
+    (folder / "config.toml").write_text(text)
+    os.chmod(folder, 0o700)  # noqa: PTH101
+    Path(cli.home).mkdir(mode=0o700, exist_ok=True)
+    (cli.home / "trusted.json").write_text(f'{{"trusted": ["{Path.cwd().resolve()}"]}}')

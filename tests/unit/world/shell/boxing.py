@@ -1,0 +1,76 @@
+"""A sandbox for tests, and what lies around it to be reached for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.errors import ConfigError
+from harken.world.shell.sandbox import Sandbox
+from harken.world.shell.shell import Shell
+from harken.world.tool import Caller
+
+SECRET = "the key of the house"
+
+
+@dataclass
+class Box:
+    """`work` is the agent's; all else is not. What is usually `/tmp` is a folder here, too."""
+
+    around: Path
+    environ: dict[str, str] = field(default_factory=dict)
+    wanted: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def work(self) -> Path:
+        return self.around / "work"
+
+    @property
+    def home(self) -> Path:
+        """Harken's."""
+        return self.around / "user" / ".harken"
+
+    def sandbox(self) -> Sandbox:
+        wanted = {
+            "folder": self.work,
+            "outputs": self.home / "outputs" / "one",
+            "private": [self.home],
+            "temporary": self.around / "tmp",
+        }
+        environ = {**os.environ, "HOME": str(self.around / "user"), **self.environ}
+        return Sandbox(**{**wanted, **self.wanted}).found(environ)
+
+    def shell(self) -> Shell:
+        environ = {**os.environ, "HOME": str(self.around / "user"), **self.environ}
+        box = self.sandbox()
+        return Shell(self.work, box.outputs, sandbox=box, environment=environ)
+
+    def run(self, command: str, timeout_s: float = 20, **variables: str) -> str:
+        caller = Caller(None, "msg_001", variables=lambda: variables) if variables else None
+        return asyncio.run(self.shell().run(command, timeout_s, caller))
+
+    def write(self, files: Mapping[str, str]) -> None:
+        for name, text in files.items():
+            path = self.around / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Box:
+    """A sandbox that works; without one, the test is skipped."""
+    made = Box(tmp_path)
+    for name in ("work", "tmp", "user/.harken/hooks", "user/.ssh", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+    made.write({"user/.harken/hooks/guard.md": SECRET, "user/.ssh/id_rsa": SECRET})
+    try:
+        made.sandbox()
+    except ConfigError as error:
+        pytest.skip(f"no sandbox here: {error}")
+    return made

@@ -1,0 +1,130 @@
+"""The environment of programs that agents run: what is secret is not in it, unless it is named."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from harken.world.environment import hidden_in, is_secret, shown
+from harken.world.shell.shell import Shell
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "GITHUB_TOKEN",
+        "npm_token",
+        "DB_PASSWORD",
+        "PGPASSWORD",
+        "MYSQL_PWD",
+        "APIKEY",
+        "OPENAI_API_KEY",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "SESSION_SECRET",
+        "CLIENT_SECRETS",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "SSH_AUTH_SOCK",
+        "GIT_ASKPASS",
+        "BASIC_AUTH",
+        "GH_PAT",
+        "ENCRYPTION_KEY",
+        "SSH_PRIVATE_KEY",
+        "PASSPHRASE",
+        "MY-PASS",
+        "SLACK_WEBHOOK",
+        "XAUTHORITY",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "KRB5CCNAME",
+        "AUTHTOKEN",
+        "githubToken",
+        "VSCODE_GIT_IPC_HANDLE",
+        "AZURE_STORAGE_CONNECTION_STRING",
+        "SESSION_COOKIE",
+    ],
+)
+def test_a_variable_is_secret_that_says_so_by_its_name(name: str) -> None:
+    assert is_secret(name, "something")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HOME",
+        "PATH",
+        "PWD",
+        "OLDPWD",
+        "LANG",
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "KEYBOARD",
+        "MONKEY",
+        "AUTHOR",
+        "PATHEXT",
+        "EDITOR",
+        "TOKENIZERS_PARALLELISM",
+        "COMPASS",
+        "PYTHONPATH",
+        "HARKEN_CONTEXT_SOCKET",
+        "XDG_SESSION_TYPE",
+        "JAVA_HOME",
+        "VIRTUAL_ENV",
+        "SHELL",
+        "USER",
+        "BYPASSED",
+    ],
+)
+def test_other_names_are_no_secret(name: str) -> None:
+    assert not is_secret(name, "something")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "ghp_" + "a1B2" * 9,
+        "sk-ant-api03-" + "x1Y2" * 8,
+        "postgres://ann:hunter22@db.example.org/app",
+        "redis://:hunter22@cache:6379/0",
+        "http://ann:pw@proxy.example.org:3128",
+        '{"key": "-----BEGIN RSA PRIVATE KEY-----\\n' + "QUJD" * 20 + '"}',
+        "AKIAQ7WZX5T2MN3BVC4D",
+    ],
+)
+def test_a_variable_is_secret_whose_value_looks_like_a_credential(value: str) -> None:
+    assert is_secret("CONFIGURED", value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MAX_TOKENS", "4096"),
+        ("USE_AUTH", "false"),
+        ("API_KEY", ""),
+        ("URL", "https://a@b.org/c:d"),
+    ],
+)
+def test_a_plain_setting_is_no_secret(name: str, value: str) -> None:
+    assert not is_secret(name, value)
+
+
+def test_what_is_named_is_passed_on_and_what_is_hidden_beside_is_not() -> None:
+    environ = {"A_TOKEN": "x", "B_TOKEN": "y", "C": "z", "LAB": "key", "D": "w"}
+    visible = shown(environ, named=["A_TOKEN", "MISSING"], hide=["LAB", "D"])
+    assert visible == {"A_TOKEN": "x", "C": "z"}
+
+
+def test_only_what_a_command_mentions_is_told() -> None:
+    environ = {"A_TOKEN": "x", "B_TOKEN": "y", "C_TOKEN": "z", "HOME": "/h"}
+    command = "echo $A_TOKEN ${B_TOKEN:-no} $HOME $OTHER C_TOKEN; printenv C_TOKEN"
+    assert hidden_in(command, environ, {"HOME": "/h"}) == ["A_TOKEN", "B_TOKEN", "C_TOKEN"]
+
+
+def test_a_command_without_a_sandbox_does_not_get_secrets_either(tmp_path: Path) -> None:
+    environ = {"PATH": "/usr/bin:/bin", "GITHUB_TOKEN": "x1y2", "NPM_TOKEN": "z3", "LAB_KEY": "k4"}
+    shell = Shell(tmp_path, tmp_path / "out", ["LAB_KEY"], ["NPM_TOKEN"], environment=environ)
+    result = asyncio.run(shell.run("echo ${GITHUB_TOKEN}:$NPM_TOKEN:$LAB_KEY"))
+    assert result.startswith("exit code 0\n:z3:\n")
+    assert result.count("\n[") == 1
+    assert "GITHUB_TOKEN, LAB_KEY" in result.splitlines()[-1]
