@@ -125,7 +125,7 @@ def _meta(talk: Talk, rest: str) -> None:
 def _complete_hooks(talk: Talk, before: Sequence[str]) -> Iterable[str]:
     if not before:
         return ("add", "remove", *who_is_there(talk, "everybody"))
-    return who_is_there(talk, "hooks") if before == ["remove"] else ()
+    return who_is_there(talk, "hooks") if [*before] == ["remove"] else ()
 
 
 @slash(
