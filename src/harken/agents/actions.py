@@ -7,7 +7,7 @@ What a model does wrong here becomes a result, as with any other tool.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harken.agents.actor import Actor
@@ -26,6 +26,12 @@ from harken.errors import HarkenError
 from harken.session.session import Session
 from harken.world.result import BadArguments, Failed, Result
 from harken.world.tool import Caller
+
+INTRODUCED = (
+    "You are {}, and take part in a discussion that {} leads. Who else speaks: {}. "
+    "Who only listens: {}."
+)
+"""What each participant is told of the others."""
 
 
 def handed_through(said: LoggedString) -> Result:
@@ -70,10 +76,26 @@ def copies_for(child: Agent, hooks: Sequence[Agent]) -> list[tuple[str, Agent]]:
     return [(name, copy) for name, copy in copies if copy is not None]
 
 
-def install(copies: Sequence[tuple[str, Agent]], child: Agent) -> None:
-    """Let hooks watch an agent."""
+def install(copies: Sequence[tuple[str, Agent]], child: Agent, but: Collection[str] = ()) -> None:
+    """Let hooks watch an agent, under their names; but: names that none of them may have."""
+    taken = set(but)
     for name, copy in copies:
-        copy.install(child, name)
+        called = free_name(name, taken)
+        taken.add(called)
+        copy.install(child, called)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name that nobody has.
+
+    >>> free_name("guard", ["guard"]), free_name("guard", [])
+    ('guard (2)', 'guard')
+    """
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name} ({number})"
+    return found
 
 
 class Answer(NamedTuple):
@@ -133,6 +155,34 @@ async def run_discuss(agent: Actor, call: Reference, arguments: Mapping[str, Any
         return handed_through(said[0][1])
     text = "\n\n".join(utterance.as_said_by(name) for name, utterance in said)
     return Result(text, cause=[one.message_id for _, one in said if one.message_id is not None])
+
+
+async def run_introduce(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
+    """Tell subagents who takes part in the discussions to come. Raises BadArguments."""
+    speakers, listeners = _participants(agent, arguments["speakers"], arguments["listeners"])
+    everyone = list(dict.fromkeys([*speakers, *listeners]))
+    if not everyone:
+        raise BadArguments("nobody is there to introduce: create a subagent first")
+    _check_free(everyone)
+    for one in everyone:
+        await one.finish_calls()
+    speakers, listeners = ([standing(agent, one) for one in row] for row in (speakers, listeners))
+    everyone = [*speakers, *listeners]
+    _check_free(everyone)
+    set_interlocutors(
+        agent, call, *([one.agent_id for one in row] for row in (speakers, listeners))
+    )
+    for one in everyone:
+        others = [other.name for other in speakers if other is not one]
+        silent = [other.name for other in listeners if other is not one]
+        text = INTRODUCED.format(one.name, agent.name, _all(others), _all(silent))
+        agent.inform(one, piece(agent, call, text))
+    names = [_all([one.name for one in row]) for row in (speakers, listeners)]
+    return Result(f"Introduced. Who speaks: {names[0]}. Who listens: {names[1]}.")
+
+
+def _all(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nobody"
 
 
 async def run_terminate(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:

@@ -63,6 +63,8 @@ class Agent:
     """What the birth calls it: `smart`, or the registered name of a dumb agent."""
     points: ClassVar[frozenset[Point]] = POINTS
     """Where it is asked while it stands as a hook, unless its spec says so."""
+    portable: ClassVar[bool] = True
+    """Whether it can be made anew from what a file says of it: not where that is code to run."""
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class Agent:
         """
         initial = whole(init_prompt or (), own_system=system_prompt is not None)
         self.attach(session, session.allocate_agent_id(), runtime or Runtime())
-        self._initial += initial
+        self.begin_with(initial)
         if system_prompt is not None:
             session.hold_back(self.agent_id, [Message("system", str(system_prompt))])
 
@@ -89,9 +91,13 @@ class Agent:
     def attached(cls, session: Session, state: AgentState, runtime: Runtime) -> Self:
         """Make the object for an agent that was born before."""
         agent = cls.__new__(cls)
+        agent.prepare(state)
         agent.attach(session, state.id, runtime)
         agent.restore(state)
         return agent
+
+    def prepare(self, state: AgentState) -> None:
+        """Take from a birth what `begin` rests on."""
 
     def restore(self, state: AgentState) -> None:
         """Take back what the log knows of this agent beside its transcript."""
@@ -140,10 +146,14 @@ class Agent:
             relation=relation,
             spec={**self.spec(), **self.born_with},
         )
-        self._take_initial()
+        self.take_initial()
         return birth
 
-    def _take_initial(self) -> None:
+    def begin_with(self, initial: Sequence[Mapping[str, Any]]) -> None:
+        """Start, when its birth is logged, from a transcript that is whole."""
+        self._initial += initial
+
+    def take_initial(self) -> None:
         """Begin with the initial transcript: by reference where it is in the log, else in full."""
         initial, self._initial = self._initial, []
         if not initial:
@@ -184,7 +194,7 @@ class Agent:
         """What the log says of this agent. Raises UnknownName before its birth is logged."""
         state = self.session.agent(self.agent_id)
         if self._initial:  # its birth was logged by `Session.log_agent_created`
-            self._take_initial()
+            self.take_initial()
         return state
 
     @property
@@ -310,6 +320,12 @@ class Agent:
         """Whether there is something that it has not heard: from outside, or of a subagent."""
         return bool(self.news or self.session.agents[self.agent_id].unheard)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way with it that its log does not say: it may be let go."""
+        busy = self.gate.is_waited_for or not self.gate.is_open or self.asking.is_held
+        return not (busy or self.news or self._initial)
+
     def hear_news(self, most: int | None = None) -> list[TranscriptEntry]:
         """Hear what there is to hear, or the first so many of it; return the entries.
 
@@ -394,7 +410,7 @@ def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
     Terminated agents can be revived too, to be read or asked. Raises UnknownName for an id that
     was never born, and for a kind that nobody registered.
     """
-    live = session.live.get(AgentId(agent_id))
+    live = session.live_object(AgentId(agent_id))
     if isinstance(live, Agent):
         return live
     state = session.agent(agent_id)

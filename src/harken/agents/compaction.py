@@ -57,6 +57,8 @@ class Compacted:
 class Compactor(Agent):
     """Sums up what another agent has in its context."""
 
+    portable = False
+
     def __init__(self, above: Actor, messages: Sequence[ChatMessage]) -> None:
         """Make one, without its birth, that reads these messages."""
         super().__init__(

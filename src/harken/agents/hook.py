@@ -38,6 +38,7 @@ from harken.core.outside import from_outside
 from harken.core.verdict_words import FAILED, said_in
 from harken.errors import LogError, ModelError
 from harken.session.session import Session
+from harken.session.state import AgentState
 from harken.world.result import is_cancelled
 
 BLOCKED = "Error: Action blocked by hook '{}': {}"
@@ -94,21 +95,23 @@ class Hook(DumbAgent):
         self.options = options_from(self.kind, self.Options, options or {})
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
 
-    def attach(self, session: Session, agent_id: AgentId, runtime: Runtime) -> None:
-        """Bind the object to its identity, with the options of its birth where it was born.
+    def prepare(self, state: AgentState) -> None:
+        """Take the options of its birth.
 
         Raises ConfigError where the log has options that this kind does not have.
         """
-        state = session.agents.get(agent_id)
-        if state is not None:
-            given = state.spec.get("options") or {}
-            self.options = options_from(self.kind, self.Options, given)
-        super().attach(session, agent_id, runtime)
+        self.options = options_from(self.kind, self.Options, state.spec.get("options") or {})
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: kind, and the options that are not as by default."""
         chosen = options_dict(self.options)
         return {**super().spec(), "options": chosen} if chosen else super().spec()
+
+    @property
+    def watched(self) -> Agent | None:
+        """The agent that it watches; None for one that stands nowhere."""
+        watched = self.state.parent
+        return None if watched is None else self.sibling(watched)
 
     def judge(self, question: Question) -> Verdict | Awaitable[Verdict]:
         """Return the verdict; an exception denies at a guarded point, else is passed over.

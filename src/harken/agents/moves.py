@@ -73,7 +73,8 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
     """
     check_endo(agent, child)
     there = {hook.name for hook in child.hooks}
-    install(copies_for(child, [one for one in agent.hooks if one.name not in there]), child)
+    copies = copies_for(child, [one for one in agent.hooks if one.name not in there])
+    install(copies, child, but=there | {agent.name})
     _swap(child, agent, "hook", cause, points)
 
 

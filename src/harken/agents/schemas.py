@@ -126,6 +126,41 @@ def talk_with(name: str) -> None:
     """
 
 
+@tool
+def clone(name: str, into: str | None = None, as_name: str | None = None) -> None:
+    """Copy a subagent with all that it remembers.
+
+    The copy is a new subagent of yours or, with `into`, of another subagent of yours, which then
+    has its experience at hand. `as_name` is what it is called; by default as the original.
+    """
+
+
+@tool
+def dump(path: str, name: str | None = None) -> None:
+    """Write yourself, or the subagent `name`, to a file, from which `restore` makes it again.
+
+    All is in it: instructions, memory, hooks, subagents. An earlier dump is replaced; another
+    file is not.
+    """
+
+
+@tool
+def restore(path: str, name: str | None = None) -> None:
+    """Make a subagent of an agent that was dumped to a file, with all that it had and remembered.
+
+    It is told that it woke in a new world. `name` is what it is called here. It does nothing
+    until you `discuss` with it; with `endo` it takes your place.
+    """
+
+
+@tool
+def introduce(speakers: list[str] | None = None, listeners: list[str] | None = None) -> None:
+    """Tell subagents who takes part in the discussions that follow: who speaks, who listens.
+
+    Those named are whom `discuss` addresses next; who is meant where nobody is named is as there.
+    """
+
+
 ACTIONS: dict[str, Tool] = {
     action.name: action
     for action in (
@@ -139,6 +174,10 @@ ACTIONS: dict[str, Tool] = {
         meta,
         endo,
         talk_with,
+        clone,
+        dump.guarded(by="path", edits_files=True),
+        restore.guarded(by="path", shows_files=True),
+        introduce,
     )
 }
 """The structural actions by name, as a model is shown them."""

@@ -18,7 +18,7 @@ from harken.agents.base import Agent
 from harken.agents.budget import Budget
 from harken.agents.checkpoints import Tell
 from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
-from harken.agents.command_hooks.hook import CommandHook
+from harken.agents.command_hooks.hook import CommandHook, Commands
 from harken.agents.conversation import Conversation
 from harken.agents.hooks.changed_files import ChangedFiles
 from harken.agents.load import load_session, start_from
@@ -177,12 +177,7 @@ def open_chat(
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
-        outputs, box = home.folder / "outputs" / path.stem, Confined()
-        if tools is None:
-            box = confined(
-                home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox
-            )
-        around = Around(outputs, box, on_notice)
+        around = around_of(home, wish, settings, path, tools, on_notice)
         world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
@@ -210,27 +205,39 @@ def open_chat(
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
-        notes = notes_for(wish, settings, [*box.notes, *kept.notes], root)
-        opened = Opened(root, session, runtime, settings, kept.store, notes)
+        opened = Opened(
+            root,
+            session,
+            runtime,
+            settings,
+            kept.store,
+            (*notes_for(wish, settings, kept, root), *around.box.notes),
+        )
         check_agent(opened.primary)
         opening.pop_all()
     return opened
 
 
-def notes_for(wish: Wish, settings: Settings, more: Sequence[str], root: Agent) -> tuple[str, ...]:
+def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tuple[str, ...]:
     """Return what the user should be told at the beginning, also which hooks are unusual."""
     states = [root.session.agents[one] for one in root.state.hooks]
     names = [one.name or one.id for one in states if one.spec.get("kind") != ChangedFiles.kind]
     watched = f"{root.name} is watched by {', '.join(names)} (/hooks)" if names else ""
-    notes = [wish.note, *settings.notes, *settings.own.notes, *settings.commands.notes]
-    return tuple(filter(None, [*notes, *more, watched]))
+    notes = (
+        wish.note,
+        *settings.notes,
+        *settings.own.notes,
+        *kept.notes,
+        watched,
+    )
+    return tuple(filter(None, notes))
 
 
 def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
     """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
     entries = settings.commands.entries
     if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
-        hook = CommandHook(root.session, runtime=root.runtime, entries=entries)
+        hook = CommandHook(root.session, runtime=root.runtime, options=Commands(entries))
         hook.install(root, COMMAND_HOOK)
 
 
@@ -263,6 +270,22 @@ class Around:
     """How commands are run."""
     tell: Tell | None
     """Told what a person should know of MCP servers."""
+
+
+def around_of(
+    home: Home,
+    wish: Wish,
+    settings: Settings,
+    path: Path,
+    tools: Sequence[Tool] | None,
+    tell: Tell | None,
+) -> Around:
+    """Return what the world of a session with this log is opened in."""
+    outputs = home.folder / "outputs" / path.stem
+    box = Confined()
+    if tools is None:
+        box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
+    return Around(outputs, box, tell)
 
 
 def open_world(

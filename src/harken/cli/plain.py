@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any, TypeAlias
 
 import click
 
@@ -31,6 +31,8 @@ from harken.errors import ConfigError, ModelError
 from harken.views.written import count
 from harken.world.result import Failed
 
+How: TypeAlias = Callable[[Coroutine[Any, Any, LoggedString]], Coroutine[Any, Any, LoggedString]]
+
 
 def report(opened: Opened, *, resumed: bool) -> None:
     """Say on standard error which session this is, and what was found in its log."""
@@ -45,6 +47,11 @@ def report(opened: Opened, *, resumed: bool) -> None:
 def tell(text: str) -> None:
     """Print on standard error what is no answer."""
     click.echo(safe(text), err=True)
+
+
+async def as_it_is(work: Coroutine[Any, Any, LoggedString]) -> LoggedString:
+    """Do some work, and nothing else."""
+    return await work
 
 
 class PlainChat:
@@ -90,17 +97,23 @@ class PlainChat:
         """Say what is typed, until the end of the input; what happens outside is answered, too."""
         if self.opened.primary.cut_off:
             self.explain("The last turn was cut off")
-        is_typed, listening = somebody_types(), AsyncExitStack()
-        listens = self.opened.conversation.listen()
-        self.runner.run(listening.enter_async_context(listens))
-        try:
+        is_typed = somebody_types()
+        with self.listening():
             while not self._ended and (line := self._line()) is not None:
                 if is_typed and self._is_command(line.strip()):
                     run_command(self, line)
                 elif line.strip() or self.opened.primary.cut_off:
                     self.try_to_ask(line.strip() or None)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen to what happens outside, whenever the event loop runs."""
+        stack = AsyncExitStack()
+        self.runner.run(stack.enter_async_context(self.opened.conversation.listen()))
+        try:
+            yield
         finally:
-            self.runner.run(listening.aclose())
+            self.runner.run(stack.aclose())
 
     def _line(self) -> str | None:
         """Return the next line; what happens before it comes is answered."""
@@ -217,12 +230,12 @@ class PlainChat:
         is_open = self.opened.primary.cut_off
         tell(f"{text}; an empty line lets it go on" if is_open else text)
 
-    def ask(self, line: str | None) -> None:
-        """Say one thing and print the answer."""
+    def ask(self, line: str | None, how: How = as_it_is) -> None:
+        """Say one thing and print the answer; `how` says in which way the work is done."""
         self._tally = Tally()
         began = time.monotonic()
         conversation = self.opened.conversation
-        answer = self.runner.run(conversation.say(line))
+        answer = self.runner.run(how(conversation.say(line)))
         if self.as_json:
             row = self.row(conversation.speaker.agent_id, answer, time.monotonic() - began)
             say_json(row, indent=None)

@@ -161,15 +161,16 @@ def load_settings(
     if project is not None:
         note = project.note(home) or note
     claude = claude_code.agents(project, environ, commands=found.claude_hooks)
+    commands = claude_code.hooks(project, environ) if found.claude_hooks else Hooks()
     return replace(
         found,
         providers=with_keys(found.providers, environ),
         templates=Templates(folders, [claude]),
         skills=claude_code.skills(project, home),
         own=claude_code.commands(project, home),
-        commands=claude_code.hooks(project, environ) if found.claude_hooks else Hooks(),
+        commands=commands,
         project=project,
-        notes=(*((note,) if note else ()), *notes, *left_out),
+        notes=(*((note,) if note else ()), *notes, *left_out, *commands.notes),
     )
 
 

@@ -28,6 +28,8 @@ from harken.errors import ConfigError
 from harken.world.mcp.servers import MCP_JSON
 
 FOLDER = ".harken"
+CLAUDE = (".claude/agents", ".claude/skills")
+"""What else counts in a project that is trusted."""
 MAX_SHOWN = 20
 ProjectState: TypeAlias = Literal["none", "trusted", "untrusted"]
 
@@ -216,7 +218,9 @@ def _obstacle(path: Path) -> str:
 @json_option
 @home_option
 def command(folder: Path | None, remove: bool, listed: bool, as_json: bool, home: Home) -> None:
-    """Let the .harken/ of a project count: its configuration and its agents, and its .mcp.json.
+    """Let the .harken/ of a project count: its configuration, agents and skills.
+
+    So do its .mcp.json, and agents and skills in its .claude/.
 
     FOLDER is the project, or a folder in it; by default the one where you are.
     """
@@ -259,7 +263,8 @@ def report(root: Path, state: str, *, as_json: bool) -> None:
         return
     say(f"{state.capitalize()}: {root}")
     if state == "trusted":
-        found = [root / MCP_JSON, *(root / FOLDER).rglob("*")]
+        below = [path for name in (FOLDER, *CLAUDE) for path in (root / name).rglob("*")]
+        found = [root / MCP_JSON, *below]
         files = sorted(path for path in found if path.is_file())
         for path in files[:MAX_SHOWN]:
             say(f"  {path.relative_to(root)}")

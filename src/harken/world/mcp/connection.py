@@ -29,7 +29,8 @@ for _name in ("mcp", "client", "httpx2"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 BACKOFF_S = (0.0, 5.0, 30.0, 120.0, 600.0)
-"""How long a server that ended is left alone, by how often that happened in a row."""
+"""How long a server that ended is left alone, by how often that happened in a row. One that could
+not be started is not started again at once."""
 STEADY_S = 60.0
 """A server that ran so long had started well."""
 RELIST_S = 1.0
@@ -121,6 +122,7 @@ class Connection:
                 list_roots_callback=self._inbound.roots,
                 message_handler=self._inbound.hear,
                 cache=None,
+                mode="auto" if self.server.protocol == "auto" else "legacy",
             )
         except ConfigError as error:
             client = error
@@ -201,7 +203,8 @@ class Connection:
         now = asyncio.get_running_loop().time()
         steady = was_open and now - self._open_since > STEADY_S
         self._failures = 1 if steady else self._failures + 1
-        self._retry_at = now + BACKOFF_S[min(self._failures, len(BACKOFF_S)) - 1]
+        step = self._failures if was_open else max(self._failures, 2)
+        self._retry_at = now + BACKOFF_S[min(step, len(BACKOFF_S)) - 1]
         if was_open:
             self._inbound.tell(f"it is gone: {reason}")
 

@@ -26,6 +26,7 @@ MAX_BYTES = 1 << 20
 MAX_SERVERS = 64
 MAX_NAME = 32
 For: TypeAlias = Literal["all", "named"]
+Protocol: TypeAlias = Literal["auto", "2025-11-25"]
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_))*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -33,7 +34,7 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9-]+")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
-class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
+class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a server is written: `[mcp.servers.NAME]` of `config.toml`, `mcp` of a template."""
 
     command: str | None = None
@@ -47,6 +48,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
     agents: For = "all"
     """`named`: only agents whose template names the server have its tools."""
     trust_annotations: bool = False
+    protocol: Protocol = "auto"
     start_timeout_s: float | None = None
     timeout_s: float | None = None
     enabled: bool = True
@@ -72,6 +74,8 @@ class Server:
     """Only agents whose template names it have its tools."""
     trust_annotations: bool = False
     """Whether what it says of its own tools counts: that one only reads."""
+    protocol: Protocol = "auto"
+    """`auto`: the newest that both speak; else with which revision it is greeted."""
     start_timeout_s: float = 20.0
     timeout_s: float = 120.0
     """How long a call may go on without a sign of life."""
@@ -152,6 +156,7 @@ def server_of(name: str, table: ServerTable, origin: str) -> Server:
         tools=None if table.tools is None else tuple(table.tools),
         reserved=table.agents == "named",
         trust_annotations=table.trust_annotations,
+        protocol=table.protocol,
         start_timeout_s=_seconds(table.start_timeout_s, own.start_timeout_s),
         timeout_s=_seconds(table.timeout_s, own.timeout_s),
         origin=origin,

@@ -25,8 +25,9 @@ from harken.world.tool import Caller, Tool
 from harken.world.user import NobodyThere, Wanted
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
-"""`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free,
-too, but for `.git` and `.harken`; `all`: nothing is asked; `plan`: nothing but reading is done."""
+"""`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free, too,
+but for `.git`, `.harken` and `.claude`; `all`: nothing is asked; `plan`: nothing but reading is
+done."""
 
 
 _FROM_NARROW: Sequence[Mode] = ("plan", "ask", "edits", "all")

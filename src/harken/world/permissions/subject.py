@@ -32,7 +32,7 @@ Held: TypeAlias = Literal["yes", "no", "unknown"]
 """Whether a pattern holds for a call."""
 
 _LONGEST_OFFER = 300
-_STEERING = frozenset({".git", ".harken"})
+_STEERING = frozenset({".claude", ".git", ".harken"})
 """What is in these says what programs run, and what agents may do the next time."""
 
 
@@ -124,7 +124,7 @@ class PathSubject:
 
     @property
     def steers(self) -> bool:
-        """Whether it may lie in `.git` or `.harken` below the folder."""
+        """Whether it may lie in `.git`, `.harken` or `.claude` below the folder."""
         names = (name for form in self._forms for name in (form.relative or "").split("/"))
         return any(folded(name) in _STEERING for name in names)
 

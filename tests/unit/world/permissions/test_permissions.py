@@ -116,7 +116,8 @@ def test_without_a_folder_no_edit_is_below_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [".git/hooks/pre-commit", "lib/.git/config", ".harken/agents/x.md"]
+    "path",
+    [".git/hooks/pre-commit", "lib/.git/config", ".harken/agents/x.md", ".claude/settings.json"],
 )
 def test_what_steers_programs_is_asked_also_where_edits_are_free(path: str) -> None:
     assert decided(EDIT, path, "edits") == "ask"
