@@ -96,6 +96,28 @@ def test_hooks_are_listed_put_there_and_taken_away(one: Stage, talk: Talking) ->
     check_log(one.log)
 
 
+@pytest.mark.req("S4-45")
+def test_planning_is_begun_and_ended_by_the_user(one: Stage, talk: Talking) -> None:
+    assert talk("/plan") == "planning mode is off: /plan true begins it"
+    assert talk("/plan true").startswith("Planning mode is on")
+    assert [hook.name for hook in one.root.hooks] == ["planning-mode"]
+    assert talk("/plan").startswith("planning mode is on")
+    assert talk("/plan false") == "Planning mode is off."
+    assert one.root.hooks == []
+    assert talk("/plan false") == "Planning mode was not on."
+    assert talk("/plan maybe") == "/plan: say true or false"
+    assert talk("/hooks add planning-mode").startswith("Planning mode is on")
+    check_log(one.log)
+
+
+def test_a_built_in_hook_is_put_there_by_its_name(one: Stage, talk: Talking) -> None:
+    assert talk("/hooks add todo-reminder") == "Installed hook: todo-reminder watches main"
+    assert "todo-reminder  code (todo-reminder)" in talk("/hooks")
+    assert "by you" in talk("/hooks")
+    assert "there is no built-in hook 'nope'" in talk("/hooks add nope")
+    assert "todo-reminder" in [*COMMANDS["hooks"].completes(talk, ["add"])]
+
+
 def test_a_hook_of_code_is_nobody_to_talk_with(one: Stage, talk: Talking) -> None:
     watch(one)
     assert talk("/talkwith guard") == "guard is a hook made of code: there is nobody to talk with"
