@@ -37,6 +37,10 @@ class HookFinder(Protocol):
         """
         ...
 
+    def names(self) -> Sequence[str]:
+        """Return the names that there are."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
