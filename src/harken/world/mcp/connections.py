@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from harken.world.mcp.connection import Connection
     from harken.world.mcp.prompts import Prompt
 
+LATE_S = 4.0
+"""After so long a person is told what is waited for."""
 PREFIX = "mcp:"
 """Before a resource, where instructions are given."""
 
@@ -102,7 +104,12 @@ class Connections:
             if self._connections[name].may_retry:
                 self._retry(name)
         if waiting:
-            await asyncio.gather(*(self._open(name) for name in waiting))
+            text = f"waiting for MCP servers to start: {', '.join(waiting)}"
+            late = asyncio.get_running_loop().call_later(LATE_S, self.around.tell, text)
+            try:
+                await asyncio.gather(*(self._open(name) for name in waiting))
+            finally:
+                late.cancel()
 
     def _is_tried(self, name: str) -> bool:
         connection = self._connections.get(name)
