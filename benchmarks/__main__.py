@@ -11,6 +11,9 @@ from pathlib import Path
 from benchmarks import (
     append,
     chat,
+    discussion,
+    hooks,
+    idle,
     importing,
     index,
     load,
@@ -30,6 +33,9 @@ from benchmarks.measure import RUNS, Row
 PARTS = {
     "startup": startup.rows,
     "loop": loop.rows,
+    "hooks": hooks.rows,
+    "idle": idle.rows,
+    "discussion": discussion.rows,
     "append": append.rows,
     "load": load.rows,
     "chat": chat.rows,

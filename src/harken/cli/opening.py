@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from harken.agents.base import Agent
@@ -36,6 +36,7 @@ from harken.cli.local_zone import zone_name
 from harken.cli.opened_store import open_store
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
+from harken.cli.terminal import program
 from harken.cli.webbed import web_tools
 from harken.context.names import find as find_commit
 from harken.core.events import TranscriptEntry
@@ -204,6 +205,7 @@ def open_chat(
             start_from(root, ctx)
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
+            watch_with_hooks(root, settings)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
         said = (*notes_for(wish, settings, kept, root), *around.box.notes)
         notes = (*said, *armed_notes(session, wish))
@@ -234,6 +236,18 @@ def check_there(old: Path | None) -> None:
         Session.load(old).close()
 
 
+def watch_with_hooks(root: Agent, settings: Settings) -> None:
+    """Let the hooks that are configured watch an agent. Raises ConfigError."""
+    for name in settings.use_hooks:
+        if name == ChangedFiles.kind:
+            continue  # it watches already
+        try:
+            hook = settings.hooks.make(name, root)
+        except UnknownName as error:
+            raise ConfigError(f"hooks.use: {error}; `{program()} hooks` says more") from None
+        hook.install(root, name)
+
+
 def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
     """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
     entries = settings.commands.entries
@@ -246,13 +260,14 @@ def runtime_of(settings: Settings) -> Runtime:
     """Return what the agents of a run share, as far as it is configured."""
     return Runtime(
         templates=settings.templates,
+        hooks=settings.hooks,
         skills=settings.skills,
         actions=settings.actions,
         compact_at=settings.compact_at or None,
         windows=settings.windows,
         parameters=settings.parameters,
         model_parameters=settings.model_parameters,
-        environment=shown(environment(), named=settings.pass_env, hide=settings.key_variables),
+        environment=partial(shown, named=settings.pass_env, hide=settings.key_variables),
     )
 
 
