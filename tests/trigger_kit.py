@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from harken import Runtime, SessionOptions, Tool, World
+from harken import Budget, Runtime, SessionOptions, Tool, World
 from harken import load_session as load
 from harken.agents.conversation import Conversation
 from harken.llm.base import Model
@@ -80,26 +80,37 @@ async def until(is_so: Callable[[], object], within_s: float = 5.0) -> None:
 
 def sources(folder: Path, time: FakeTime | None = None) -> Sources:
     """Return the sources of a folder."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     alarm = Alarm() if time is None else time.alarm
     outputs = folder.parent / "outputs"
     return Sources(root=Root(folder), shell=Shell(folder, outputs), alarm=alarm)
 
 
 def woken_stage(
-    folder: Path, model: Model, *, time: FakeTime | None = None, tools: Iterable[Tool] = ()
+    folder: Path,
+    model: Model,
+    *,
+    time: FakeTime | None = None,
+    tools: Iterable[Tool] = (),
+    budget: Budget | None = None,
+    on_notice: Callable[[str], None] | None = None,
 ) -> Stage:
     """Begin (or resume) a session in `folder` whose agents can be woken; its root is `main`."""
     own = sources(folder / "work", time)
     world = World([*file_tools(own.root), *trigger_tools(own), *tools], folder=own.root.folder)
     world.sources = own
-    runtime = Runtime(model=model, world=world)
+    runtime = Runtime(model=model, world=world, on_notice=on_notice)
     options = (
         SessionOptions(durability="none", disk=RecordingDisk()) if time is None else time.options
     )
     log = folder / "s.jsonl"
     root, session = load(
-        log, runtime=runtime, options=options, system_prompt="You are main.", name="main"
+        log,
+        runtime=runtime,
+        options=options,
+        system_prompt="You are main.",
+        name="main",
+        budget=budget,
     )
     return Stage(root, session, runtime)
 

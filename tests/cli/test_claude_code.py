@@ -103,6 +103,7 @@ def rows(cli: Cli, **members: Any) -> list[dict[str, Any]]:
     return [row for row in lines if members.items() <= row.items()]
 
 
+@pytest.mark.req("S4-28")
 def test_a_chat_is_watched_by_commands_and_goes_on_so(
     cli: Cli, script: str, project: Path, claude: Path
 ) -> None:
@@ -162,3 +163,11 @@ def test_a_chat_has_skills(cli: Cli, tmp_path: Path) -> None:
     [tools] = rows(cli, event_type="tools_defined")
     [skill] = [one for one in tools["tools"] if one["name"] == "skill"]
     assert skill["description"].endswith("There is:\n- style: How we write.")
+
+
+def test_who_trusts_a_project_sees_what_counts(cli: Cli, project: Path) -> None:
+    out = cli.ok("trust").out
+    assert "  .harken/skills/style/SKILL.md\n" in out
+    assert "  .claude/agents/cook.md\n" in out
+    assert "  .claude/skills/cooking/SKILL.md\n" in out
+    assert "settings.json" not in out

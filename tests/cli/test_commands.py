@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,9 @@ class Talking:
 
     def send(self, text: str) -> None:
         self.sent.append(text)
+
+    def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+        self.send(run(doing()))
 
     def go_on(self, onward: Onward) -> None:
         self.onward = onward

@@ -69,7 +69,9 @@ class Reader:
         done = 0
         for example in examples(page):
             if example.file is not None:
-                (self.folder / example.file).write_text(example.text, "utf-8")
+                file = self.folder / example.file
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(example.text, "utf-8")
             elif example.language == "python":
                 ran = self.run([sys.executable, "-c", example.text])
                 assert ran.returncode == 0, f"{example.text}\n{ran.stdout}"

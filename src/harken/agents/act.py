@@ -18,7 +18,7 @@ from harken.agents.actions import lenient, touches
 from harken.agents.actor import Actor
 from harken.agents.asking import LoggedUser
 from harken.agents.gate import Gate, woken_ones_done
-from harken.agents.hook import BLOCKED, Judgement, consult
+from harken.agents.hook import BLOCKED, Judgement, TurnEnded, consult
 from harken.agents.initial import UNNAMED
 from harken.agents.schemas import is_action
 from harken.agents.structure import RUN
@@ -26,6 +26,7 @@ from harken.agents.verdict import Question
 from harken.context.socket import VARIABLE
 from harken.core.events import ActionRewritten, TranscriptEntry
 from harken.core.messages import FunctionCall, ToolCall
+from harken.core.outside import content_from_outside
 from harken.errors import EventRefused
 from harken.session.state import OpenCall
 from harken.world.result import BadArguments, Result, caught
@@ -76,10 +77,11 @@ async def act(agent: Actor, calls: Sequence[OpenCall]) -> None:
 async def _act_together(agent: Actor, calls: Sequence[OpenCall]) -> None:
     """Run each call in a task of its own: so the depth of a tree is not that of Python's stack."""
     tasks: list[asyncio.Task[Result]] = []
+    ended: list[TurnEnded] = []
     footprints = [footprint(agent, call) for call in calls]
     for at, call in enumerate(calls):
         before = [tasks[i] for i in range(at) if footprints[i].collides(footprints[at])]
-        tasks.append(asyncio.create_task(_after(before, agent, call)))
+        tasks.append(asyncio.create_task(_after(before, agent, call, ended)))
     failure: Exception | None = None
     waiting = dict(zip(tasks, calls, strict=True))
     try:
@@ -106,10 +108,21 @@ def _log_finished(agent: Actor, waiting: Mapping[asyncio.Task[Result], OpenCall]
             log_result(agent, call, running.result())
 
 
-async def _after(before: Sequence[asyncio.Task[Result]], agent: Actor, call: OpenCall) -> Result:
-    """Run a call after those that it depends on; where one of them failed, it is not run."""
+async def _after(
+    before: Sequence[asyncio.Task[Result]], agent: Actor, call: OpenCall, ended: list[TurnEnded]
+) -> Result:
+    """Run a call after those that it depends on; where one of them failed, it is not run.
+
+    ended: filled when a hook takes the agent's place: what has not begun by then is not run.
+    """
     await asyncio.gather(*before)
-    return await run_call(agent, call)
+    if ended:
+        raise ended[0]
+    try:
+        return await run_call(agent, call)
+    except TurnEnded as error:
+        ended.append(error)
+        raise
 
 
 def footprint(agent: Actor, call: OpenCall) -> Footprint:
@@ -203,11 +216,11 @@ def variables(agent: Actor) -> Mapping[str, str | None]:
 
 
 def log_result(agent: Actor, call: OpenCall, result: Result) -> None:
-    """Log the one result of a call."""
+    """Log the one result of a call; what came from outside cannot begin as a hook's comment."""
     entry = TranscriptEntry(
         agent_id=agent.agent_id,
         role="tool",
-        content=result.content,
+        content=content_from_outside(result.content),
         substance=result.substance,
         cause=result.cause if result.substance is None else None,
         tool_call_id=call.id,

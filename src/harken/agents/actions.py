@@ -7,14 +7,16 @@ What a model does wrong here becomes a result, as with any other tool.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harken.agents.actor import Actor
 from harken.agents.base import Agent, evict
 from harken.agents.budget import check_birth
+from harken.agents.hook import copy_of
 from harken.agents.schemas import ACTIONS
 from harken.agents.template_hooks import hooks_of
+from harken.agents.template_servers import servers_for
 from harken.agents.templates import Template
 from harken.core import codec
 from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference
@@ -24,6 +26,12 @@ from harken.errors import HarkenError
 from harken.session.session import Session
 from harken.world.result import BadArguments, Failed, Result
 from harken.world.tool import Caller
+
+INTRODUCED = (
+    "You are {}, and take part in a discussion that {} leads. Who else speaks: {}. "
+    "Who only listens: {}."
+)
+"""What each participant is told of the others."""
 
 
 def handed_through(said: LoggedString) -> Result:
@@ -36,12 +44,16 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     name = arguments["name"]
     instructions = arguments["instructions"] or arguments["system_prompt"]
     template = template_in(agent, instructions)
-    instructions = template.instructions if template else instructions_in(agent, call, instructions)
+    if template is not None:
+        instructions = template.instructions
+    else:
+        instructions = await instructions_in(agent, call, instructions)
     prompt = prompt_in(arguments["prompt"], arguments["user_prompt"])
     check_name(agent, name)
     allowed = allowed_for(agent, arguments["tools"], template)
     check_birth(agent.session.state, agent.agent_id)
-    child = agent.make_subagent(instructions, allowed, template)
+    servers = servers_for(agent, arguments["tools"], template)
+    child = agent.make_subagent(instructions, allowed, template, servers)
     hooks = copies_for(child, agent.hooks)
     hooks += hooks_of(template, child, {name for name, _ in hooks})
     agent.keep("spawn")  # the child's history goes on into that of its parent
@@ -60,14 +72,30 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
 
 def copies_for(child: Agent, hooks: Sequence[Agent]) -> list[tuple[str, Agent]]:
     """Return copies of hooks, not yet born, for somebody to be watched, by name."""
-    copies = [(hook.name, hook.copy_for(child)) for hook in hooks]
+    copies = [(hook.name, copy_of(hook, child)) for hook in hooks]
     return [(name, copy) for name, copy in copies if copy is not None]
 
 
-def install(copies: Sequence[tuple[str, Agent]], child: Agent) -> None:
-    """Let hooks watch an agent."""
+def install(copies: Sequence[tuple[str, Agent]], child: Agent, but: Collection[str] = ()) -> None:
+    """Let hooks watch an agent, under their names; but: names that none of them may have."""
+    taken = set(but)
     for name, copy in copies:
-        copy.install(child, name)
+        called = free_name(name, taken)
+        taken.add(called)
+        copy.install(child, called)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name that nobody has.
+
+    >>> free_name("guard", ["guard"]), free_name("guard", [])
+    ('guard (2)', 'guard')
+    """
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name} ({number})"
+    return found
 
 
 class Answer(NamedTuple):
@@ -129,6 +157,34 @@ async def run_discuss(agent: Actor, call: Reference, arguments: Mapping[str, Any
     return Result(text, cause=[one.message_id for _, one in said if one.message_id is not None])
 
 
+async def run_introduce(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
+    """Tell subagents who takes part in the discussions to come. Raises BadArguments."""
+    speakers, listeners = _participants(agent, arguments["speakers"], arguments["listeners"])
+    everyone = list(dict.fromkeys([*speakers, *listeners]))
+    if not everyone:
+        raise BadArguments("nobody is there to introduce: create a subagent first")
+    _check_free(everyone)
+    for one in everyone:
+        await one.finish_calls()
+    speakers, listeners = ([standing(agent, one) for one in row] for row in (speakers, listeners))
+    everyone = [*speakers, *listeners]
+    _check_free(everyone)
+    set_interlocutors(
+        agent, call, *([one.agent_id for one in row] for row in (speakers, listeners))
+    )
+    for one in everyone:
+        others = [other.name for other in speakers if other is not one]
+        silent = [other.name for other in listeners if other is not one]
+        text = INTRODUCED.format(one.name, agent.name, _all(others), _all(silent))
+        agent.inform(one, piece(agent, call, text))
+    names = [_all([one.name for one in row]) for row in (speakers, listeners)]
+    return Result(f"Introduced. Who speaks: {names[0]}. Who listens: {names[1]}.")
+
+
+def _all(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nobody"
+
+
 async def run_terminate(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
     """End a subagent and everybody below it; the log keeps them. Raises BadArguments."""
     (child,) = named(agent, [arguments["name"]])
@@ -179,13 +235,12 @@ def texts(value: Any) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-def instructions_in(agent: Agent, call: Reference, given: str | None) -> str | None:
-    """Return instructions as they are given, or what the file says that they name."""
-    if given is None or not given.startswith("file:"):
+async def instructions_in(agent: Agent, call: Reference, given: str | None) -> str | None:
+    """Return instructions as they are given, or what the file or MCP resource says they name."""
+    if given is None or not given.startswith(("file:", "mcp:")):
         return given
-    world, path = agent.runtime.world, given.removeprefix("file:")
     try:
-        return world.read_instructions(path, Caller(agent, call))
+        return await agent.runtime.world.instructions(given, Caller(agent, call))
     except Failed as error:
         raise BadArguments(f"instructions {given} cannot be read: {error}") from None
 

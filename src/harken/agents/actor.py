@@ -17,6 +17,7 @@ from harken.core.ids import base_of
 from harken.core.verdict_words import said_in
 from harken.llm.base import ToolSchema, tools_hash
 from harken.session.state import OpenCall
+from harken.world.mcp.naming import server_in
 from harken.world.tool import Tool
 
 
@@ -64,6 +65,12 @@ class Actor(Agent):
         return self.state.spec.get("tools")
 
     @property
+    def servers(self) -> Sequence[str]:
+        """The MCP servers that it was given by name: it has their tools, whatever its list says."""
+        servers: Sequence[str] = self.state.spec.get("mcp") or ()
+        return servers
+
+    @property
     def tools(self) -> dict[str, Tool]:
         """The actions and tools that it may use now, by name."""
         return self.toolbox().by_name
@@ -75,14 +82,21 @@ class Actor(Agent):
         prompt begins with the schemas, and a new file shall not make it void.
         """
         world, allowed, place = self.runtime.world.tools, self.allowed, self.state.place
-        key = (tuple(world), None if allowed is None else tuple(allowed), place == "hook")
+        shown = tuple((tool.name, tool.description, tool.parameters) for tool in world.values())
+        limits = (None if allowed is None else tuple(allowed), tuple(self.servers))
+        key = (shown, limits, place == "hook")
         if self._toolbox is None or self._toolbox.key != key:
             everything = {**with_templates(self.runtime.templates.listing()), **self._tools()}
-            names = [
-                name for name in everything if may_use(name, allowed, place, self.runtime.actions)
-            ]
-            self._toolbox = Toolbox(key, {name: everything[name] for name in names})
+            found = {name: tool for name, tool in everything.items() if self._may_use(tool)}
+            self._toolbox = Toolbox(key, found)
         return self._toolbox
+
+    def _may_use(self, tool: Tool) -> bool:
+        if server_in(tool.name) in self.servers:
+            return True
+        if tool.reserved and self.allowed is None:
+            return False
+        return may_use(tool.name, self.allowed, self.state.place, self.runtime.actions)
 
     def _tools(self) -> dict[str, Tool]:
         """Return the tools of the world; `skill` tells which skills there are for this agent."""

@@ -21,6 +21,7 @@ from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import Cause, Relation, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, message_from
+from harken.core.outside import from_outside
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, UnknownName
 from harken.session.fold import context_now, held
@@ -62,6 +63,8 @@ class Agent:
     """What the birth calls it: `smart`, or the registered name of a dumb agent."""
     points: ClassVar[frozenset[Point]] = POINTS
     """Where it is asked while it stands as a hook, unless its spec says so."""
+    portable: ClassVar[bool] = True
+    """Whether it can be made anew from what a file says of it: not where that is code to run."""
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class Agent:
         """
         initial = whole(init_prompt or (), own_system=system_prompt is not None)
         self.attach(session, session.allocate_agent_id(), runtime or Runtime())
-        self._initial += initial
+        self.begin_with(initial)
         if system_prompt is not None:
             session.hold_back(self.agent_id, [Message("system", str(system_prompt))])
 
@@ -88,9 +91,13 @@ class Agent:
     def attached(cls, session: Session, state: AgentState, runtime: Runtime) -> Self:
         """Make the object for an agent that was born before."""
         agent = cls.__new__(cls)
+        agent.prepare(state)
         agent.attach(session, state.id, runtime)
         agent.restore(state)
         return agent
+
+    def prepare(self, state: AgentState) -> None:
+        """Take from a birth what `begin` rests on."""
 
     def restore(self, state: AgentState) -> None:
         """Take back what the log knows of this agent beside its transcript."""
@@ -101,6 +108,8 @@ class Agent:
         self.agent_id = agent_id
         self.runtime = runtime
         self._initial: list[Mapping[str, Any]] = []
+        self.born_with: dict[str, Any] = {}
+        """What its birth says besides its `spec`; whoever makes the agent may add to it."""
         self.asking = LoopLock()
         """Held while it is asked as a hook: one question at a time."""
         self.gate = Gate()
@@ -135,12 +144,16 @@ class Agent:
             name,
             self.language_model,
             relation=relation,
-            spec=self.spec(),
+            spec={**self.spec(), **self.born_with},
         )
-        self._take_initial()
+        self.take_initial()
         return birth
 
-    def _take_initial(self) -> None:
+    def begin_with(self, initial: Sequence[Mapping[str, Any]]) -> None:
+        """Start, when its birth is logged, from a transcript that is whole."""
+        self._initial += initial
+
+    def take_initial(self) -> None:
         """Begin with the initial transcript: by reference where it is in the log, else in full."""
         initial, self._initial = self._initial, []
         if not initial:
@@ -181,7 +194,7 @@ class Agent:
         """What the log says of this agent. Raises UnknownName before its birth is logged."""
         state = self.session.agent(self.agent_id)
         if self._initial:  # its birth was logged by `Session.log_agent_created`
-            self._take_initial()
+            self.take_initial()
         return state
 
     @property
@@ -237,13 +250,14 @@ class Agent:
         """Add a user message to the transcript and log it.
 
         What the input represents (`input.message_id`, where it is a LoggedString) becomes the
-        entry's substance. Calls that were cut off get their result first.
+        entry's substance. Calls that were cut off get their result first. A line that begins as a
+        hook's comment does gets a backslash: only hooks speak as hooks.
         """
         self.close_calls()
         event = TranscriptEntry(
             agent_id=self.agent_id,
             role="user",
-            content=str(input),
+            content=from_outside(str(input)),
             substance=getattr(input, "message_id", None),
         )
         self.session.append(event)
@@ -281,6 +295,9 @@ class Agent:
         said = await self.response()
         return checked(read_verdict(str(said)), question.point), said.message_id or asked
 
+    def after_verdict(self) -> None:
+        """Do what is due now that a verdict was given, or failed. Done once, it does nothing."""
+
     def install(self, agent: Agent, name: str | None = None) -> Self:
         """Begin to watch an agent: the birth names the agent's own birth as its cause."""
         self.log_birth(agent.state.birth, name or self.kind, "hook")
@@ -302,6 +319,12 @@ class Agent:
     def has_news(self) -> bool:
         """Whether there is something that it has not heard: from outside, or of a subagent."""
         return bool(self.news or self.session.agents[self.agent_id].unheard)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way with it that its log does not say: it may be let go."""
+        busy = self.gate.is_waited_for or not self.gate.is_open or self.asking.is_held
+        return not (busy or self.news or self._initial)
 
     def hear_news(self, most: int | None = None) -> list[TranscriptEntry]:
         """Hear what there is to hear, or the first so many of it; return the entries.
@@ -387,7 +410,7 @@ def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
     Terminated agents can be revived too, to be read or asked. Raises UnknownName for an id that
     was never born, and for a kind that nobody registered.
     """
-    live = session.live.get(AgentId(agent_id))
+    live = session.live_object(AgentId(agent_id))
     if isinstance(live, Agent):
         return live
     state = session.agent(agent_id)

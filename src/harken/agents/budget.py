@@ -37,21 +37,26 @@ def budget_of(spec: Mapping[str, Any]) -> Budget | None:
 
 def check_spending(state: SessionState, agent_id: AgentId) -> None:
     """Raise BudgetExceeded where this agent, or one above it, may not call a model once more."""
-    for agent in _upwards(state, agent_id):
+    for agent in upwards(state, agent_id):
         budget = budget_of(agent.spec) or Budget()
         if (budget.model_calls, budget.tokens, budget.cost_usd) != (None, None, None):
             _check_spent(state, agent, budget)
 
 
-def check_birth(state: SessionState, parent: AgentId) -> None:
-    """Raise BudgetExceeded where `parent` may not get one more subagent."""
-    for levels, agent in enumerate(_upwards(state, parent), 1):
+def check_birth(state: SessionState, parent: AgentId, births: int = 1, lower: int = 0) -> None:
+    """Raise BudgetExceeded where `parent` may not get one more subagent.
+
+    births: how many agents that is, it and those below it; lower: how many levels stand below it.
+    """
+    for levels, agent in enumerate(upwards(state, parent), 1 + lower):
         budget = budget_of(agent.spec) or Budget()
         if budget.depth is not None and levels > budget.depth:
             raise BudgetExceeded(f"{_who(agent)} may have {budget.depth} levels of subagents below")
         limit = budget.live_subagents
-        if limit is not None and sum(1 for _ in _below(state, agent)) >= limit:
-            raise BudgetExceeded(f"{_who(agent)} may have {limit} live subagents, and has them")
+        there = 0 if limit is None else sum(1 for _ in _below(state, agent))
+        if limit is not None and there + births > limit:
+            has = "and has them" if there >= limit else f"and has {there}"
+            raise BudgetExceeded(f"{_who(agent)} may have {limit} live subagents, {has}")
 
 
 def _check_spent(state: SessionState, agent: AgentState, budget: Budget) -> None:
@@ -71,7 +76,8 @@ def _who(agent: AgentState) -> str:
     return f"agent {agent.name or agent.id}"
 
 
-def _upwards(state: SessionState, agent_id: AgentId) -> Iterator[AgentState]:
+def upwards(state: SessionState, agent_id: AgentId) -> Iterator[AgentState]:
+    """Yield an agent, then all above it."""
     above: AgentId | None = agent_id
     for _ in range(len(state.agents)):  # a foreign log might name a circle
         if above is None:

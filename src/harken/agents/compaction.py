@@ -25,6 +25,7 @@ from harken.agents.summary import CUT_OFF, NOT_RUN, question, stand_in
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.messages import ChatMessage, Message, text_of
+from harken.core.outside import from_outside
 from harken.core.text import LoggedString
 from harken.errors import ModelError
 from harken.llm.base import Model
@@ -55,6 +56,8 @@ class Compacted:
 @register("compactor")
 class Compactor(Agent):
     """Sums up what another agent has in its context."""
+
+    portable = False
 
     def __init__(self, above: Actor, messages: Sequence[ChatMessage]) -> None:
         """Make one, without its birth, that reads these messages."""
@@ -185,7 +188,7 @@ def _go_on(agent: Actor, child: Compactor, cut: Cut, summary: LoggedString) -> N
     is_pending = cut.request is not None or cut.stays < end
     text = stand_in(summary, is_pending=is_pending)
     entry = TranscriptEntry(
-        agent_id=child.agent_id, role="user", content=text, cause=summary.message_id
+        agent_id=child.agent_id, role="user", content=from_outside(text), cause=summary.message_id
     )
     id_ = agent.session.append(entry)
     segments = [Segment(start=0, stop=cut.begins), Segment(entries=[id_])]

@@ -29,6 +29,11 @@ class Gate:
         """Whether the agent may begin a turn by itself."""
         return not self.busy and not self._holders
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether somebody waits for it to change."""
+        return bool(self._waiting)
+
     async def opened(self) -> None:
         """Return when it is open; what runs next, without a pause, finds it so."""
         while not self.is_open:

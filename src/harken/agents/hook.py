@@ -34,8 +34,11 @@ from harken.agents.verdict import (
 from harken.core.events import AgentMoved, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, base_of, number_of
 from harken.core.messages import FunctionCall, ToolCall
+from harken.core.outside import from_outside
+from harken.core.verdict_words import FAILED, said_in
 from harken.errors import LogError, ModelError
 from harken.session.session import Session
+from harken.session.state import AgentState
 from harken.world.result import is_cancelled
 
 BLOCKED = "Error: Action blocked by hook '{}': {}"
@@ -92,21 +95,23 @@ class Hook(DumbAgent):
         self.options = options_from(self.kind, self.Options, options or {})
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
 
-    def attach(self, session: Session, agent_id: AgentId, runtime: Runtime) -> None:
-        """Bind the object to its identity, with the options of its birth where it was born.
+    def prepare(self, state: AgentState) -> None:
+        """Take the options of its birth.
 
         Raises ConfigError where the log has options that this kind does not have.
         """
-        state = session.agents.get(agent_id)
-        if state is not None:
-            given = state.spec.get("options") or {}
-            self.options = options_from(self.kind, self.Options, given)
-        super().attach(session, agent_id, runtime)
+        self.options = options_from(self.kind, self.Options, state.spec.get("options") or {})
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: kind, and the options that are not as by default."""
         chosen = options_dict(self.options)
         return {**super().spec(), "options": chosen} if chosen else super().spec()
+
+    @property
+    def watched(self) -> Agent | None:
+        """The agent that it watches; None for one that stands nowhere."""
+        watched = self.state.parent
+        return None if watched is None else self.sibling(watched)
 
     def judge(self, question: Question) -> Verdict | Awaitable[Verdict]:
         """Return the verdict; an exception denies at a guarded point, else is passed over.
@@ -153,7 +158,9 @@ async def ask(hook: Agent, watched: AgentId | None, question: Question) -> Opini
                 return None
             if _at(watched, hook) is hook:
                 try:
-                    return await _ask(hook, question)
+                    opinion = await _ask(hook, question)
+                    hook.after_verdict()
+                    return opinion
                 except TurnEnded:
                     pass  # its own move: is there somebody else to ask?
         taker = _at(watched, hook)
@@ -193,6 +200,22 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
     return Opinion(hook.name, verdict, said)
 
 
+def copy_of(hook: Agent, child: Agent) -> Agent | None:
+    """Return the copy of a hook for a new subagent; None: it gets none.
+
+    What was said of the hook itself when it was put there, where it is asked for one, holds for
+    its copies.
+    """
+    spec = hook.state.spec
+    copy = None if spec.get("subagents") is False else hook.copy_for(child)
+    if copy is not None:
+        copy.born_with |= {name: spec[name] for name in _INHERITED if name in spec}
+    return copy
+
+
+_INHERITED = ("points", "self_made")
+
+
 def has_judged(hook: Agent, subject: Reference) -> bool:
     """Whether a hook has given its verdict on this, be it before a resume."""
     answered: set[str] = set()
@@ -201,7 +224,7 @@ def has_judged(hook: Agent, subject: Reference) -> bool:
         if _number(entry.message_id) < _number(subject):
             return False
         if entry.role != "user":
-            spoke = spoke or (entry.cause is None and entry.is_utterance)
+            spoke = spoke or (entry.cause is None and said_in(entry) is not None)
             answered |= {entry.cause} if isinstance(entry.cause, str) else set()
         elif entry.cause is not None and not is_question(entry):
             continue  # what a hook of its own says, in the middle of its work
@@ -216,7 +239,7 @@ def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseExcept
     note = TranscriptEntry(
         agent_id=hook.agent_id,
         role="system",
-        content=f"[hook failed] {type(error).__name__}: {error}",
+        content=f"{FAILED}{type(error).__name__}: {error}",
         cause=asked,
     )
     noted = hook.session.append(note)
@@ -285,6 +308,6 @@ def comment_entry(watched: Agent, opinion: Opinion, text: str) -> TranscriptEntr
     return TranscriptEntry(
         agent_id=watched.agent_id,
         role="user",
-        content=f"[hook {opinion.hook}]: {text}",
+        content=f"[hook {opinion.hook}]: {from_outside(text)}",
         cause=opinion.message_id,
     )

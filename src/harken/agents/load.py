@@ -12,14 +12,14 @@ from pathlib import Path
 
 import msgspec
 
-import harken.agents.hooks.register
-import harken.agents.websearch  # noqa: F401 - as above
+import harken.agents.built_in  # noqa: F401 - a log may name them
 from harken.agents.base import Agent, evict, revive
 from harken.agents.budget import Budget, budget_of
 from harken.agents.compaction import end_compactions
 from harken.agents.model_call import log_interrupted, unanswered
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
+from harken.agents.smart_hook import finish_verdicts
 from harken.core.events import AgentConfigured, ContextLoaded, Segment, TranscriptEdited
 from harken.core.messages import Message, extend_context_hash
 from harken.errors import NotALog
@@ -104,6 +104,7 @@ def _restored(session: Session, runtime: Runtime) -> Agent:
                 if not agent.runs_again(call):
                     agent.close_call(call)
     end_compactions(session)
+    finish_verdicts(session, lambda agent_id: revive(session, agent_id, runtime))
     for state in session.agents.values():
         if not session.state.is_live(state.id):
             evict(session, state.id)  # as when it was ended: a long session holds what lives

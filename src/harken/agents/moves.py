@@ -19,6 +19,7 @@ from harken.agents.budget import Budget, budget_of
 from harken.agents.hooking import protocol, watched_by
 from harken.agents.verdict import POINTS
 from harken.core.events import AgentMoved, Cause, Reference
+from harken.core.ids import base_of
 from harken.core.messages import text_of
 from harken.world.result import BadArguments, Result
 
@@ -34,7 +35,7 @@ async def run_endo(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     (child,) = named(agent, [name])  # its hook may have taken its place by then
     check_endo(agent, child)
     if agent.state.place == "hook":
-        duty = protocol(watched_by(agent), _points_at(agent)).strip()
+        duty = protocol(_points_at(agent), "all").strip()
         agent.inform(child, piece(agent, call, f"You take my place. {duty}"))
     if prompt is not None:  # it hears this first: when it stands there, it owes the answer
         agent.inform(child, piece(agent, call, prompt))
@@ -52,7 +53,13 @@ async def run_meta(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
 
 
 async def run_talk_with(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
-    """Let another agent take the caller's place, the caller waits. Raises BadArguments."""
+    """Let another agent take the caller's place, the caller waits. Raises BadArguments.
+
+    An agent leads to subagents alone: it has no authority over hooks. A user leads to both.
+    """
+    is_own = base_of(call) in agent.session.state.owners
+    if is_own and any(one.state.place == "hook" for one in _way(agent, arguments["name"])):
+        raise BadArguments("a hook is not yours to move: only it, or the user, can do that")
     taken = talk_with(agent, arguments["name"], call)
     return Result(f"{taken.name} has taken your place.")
 
@@ -66,7 +73,8 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
     """
     check_endo(agent, child)
     there = {hook.name for hook in child.hooks}
-    install(copies_for(child, [one for one in agent.hooks if one.name not in there]), child)
+    copies = copies_for(child, [one for one in agent.hooks if one.name not in there])
+    install(copies, child, but=there | {agent.name})
     _swap(child, agent, "hook", cause, points)
 
 

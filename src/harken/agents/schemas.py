@@ -73,6 +73,29 @@ def quit() -> None:  # noqa: A001 - the name of the action
 
 
 @tool
+def keep_note(text: str) -> None:
+    """Keep a note for later questions, on a line or a few: what you are asked now is dropped.
+
+    Notes have at most 1,000 characters each; the newest 20 are kept.
+    """
+
+
+@tool
+def read_log(
+    agent: str | None = None,
+    last: int = 10,
+    query: str | None = None,
+    message: str | None = None,
+) -> None:
+    """Read what the agent that you watch, or an agent below it, has heard, said and done.
+
+    The `last` messages; with `query` the last ones that have all these words; with `message` this
+    one, whole, by its id. `agent` is the name of a subagent, or a path such as `editor/critic`;
+    without it the agent that you watch is meant.
+    """
+
+
+@tool
 def meta() -> None:
     """Take the place of the agent that you watch: it becomes your subagent, and keeps its hooks.
 
@@ -97,10 +120,44 @@ def endo(
 
 @tool
 def talk_with(name: str) -> None:
-    """Let the user talk with a subagent or a hook: it takes your place as you are.
+    """Let the user talk with a subagent of yours: it takes your place as you are.
 
-    You wait as its silent hook (or its subagent, where it was your hook). `name` may lead further
-    down: `editor/critic`.
+    You wait as its silent hook. `name` may lead further down: `editor/critic`.
+    """
+
+
+@tool
+def clone(name: str, into: str | None = None, as_name: str | None = None) -> None:
+    """Copy a subagent with all that it remembers.
+
+    The copy is a new subagent of yours or, with `into`, of another subagent of yours, which then
+    has its experience at hand. `as_name` is what it is called; by default as the original.
+    """
+
+
+@tool
+def dump(path: str, name: str | None = None) -> None:
+    """Write yourself, or the subagent `name`, to a file, from which `restore` makes it again.
+
+    All is in it: instructions, memory, hooks, subagents. An earlier dump is replaced; another
+    file is not.
+    """
+
+
+@tool
+def restore(path: str, name: str | None = None) -> None:
+    """Make a subagent of an agent that was dumped to a file, with all that it had and remembered.
+
+    It is told that it woke in a new world. `name` is what it is called here. It does nothing
+    until you `discuss` with it; with `endo` it takes your place.
+    """
+
+
+@tool
+def introduce(speakers: list[str] | None = None, listeners: list[str] | None = None) -> None:
+    """Tell subagents who takes part in the discussions that follow: who speaks, who listens.
+
+    Those named are whom `discuss` addresses next; who is meant where nobody is named is as there.
     """
 
 
@@ -112,16 +169,22 @@ ACTIONS: dict[str, Tool] = {
         terminate,
         hook,
         quit,
+        keep_note,
+        read_log,
         meta,
         endo,
         talk_with,
+        clone,
+        dump.guarded(by="path", edits_files=True),
+        restore.guarded(by="path", shows_files=True),
+        introduce,
     )
 }
 """The structural actions by name, as a model is shown them."""
 
 BASIC = ("task", "discuss", "terminate")
 """What an agent has that has no list of its own, unless its runtime says more."""
-OF_HOOKS = frozenset({"quit", "meta"})
+OF_HOOKS = frozenset({"quit", "keep_note", "read_log", "meta"})
 """Actions of whoever stands as a hook now, and of nobody else."""
 GRANTED = frozenset({"hook"})
 """Actions that whoever stands as a hook has only where its list names them."""

@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
+from harken.agents import smart_hook
 from harken.agents.act import act, log_result
 from harken.agents.actor import Actor
-from harken.agents.base import kind_named, register
+from harken.agents.base import Agent, kind_named, register
 from harken.agents.budget import Budget
 from harken.agents.compaction import Compacted, compact, tokens_used
 from harken.agents.hook import (
@@ -32,12 +33,14 @@ from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.request import ask
 from harken.agents.runtime import Runtime
 from harken.agents.skills import skills_of
+from harken.agents.template_servers import reach
 from harken.agents.templates import Template
 from harken.agents.verdict import (
     Deny,
     Opinion,
     Point,
     Question,
+    Rewrite,
     Verdict,
     checked,
     read_verdict,
@@ -46,6 +49,7 @@ from harken.core.events import TranscriptEntry
 from harken.core.ids import USER, MessageId
 from harken.core.messages import ChatMessage, text_of
 from harken.core.text import LoggedString
+from harken.core.verdict_words import unfenced
 from harken.errors import AgentBusy, BudgetExceeded, ModelError
 from harken.llm.base import Model
 from harken.session.session import Session
@@ -134,12 +138,42 @@ class SmartAgent(Actor):
         return [name for name in limit if own is None or name in own]
 
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
-        """Return its answer as a verdict. Raises TurnEnded where it moved instead of giving one."""
+        """Return its answer as a verdict; where it is none, it is asked once more.
+
+        Raises TurnEnded where it moved instead of giving one, ValueError and TypeError where what
+        it says is none.
+        """
+        said = await self._answer_as_hook()
+        try:
+            verdict = checked(read_verdict(str(said)), question.point)
+        except (ValueError, TypeError):
+            if not smart_hook.ask_again(self, question, said):
+                raise
+            said = await self._answer_as_hook()
+            verdict = checked(read_verdict(str(said)), question.point)
+        if question.point == "action" and isinstance(verdict, Rewrite):
+            verdict = Rewrite(unfenced(verdict.text))
+        return verdict, said.message_id or asked
+
+    async def _answer_as_hook(self) -> LoggedString:
         stood = self._stands
         said = await self.response()
         if self._stands != stood and self.state.place != "gone":
             raise TurnEnded
-        return checked(read_verdict(str(said)), question.point), said.message_id or asked
+        return said
+
+    def after_verdict(self) -> None:
+        """Leave, or drop what it was asked, where that is due."""
+        smart_hook.after_verdict(self)
+
+    def copy_for(self, agent: Agent) -> SmartAgent | None:
+        """Return a hook that was told the same, where it was born as one; see `Agent`."""
+        told = smart_hook.told_of_copy(self)
+        if told is None:
+            return None
+        return self.make_subagent(
+            told, self.allowed, None, smart_hook.spec_of_copy(self.state.spec)
+        )
 
     @property
     def language_model(self) -> str | None:
@@ -275,6 +309,7 @@ class SmartAgent(Actor):
 
     async def _ask_once(self) -> ModelCall:
         """Call the model once, with everything about the call in the log."""
+        await reach(self)
         held_back = self._asked_at("response")
         on_chunk = None if held_back else self.runtime.on_chunk
         return await ask(self, self.model, self.toolbox(), on_chunk)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from harken.agents.actions import run_discuss, run_task, run_terminate
+from harken.agents.actions import run_discuss, run_introduce, run_task, run_terminate
 from harken.agents.actor import Actor
+from harken.agents.cloning import run_clone
+from harken.agents.dumps import run_dump, run_restore
 from harken.agents.hooking import run_hook, run_quit
 from harken.agents.moves import run_endo, run_meta, run_talk_with
+from harken.agents.read_log import run_read_log
+from harken.agents.smart_hook import run_keep_note
 from harken.core.events import Reference
 from harken.world.result import Result
 
@@ -21,7 +25,13 @@ RUN: dict[str, Run] = {
     "terminate": run_terminate,
     "hook": run_hook,
     "quit": run_quit,
+    "keep_note": run_keep_note,
+    "read_log": run_read_log,
     "meta": run_meta,
     "endo": run_endo,
     "talk_with": run_talk_with,
+    "clone": run_clone,
+    "dump": run_dump,
+    "restore": run_restore,
+    "introduce": run_introduce,
 }

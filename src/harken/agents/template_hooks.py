@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from harken.agents.base import Agent, kind_named
+from harken.agents.base import Agent
+from harken.agents.built_in import hook_kind
 from harken.agents.command_hooks.entry import read_hooks
-from harken.agents.command_hooks.hook import CommandHook
-from harken.agents.hook import Hook
+from harken.agents.command_hooks.hook import CommandHook, Commands
 from harken.agents.templates import Template
-from harken.errors import ConfigError, HarkenError
+from harken.errors import HarkenError
 from harken.world.result import BadArguments
 
 
@@ -37,14 +37,11 @@ def make_hook(name: str, watched: Agent) -> Agent:
     if finder is not None:
         found: Agent = finder.make(name, watched)
         return found
-    kind = kind_named(name, watched.runtime)
-    if not issubclass(kind, Hook):
-        raise ConfigError(f"{name} is no kind of hook")
-    return kind(watched.session, runtime=watched.runtime)
+    return hook_kind(name, watched.runtime)(watched.session, runtime=watched.runtime)
 
 
 def _commands(template: Template, watched: Agent) -> CommandHook:
     hooks = read_hooks(template.commands, str(template.path), of_subagent=True)
     for note in hooks.notes:
         watched.runtime.tell(note)
-    return CommandHook(watched.session, runtime=watched.runtime, entries=hooks.entries)
+    return CommandHook(watched.session, runtime=watched.runtime, options=Commands(hooks.entries))

@@ -25,6 +25,7 @@ from harken.agents import front_matter
 from harken.agents.front_matter import NAME, Malformed, files_in, naming, read_page
 from harken.core import codec
 from harken.errors import ConfigError, UnknownName
+from harken.world.mcp.servers import Server, granted
 from harken.world.permissions.permissions import Mode
 
 MAX_LISTED = 50
@@ -56,6 +57,10 @@ class Template:
     """The skills that it may use; None for those that its parent may."""
     permission: Mode | None = None
     """What it may do without being asked, where that is less than what its parent may."""
+    mcp: tuple[str, ...] = ()
+    """The MCP servers whose tools it has, whatever its parent may use."""
+    servers: tuple[Server, ...] = ()
+    """Those of them that the template itself describes."""
     path: Path
     hash: str
     """BLAKE3 of the file: 64 hex digits."""
@@ -158,6 +163,7 @@ def _checked(front: Mapping[str, Any], name: str) -> dict[str, Any]:
         "hooks": front_matter.names(front, "hooks", "single-minded") or (),
         "skills": front_matter.names(front, "skills", "house-style"),
         "permission": _permission(front),
+        **_servers(front.get("mcp"), f"{name}.md"),
     }
 
 
@@ -169,4 +175,15 @@ def _permission(front: Mapping[str, Any]) -> Mode | None:
     return mode
 
 
-_KEYS = {"name", "description", "tools", "model", "hooks", "skills", "permission"}
+_KEYS = {"name", "description", "tools", "model", "hooks", "skills", "permission", "mcp"}
+
+
+def _servers(value: object, origin: str) -> dict[str, Any]:
+    """Return MCP servers given by name, or described in a table."""
+    if value is None:
+        return {}
+    try:
+        names, servers = granted(value, origin)
+    except ConfigError as error:
+        raise Malformed(str(error)) from None
+    return {"mcp": names, "servers": servers}

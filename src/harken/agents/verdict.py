@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -59,6 +60,15 @@ ALLOWED: dict[Point, tuple[type, ...]] = {
     "response": (Ok, Comment, Deny, Rewrite),
 }
 """What a hook may say at each point; anything else counts as its failure."""
+
+
+FORMS: Mapping[type, str] = {
+    Ok: "OK",
+    Comment: "COMMENT: what the agent shall hear",
+    Deny: "DENY: why it must not be",
+    Rewrite: "REWRITE: what it shall be instead, the arguments as JSON or the whole response",
+}
+"""How a model is told to say each."""
 
 
 def checked(verdict: Verdict, point: Point) -> Verdict:

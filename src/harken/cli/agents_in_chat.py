@@ -5,7 +5,7 @@ They read what the session has at this moment, so they work while a turn runs, t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from harken.agents.actor import Actor
 from harken.agents.schemas import ACTIONS
@@ -31,17 +31,17 @@ LONGEST_LINE = 1000
 @slash("subagents", "who is below, what it does, and what it was told last", "[AGENT]")
 def _subagents(talk: Talk, rest: str) -> None:
     state = talk.session.agents[one_agent(talk, rest)]
-    if not state.subagents:
-        talk.say(f"{_called(state)} has no subagents")
+    lines: list[str] = []
     for agent_id in state.subagents:
         below = talk.session.agents[agent_id]
         notes = [below.language_model or "code", talk.doing.get(agent_id, "idle")]
         notes += [count(len(below.hooks), "hook")] if below.hooks else []
         notes += [count(len(below.subagents), "subagent")] if below.subagents else []
-        talk.say(f"{_called(below)}  {', '.join(notes)}")
+        lines.append(f"{_called(below)}  {', '.join(notes)}")
         last = _last(talk, agent_id)
         if last is not None:
-            talk.say(f"  {last.role}: {one_line(text_of(last.content) or written(last), 90)}")
+            lines.append(f"  {last.role}: {one_line(text_of(last.content) or written(last), 90)}")
+    talk.say("\n".join(lines) or f"{_called(state)} has no subagents")
 
 
 def hooks_lines(talk: Talk, agent_id: AgentId) -> Iterator[str]:
@@ -87,27 +87,31 @@ def _last_said(talk: Talk, agent_id: AgentId) -> str | None:
     completes=names_of("everybody"),
 )
 def _tools(talk: Talk, rest: str) -> None:
-    everything = [*ACTIONS, *talk.runtime.world.tools]
     ids = [one_agent(talk, rest)] if rest else [*paths(talk.session)]
+    agents = [talk.primary.sibling(one) for one in ids]
     said: dict[tuple[str, ...], str] = {}
-    for agent_id in ids:
-        agent = talk.primary.sibling(agent_id)
-        if not isinstance(agent, Actor):
-            talk.say(f"{agent.name}: code, which needs no tools")
-            continue
-        mine = tuple(agent.tools)
-        if mine in said:
-            talk.say(f"{agent.name}: as {said[mine]}")
-            continue
-        said[mine] = agent.name
-        actions = [one for one in mine if one in ACTIONS]
-        tools = [one for one in mine if one not in ACTIONS]
-        missing = [one for one in everything if one not in mine]
-        talk.say(f"{agent.name}:")
-        talk.say(f"  tools: {', '.join(tools) or 'none'}")
-        talk.say(f"  actions: {', '.join(actions) or 'none'}")
-        if missing:
-            talk.say(f"  not granted: {', '.join(missing)}")
+    lines: list[str] = []
+    for agent in agents:
+        mine = tuple(agent.tools) if isinstance(agent, Actor) else ()
+        if isinstance(agent, Actor) and mine in said:
+            lines.append(f"{agent.name}: as {said[mine]}")
+        elif isinstance(agent, Actor):
+            said[mine] = agent.name
+            lines += [f"{agent.name}:", *_granted(mine, talk.runtime.world.tools)]
+        elif rest:
+            lines.append(f"{agent.name} is code, which needs no tools")
+    talk.say("\n".join(lines))
+
+
+def _granted(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
+    """Yield what an agent may use, of what there is, and what it may not."""
+    of_world = [one for one in mine if one in tools]
+    actions = [one for one in mine if one in ACTIONS]
+    missing = [one for one in (*tools, *ACTIONS) if one not in mine]
+    yield f"  tools: {', '.join(of_world) or 'none'}"
+    yield f"  actions: {', '.join(actions) or 'none'}"
+    if missing:
+        yield f"  not granted: {', '.join(missing)}"
 
 
 @slash(
@@ -120,10 +124,13 @@ def _system(talk: Talk, rest: str) -> None:
     if rest:
         talk.say("\n".join(_bounded(_prompt(talk, one_agent(talk, rest)), MOST_LINES)))
         return
+    lines: list[str] = []
     for agent_id in paths(talk.session):
-        lines = _prompt(talk, agent_id)
-        talk.say(f"{_called(talk.session.agents[agent_id])}:")
-        talk.say("\n".join(f"  {line}" for line in _bounded(lines, PROMPT_LINES)))
+        state = talk.session.agents[agent_id]
+        if state.language_model is not None:
+            begun = _bounded(_prompt(talk, agent_id), PROMPT_LINES)
+            lines += [f"{_called(state)}:", *(f"  {line}" for line in begun)]
+    talk.say("\n".join(lines))
 
 
 def _prompt(talk: Talk, agent_id: AgentId) -> list[str]:
@@ -146,12 +153,14 @@ def _transcript(talk: Talk, rest: str) -> None:
     if not messages:
         talk.say(f"{who} has heard nothing yet")
         return
+    lines: list[str] = []
     if left := len(messages[:-most]):
-        talk.say(f"… {count(left, 'earlier message')} (/transcript {who} {len(messages)})")
+        lines = [f"… {count(left, 'earlier message')} (/transcript {who} {len(messages)})"]
     for message in messages[-most:]:
-        talk.say("\n".join(_message_lines(message)))
-    if doing := talk.doing.get(agent_id):
-        talk.say(f"({who} is at work: {doing})")
+        lines += _message_lines(message)
+    doing = talk.doing.get(agent_id)
+    lines += [f"({who} is at work: {doing})"] if doing else []
+    talk.say("\n".join(lines))
 
 
 def _with_number(rest: str) -> tuple[str, int]:

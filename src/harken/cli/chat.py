@@ -14,13 +14,14 @@ from typing import Any
 import click
 
 import harken.cli.every_command  # noqa: F401 - it enters the slash commands
-from harken.cli.commands import MODES
+from harken.cli.commands import MODES, Onward
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.opening import Opened, Wish, open_chat
 from harken.cli.plain import PlainChat, report, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
 from harken.cli.typed import Typed, somebody_types
+from harken.core.messages import text_of
 from harken.world.permissions.permissions import Mode
 
 LOG_DIRECTORY = Path("logs", "interactions")
@@ -95,14 +96,14 @@ _WISHED: list[Callable[[Any], Any]] = [
         help="A folder beside this one that agents may use; several times for several.",
     ),
     click.option(
-        "--sandbox",
-        type=click.Choice(["auto", "on", "off"]),
-        help="Whether commands run in a sandbox (default: as configured, else where there is one).",
-    ),
-    click.option(
         "--claude-hooks",
         is_flag=True,
         help="Let the hooks in the settings of Claude Code (.claude/settings.json) count here.",
+    ),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "on", "off"]),
+        help="Whether commands run in a sandbox (default: as configured, else where there is one).",
     ),
     click.option(
         "--memory",
@@ -172,6 +173,15 @@ def exporting(opened: Opened, logs: Path | None) -> Iterator[None]:
 
 def talk_on_screen(home: Home, wish: Wish, logs: Path | None = None) -> int:
     """Talk in a terminal. What cannot be opened is said before anything is drawn."""
+    code, going = 0, [wish]
+    for one in going:  # grows
+        code, onward = _on_one_screen(home, one, logs)
+        going += [onward] if onward is not None else []
+    return code
+
+
+def _on_one_screen(home: Home, wish: Wish, logs: Path | None) -> tuple[int, Wish | None]:
+    """Talk about one session; return the exit code, and what to talk about next."""
     from harken.cli.screen.face import Face
     from harken.cli.screen.screen import Screen
 
@@ -186,15 +196,38 @@ def talk_on_screen(home: Home, wish: Wish, logs: Path | None = None) -> int:
     )
     where = Surroundings.here(home.folder / "history")
     with opened as session, exporting(opened, logs):
-        code = asyncio.run(Screen(face, opened, where).run())
+        screen = Screen(face, opened, where, draft=wish.draft)
+        code = asyncio.run(screen.run())
+        onward = onward_wish(wish, opened, screen.table.onward)
         if wish.old is None and is_untouched(opened):
             session.close()
             session.path.unlink()  # nothing was said, so there is nothing to keep
-            return code
+            return code, onward
         opened.end()
     again = command_line("chat", "--resume", session.path.stem)
     click.secho(f"\nkept; go on with: {again}", dim=True)
-    return code
+    return code, onward
+
+
+def onward_wish(wish: Wish, opened: Opened, onward: Onward | None) -> Wish | None:
+    """Return how the chat goes on in a new session, with the model and permissions of now."""
+    if onward is None:
+        return None
+    permissions = opened.runtime.world.permissions
+    agent = opened.primary
+    systems = [
+        text_of(m.content) for m in opened.session.context(agent.agent_id)[:1] if m.role == "system"
+    ]
+    return replace(
+        wish,
+        old=None,
+        ctx=onward.ctx,
+        model=agent.language_model or wish.model,
+        system_prompt=None if onward.ctx is not None else next(iter(systems), None),
+        permission=permissions.mode if permissions is not None else wish.permission,
+        note=onward.note,
+        draft=onward.draft,
+    )
 
 
 def is_untouched(opened: Opened) -> bool:
@@ -209,13 +242,19 @@ def talk_in_lines(
     """Talk in plain lines, or say one `prompt`: then nobody is there whom agents could ask."""
     can_ask, typed = prompt is None and somebody_types(), Typed()
     user = PlainUser(typed.line, tell) if can_ask else None
-    opened = open_chat(home, replace(wish, wakes=prompt is None), user=user, on_notice=tell)
-    with opened, exporting(opened, logs), asyncio.Runner() as runner:
-        report(opened, resumed=wish.old is not None)
-        chat = PlainChat(opened, runner, as_json=as_json, typed=typed)
-        if prompt is None:
-            chat.talk()
-        else:
-            chat.once(prompt)
-        opened.end()
-    return int(chat.failed and not sys.stdin.isatty())
+    going, failed = [replace(wish, wakes=prompt is None)], False
+    for one in going:  # grows
+        opened = open_chat(home, one, user=user, on_notice=tell)
+        with opened, exporting(opened, logs), asyncio.Runner() as runner:
+            report(opened, resumed=one.old is not None)
+            chat = PlainChat(opened, runner, as_json=as_json, typed=typed)
+            if prompt is None:
+                chat.talk()
+            else:
+                chat.once(prompt)
+            runner.run(opened.runtime.world.close())
+            onward = onward_wish(one, opened, chat.onward)
+            opened.end()
+        going += [onward] if onward is not None else []
+        failed = chat.failed
+    return int(failed and not sys.stdin.isatty())

@@ -1,4 +1,4 @@
-"""What was written for Claude Code and counts here, too: its agents, skills and hooks.
+"""What was written for Claude Code and counts here, too: agents, skills, commands and hooks.
 
 Files of a project count only where it is trusted, and commands only where the user said so.
 """
@@ -11,7 +11,9 @@ from pathlib import Path
 from harken.agents.claude_agents import ClaudeAgents
 from harken.agents.command_hooks.entry import Hooks, read_settings
 from harken.agents.skills import Skills
+from harken.cli import own_commands
 from harken.cli.home import Home
+from harken.cli.own_commands import OwnCommands
 from harken.cli.trust import Project
 from harken.errors import ConfigError
 
@@ -38,6 +40,15 @@ def skills(project: Project | None, home: Home) -> Skills:
         own = _inside(project, project.folder.name, _SKILLS)
         folders = [own, _inside(project, FOLDER, _SKILLS), *folders]
     return Skills(folders)
+
+
+def commands(project: Project | None, home: Home) -> OwnCommands:
+    """Return the commands of a trusted project, then those of the home. Raises ConfigError."""
+    folders = [home.folder / own_commands.FOLDER]
+    if project is not None and project.trusted:
+        own = _inside(project, project.folder.name, own_commands.FOLDER)
+        folders = [own, _inside(project, FOLDER, own_commands.FOLDER), *folders]
+    return OwnCommands(folders)
 
 
 def hooks(project: Project | None, environ: Mapping[str, str]) -> Hooks:

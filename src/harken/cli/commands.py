@@ -85,6 +85,10 @@ class Talk(Protocol):
         """Say something to the agent, as if it had been typed."""
         ...
 
+    def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+        """Get a text from somewhere, and say it to the agent. Raises AgentBusy."""
+        ...
+
     def go_on(self, onward: Onward) -> None:
         """End this session and go on in another."""
         ...
@@ -241,7 +245,8 @@ def words_of(talk: Talk, name: str, rest: str) -> list[str] | None:
 
 def printed(command: click.Command, name: str, line: list[str]) -> str:
     """Return what a command of the command line prints, with the home that was chosen there."""
-    out = io.StringIO()
+    written = io.BytesIO()
+    out = io.TextIOWrapper(written, "utf-8", errors="backslashreplace", write_through=True)
     parent = click.get_current_context(silent=True)
     with redirect_stdout(out), redirect_stderr(out):
         try:
@@ -250,4 +255,4 @@ def printed(command: click.Command, name: str, line: list[str]) -> str:
             out.write(error.format_message())
         except SystemExit:
             pass  # after a --help
-    return out.getvalue().rstrip()
+    return written.getvalue().decode("utf-8", "backslashreplace").rstrip()

@@ -18,9 +18,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from harken.agents.schemas import ACTIONS
 from harken.errors import ConfigError
 from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
+from harken.world.mcp.servers import ServerTable, server_of
 from harken.world.permissions.permissions import Mode
 from harken.world.shell.sandbox import Wanted as Sandboxed
 
@@ -119,11 +121,20 @@ class StoreTable(msgspec.Struct, frozen=True, kw_only=True):
     """How large the file may be: what was used least lately goes, where `backing` has it."""
 
 
+class McpTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[mcp]`."""
+
+    servers: dict[str, ServerTable] = {}
+    """`[mcp.servers.NAME]`: MCP servers, whose tools agents have."""
+
+
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     """One `config.toml`."""
 
     model: str | None = None
     permission: Mode | None = None
+    actions: Literal["all", "basic"] | list[str] | None = None
+    """The structural actions of agents that have no list of what they may use."""
     compact_at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     """Which part of what a model reads at once a context may take before it is compacted; 0: it
     is compacted only when somebody asks."""
@@ -136,6 +147,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     hooks: HooksTable = HooksTable()
     web: WebTable = WebTable()
     store: StoreTable = StoreTable()
+    mcp: McpTable = McpTable()
 
 
 class _Malformed(Exception):
@@ -201,12 +213,24 @@ def _typed(value: Any, kind: Any, path: Path_) -> Any:
         if each is Any:
             return _json(dict(entries), path)
         return {name: _typed(one, each, (*path, name)) for name, one in entries}
+    if get_origin(kind) in (Union, UnionType):
+        return _one_of(value, get_args(kind), path)
     try:
         if get_origin(kind) is list and isinstance(value, list):
             return [_typed(one, get_args(kind)[0], path) for one in value]
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
         raise _Malformed(f"is {_expected(kind)}", path) from None
+
+
+def _one_of(value: Any, kinds: Sequence[Any], path: Path_) -> Any:
+    """Return a value as the first of several types that it has."""
+    for kind in kinds:
+        try:
+            return _typed(value, kind, path)
+        except _Malformed:
+            continue
+    raise _Malformed(f"is {', or '.join(map(_expected, kinds))}", path)
 
 
 def _table(value: Any, kind: type[msgspec.Struct], path: Path_) -> Any:
@@ -260,7 +284,8 @@ def _is_secret(name: str) -> bool:
 
 def _without_none(kind: Any) -> Any:
     if get_origin(kind) in (Union, UnionType):
-        (kind,) = [one for one in get_args(kind) if one is not NoneType]
+        kinds = [one for one in get_args(kind) if one is not NoneType]
+        return kinds[0] if len(kinds) == 1 else Union[tuple(kinds)]  # noqa: UP007 - made here
     return kind
 
 
@@ -298,6 +323,12 @@ def _check(config: ConfigFile) -> None:
             raise _Malformed(f"holds {expected}; {_NO_KEYS}", ("tools", "pass_env"))
     _check_web(config.web)
     _check_store(config.store)
+    for name in [] if isinstance(config.actions, str) else config.actions or ():
+        if name not in ACTIONS:
+            there = ", ".join(ACTIONS)
+            raise _Malformed(f"names no action {name!r}; there is: {there}", ("actions",))
+    for name, table in config.mcp.servers.items():
+        _check_server(name, table)
     if config.model is not None and not config.model.strip():
         raise _Malformed("names no model", ("model",))
 
@@ -327,6 +358,21 @@ def _check_store(store: StoreTable) -> None:
         raise _Malformed("needs a backing store: nothing else is evicted", ("store", "most_mb"))
     if store.most_mb is not None and not (math.isfinite(store.most_mb) and store.most_mb > 0):
         raise _Malformed("is a number of megabytes above 0", ("store", "most_mb"))
+
+
+def _check_server(name: str, table: ServerTable) -> None:
+    path = ("mcp", "servers", name)
+    for member, values in (("env", table.env), ("headers", table.headers)):
+        for key, value in values.items():
+            if _is_secret(key) and value and "${" not in value:
+                hint = 'write "${NAME}" for it'
+                raise _Malformed(f"{_NO_KEYS}, and {hint}", (*path, member, key))
+    if not table.enabled and table.command is None and table.url is None:
+        return  # it switches off one of a project
+    try:
+        server_of(name, table, CONFIG)
+    except ConfigError as error:
+        raise _Malformed(str(error), path) from None
 
 
 def _check_url(url: str, path: Path_) -> None:

@@ -1,6 +1,13 @@
 """All slash commands: whoever imports this has them in `commands.COMMANDS`."""
 
-from harken.cli import agents_in_chat, looking, replay_in_chat, structure_commands
+from harken.cli import (
+    agents_in_chat,
+    forks_in_chat,
+    looking,
+    mcp_in_chat,
+    replay_in_chat,
+    structure_commands,
+)
 
-MODULES = (looking, agents_in_chat, structure_commands, replay_in_chat)
+MODULES = (looking, agents_in_chat, mcp_in_chat, structure_commands, forks_in_chat, replay_in_chat)
 """Which enter the commands when they are imported."""

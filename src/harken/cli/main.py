@@ -22,6 +22,7 @@ from harken.errors import HarkenError, ModelError
 COMMANDS = {
     "demo": ("harken.cli.demo", "Watch Jack and Jill meet in a cafe: offline, in seconds."),
     "chat": ("harken.cli.chat", "Talk with an agent; everything is kept."),
+    "agent": ("harken.cli.agent", "Run an agent that files, times and programs can wake."),
     "sessions": ("harken.cli.sessions", "List the sessions that are kept."),
     "view": ("harken.cli.view", "Look at a session: tree, dialog, context, and more."),
     "replay": ("harken.cli.replay", "Step through a session, request by request, or check it."),
@@ -53,6 +54,7 @@ COMMANDS = {
     "session": ("harken.cli.session", "Check, repair or pack session logs."),
     "init": ("harken.cli.init", "Write a first config.toml from what is found here."),
     "models": ("harken.cli.models", "List the models that can be used, and what others need."),
+    "mcp": ("harken.cli.mcp", "List the MCP servers, and what they have."),
     "trust": ("harken.cli.trust", "Let the .harken/ of a project count."),
 }
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from harken.agents.base import Agent
 from harken.agents.budget import Budget
 from harken.agents.checkpoints import Tell
 from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
-from harken.agents.command_hooks.hook import CommandHook
+from harken.agents.command_hooks.hook import CommandHook, Commands
 from harken.agents.conversation import Conversation
 from harken.agents.hooks.changed_files import ChangedFiles
 from harken.agents.load import load_session, start_from
@@ -48,12 +49,15 @@ from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
 from harken.world.environment import shown
 from harken.world.local import local_sources, local_tools
+from harken.world.mcp.connections import Connections
+from harken.world.mcp.progress import Told
+from harken.world.mcp.servers import Server
+from harken.world.mcp.surroundings import Surroundings
 from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
 from harken.world.permissions.rules import Rules
 from harken.world.shell.sandbox import Wanted
-from harken.world.shell.shell import Shell
 from harken.world.tool import Tool
 from harken.world.triggers.tools import trigger_tools
 from harken.world.user import User
@@ -79,13 +83,17 @@ class Wish:
     """The address of the service that commits go to; None: as it is configured."""
     allowed: Sequence[Path] = ()
     """Folders beside the current one that agents may use."""
-    sandbox: Wanted | None = None
-    """Whether commands run in a sandbox; None: as it is configured."""
     claude_hooks: bool = False
     """Whether hooks that Claude Code is configured with watch the agents, however it is configured
     here."""
+    sandbox: Wanted | None = None
+    """Whether commands run in a sandbox; None: as it is configured."""
     memory: Path | None = None
     """The folder of notes that agents remember with; None: they have no such tool."""
+    note: str = ""
+    """What the user is to be told first."""
+    draft: str = ""
+    """What stands in the input at the beginning."""
     wakes: bool = False
     """Whether somebody listens to what happens outside, so that agents can be woken."""
 
@@ -168,12 +176,8 @@ def open_chat(
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
-        outputs, box = home.folder / "outputs" / path.stem, Confined()
-        if tools is None:
-            box = confined(
-                home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox
-            )
-        world = open_world(wish, settings, permissions, outputs, tools, box)
+        around = around_of(home, wish, settings, path, tools, on_notice)
+        world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
         world.user = user
@@ -206,7 +210,7 @@ def open_chat(
             runtime,
             settings,
             kept.store,
-            (*settings.notes, *settings.commands.notes, *box.notes, *kept.notes),
+            (*notes_for(wish, settings, kept, root), *around.box.notes),
         )
         check_agent(opened.primary)
         opening.pop_all()
@@ -219,25 +223,41 @@ def check_there(old: Path | None) -> None:
         Session.load(old).close()
 
 
-def runtime_of(settings: Settings) -> Runtime:
-    """Return what agents share, as far as it is configured."""
-    return Runtime(
-        templates=settings.templates,
-        skills=settings.skills,
-        compact_at=settings.compact_at or None,
-        windows=settings.windows,
-        parameters=settings.parameters,
-        model_parameters=settings.model_parameters,
-        environment=shown(environment(), named=settings.pass_env, hide=settings.key_variables),
+def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tuple[str, ...]:
+    """Return what the user should be told at the beginning, also which hooks are unusual."""
+    states = [root.session.agents[one] for one in root.state.hooks]
+    names = [one.name or one.id for one in states if one.spec.get("kind") != ChangedFiles.kind]
+    watched = f"{root.name} is watched by {', '.join(names)} (/hooks)" if names else ""
+    notes = (
+        wish.note,
+        *settings.notes,
+        *settings.own.notes,
+        *kept.notes,
+        watched,
     )
+    return tuple(filter(None, notes))
 
 
 def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
     """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
     entries = settings.commands.entries
     if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
-        hook = CommandHook(root.session, runtime=root.runtime, entries=entries)
+        hook = CommandHook(root.session, runtime=root.runtime, options=Commands(entries))
         hook.install(root, COMMAND_HOOK)
+
+
+def runtime_of(settings: Settings) -> Runtime:
+    """Return what the agents of a run share, as far as it is configured."""
+    return Runtime(
+        templates=settings.templates,
+        skills=settings.skills,
+        actions=settings.actions,
+        compact_at=settings.compact_at or None,
+        windows=settings.windows,
+        parameters=settings.parameters,
+        model_parameters=settings.model_parameters,
+        environment=shown(environment(), named=settings.pass_env, hide=settings.key_variables),
+    )
 
 
 def permissions_of(settings: Settings, *steering: Path) -> Permissions:
@@ -249,38 +269,83 @@ def permissions_of(settings: Settings, *steering: Path) -> Permissions:
     return Permissions(mode=settings.permission, rules=rules, steering=steering)
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a world is opened in."""
+
+    outputs: Path
+    """Where output goes that is too long for a result."""
+    box: Confined
+    """How commands are run."""
+    tell: Tell | None
+    """Told what a person should know of MCP servers."""
+
+
+def around_of(
+    home: Home,
+    wish: Wish,
+    settings: Settings,
+    path: Path,
+    tools: Sequence[Tool] | None,
+    tell: Tell | None,
+) -> Around:
+    """Return what the world of a session with this log is opened in."""
+    outputs = home.folder / "outputs" / path.stem
+    box = Confined()
+    if tools is None:
+        box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
+    return Around(outputs, box, tell)
+
+
 def open_world(
     wish: Wish,
     settings: Settings,
     permissions: Permissions,
-    outputs: Path,
     tools: Sequence[Tool] | None,
-    box: Confined,
+    around: Around,
 ) -> World:
-    """Return the world that the agents act on: the folder where we are. Raises ConfigError.
-
-    box: how commands are run.
-    """
+    """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
     sources, web = None, None
+    servers = settings.servers if tools is None else ()
     if tools is None:
-        allowed, readable = [*wish.allowed, *settings.allow_folders], settings.skills.folders
-        shell = Shell(
-            here(), outputs, settings.key_variables, settings.pass_env, box.sandbox, box.refusal
-        )
-        tools = local_tools(
-            here(), allowed=allowed, readable=readable, outputs=outputs, shell=shell
-        )
+        limits: dict[str, Any] = {
+            "allowed": [*wish.allowed, *settings.allow_folders],
+            "outputs": around.outputs,
+            "hide": settings.key_variables,
+            "named": settings.pass_env,
+            "sandbox": around.box.refusal or around.box.sandbox,
+        }
+        tools = local_tools(here(), readable=settings.skills.folders, **limits)
         more, web = web_tools(settings.web)
         tools = [*tools, skill_tool(settings.skills), *more]
         if wish.wakes:
-            sources = local_sources(here(), allowed=allowed, outputs=outputs, shell=shell)
+            sources = local_sources(here(), **limits)
             sources.zone = zone_name()
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    world = World(tools, folder=here(), permissions=permissions)
+    mcp = connections_of(servers, settings, around.outputs, around.tell)
+    world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
+
+
+def connections_of(
+    servers: Sequence[Server], settings: Settings, outputs: Path, tell: Tell | None
+) -> Connections:
+    """Return the connections to MCP servers; none of them is started before it is needed."""
+    around = Surroundings(
+        folder=here(),
+        outputs=outputs,
+        environ=environment(),
+        hide=settings.key_variables,
+        tell=tell or _unheard,
+    )
+    return Connections(servers, around=around, on_progress=Told(around.tell))
+
+
+def _unheard(_: str) -> None:
+    """Tell nobody."""
 
 
 def found_model(settings: Settings) -> str:

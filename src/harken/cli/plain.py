@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any, TypeAlias
 
 import click
 
@@ -18,6 +18,7 @@ from harken.agents.base import Agent
 from harken.agents.smart import SmartAgent
 from harken.cli.commands import Command, Doing, Onward, is_command, run_command
 from harken.cli.looking import compacted_text
+from harken.cli.mcp_in_chat import prompt_commands
 from harken.cli.opening import Opened
 from harken.cli.tally import Tally
 from harken.cli.terminal import safe, say, say_json
@@ -28,6 +29,9 @@ from harken.core.messages import text_of
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, ModelError
 from harken.views.written import count
+from harken.world.result import Failed
+
+How: TypeAlias = Callable[[Coroutine[Any, Any, LoggedString]], Coroutine[Any, Any, LoggedString]]
 
 
 def report(opened: Opened, *, resumed: bool) -> None:
@@ -43,6 +47,11 @@ def report(opened: Opened, *, resumed: bool) -> None:
 def tell(text: str) -> None:
     """Print on standard error what is no answer."""
     click.echo(safe(text), err=True)
+
+
+async def as_it_is(work: Coroutine[Any, Any, LoggedString]) -> LoggedString:
+    """Do some work, and nothing else."""
+    return await work
 
 
 class PlainChat:
@@ -67,6 +76,8 @@ class PlainChat:
         self.onward: Onward | None = None
         """Where the chat goes on when it has ended here; None: nowhere."""
         self._ended = False
+        self._prompts: Mapping[str, Command] | None = None
+        """Of MCP servers; None: nobody has asked for them yet."""
         self._tally = Tally()
         self.session.listen(self._hear)
 
@@ -86,17 +97,23 @@ class PlainChat:
         """Say what is typed, until the end of the input; what happens outside is answered, too."""
         if self.opened.primary.cut_off:
             self.explain("The last turn was cut off")
-        is_typed, listening = somebody_types(), AsyncExitStack()
-        listens = self.opened.conversation.listen()
-        self.runner.run(listening.enter_async_context(listens))
-        try:
+        is_typed = somebody_types()
+        with self.listening():
             while not self._ended and (line := self._line()) is not None:
-                if is_typed and is_command(line.strip(), self.own):
+                if is_typed and self._is_command(line.strip()):
                     run_command(self, line)
                 elif line.strip() or self.opened.primary.cut_off:
                     self.try_to_ask(line.strip() or None)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen to what happens outside, whenever the event loop runs."""
+        stack = AsyncExitStack()
+        self.runner.run(stack.enter_async_context(self.opened.conversation.listen()))
+        try:
+            yield
         finally:
-            self.runner.run(listening.aclose())
+            self.runner.run(stack.aclose())
 
     def _line(self) -> str | None:
         """Return the next line; what happens before it comes is answered."""
@@ -107,6 +124,9 @@ class PlainChat:
                 return line
             self.try_to_ask(None)
         return self._typed.line()
+
+    def _is_command(self, line: str) -> bool:
+        return line.startswith("/") and is_command(line, self.own)
 
     def _hear(self, event: Event) -> None:
         self._tally.add(event)
@@ -135,8 +155,13 @@ class PlainChat:
 
     @property
     def own(self) -> Mapping[str, Command]:
-        """Commands of the user's own."""
-        return {}
+        """Commands of the user's own, and prompts of MCP servers."""
+        if self._prompts is None:
+            self._prompts = {}
+            mcp = self.runtime.world.mcp
+            if mcp is not None and mcp.servers:
+                self._prompts = prompt_commands(self.runner.run(mcp.prompts()))
+        return {**self._prompts, **self.opened.settings.own.commands()}
 
     def act(self, doing: Doing) -> None:
         """Do something with the agents, and say what came of it; who takes over may answer."""
@@ -155,6 +180,15 @@ class PlainChat:
     def send(self, text: str) -> None:
         """Say something to the agent, as if it had been typed."""
         self.try_to_ask(text)
+
+    def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+        """Get a text from somewhere, and say it to the agent."""
+        try:
+            text = self.runner.run(doing())
+        except Failed as error:
+            tell(f"harken: {error}")
+        else:
+            self.try_to_ask(text)
 
     def go_on(self, onward: Onward) -> None:
         """End this session after this command, and go on in another."""
@@ -196,12 +230,12 @@ class PlainChat:
         is_open = self.opened.primary.cut_off
         tell(f"{text}; an empty line lets it go on" if is_open else text)
 
-    def ask(self, line: str | None) -> None:
-        """Say one thing and print the answer."""
+    def ask(self, line: str | None, how: How = as_it_is) -> None:
+        """Say one thing and print the answer; `how` says in which way the work is done."""
         self._tally = Tally()
         began = time.monotonic()
         conversation = self.opened.conversation
-        answer = self.runner.run(conversation.say(line))
+        answer = self.runner.run(how(conversation.say(line)))
         if self.as_json:
             row = self.row(conversation.speaker.agent_id, answer, time.monotonic() - began)
             say_json(row, indent=None)

@@ -144,7 +144,7 @@ class Bench:
         from harken.cli.confined import confined
         from harken.cli.keeping import PATIENCE_S, Keeping
         from harken.cli.opened_store import open_store
-        from harken.cli.opening import Wish, model_finder, open_world, permissions_of
+        from harken.cli.opening import Around, Wish, model_finder, open_world, permissions_of
         from harken.cli.settings import load_settings
 
         settings: Settings = load_settings(home, permission=permission)
@@ -170,7 +170,8 @@ class Bench:
         def live(stem: str) -> World:
             outputs = home.folder / "outputs" / stem
             box = confined(home, settings, outputs=outputs)
-            return open_world(Wish(), settings, permissions_of(settings), outputs, None, box)
+            around = Around(outputs, box, runtime.tell)
+            return open_world(Wish(), settings, permissions_of(settings), None, around)
 
         return cls(home, runtime, kept.store, live)
 

@@ -6,7 +6,7 @@ environment, the command line. This is the only code that reads them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from harken.agents.command_hooks.entry import Hooks
+from harken.agents.schemas import ACTIONS, BASIC
 from harken.agents.skills import Skills
 from harken.agents.templates import Templates
 from harken.cli import claude_code
@@ -26,6 +27,14 @@ from harken.cli.config_file import (
     read_config,
 )
 from harken.cli.home import Home, environment, here
+from harken.cli.mcp_settings import (
+    all_servers,
+    own_servers,
+    project_servers,
+    runs,
+    switched_off,
+)
+from harken.cli.own_commands import OwnCommands
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
@@ -33,6 +42,7 @@ from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import one_per_name
 from harken.llm.windows import Windows
+from harken.world.mcp.servers import MCP_JSON, Server
 from harken.world.permissions.permissions import Mode
 from harken.world.shell.sandbox import Wanted as Sandboxed
 
@@ -82,11 +92,17 @@ class Settings:
     most_mb: float | None = None
     """How large that file may be."""
     templates: Templates = field(default_factory=Templates)
+    actions: Collection[str] = tuple(ACTIONS)
+    """The structural actions of agents that have no list of what they may use."""
     skills: Skills = field(default_factory=Skills)
+    own: OwnCommands = field(default_factory=OwnCommands)
+    """Slash commands that a person wrote."""
     claude_hooks: bool = False
     """Whether the hooks that Claude Code is configured with count here, too."""
     commands: Hooks = field(default_factory=Hooks)
     """These hooks; none where they do not count."""
+    servers: tuple[Server, ...] = ()
+    """MCP servers: the user's own first, then those of a trusted project."""
     project: Project | None = None
     notes: tuple[str, ...] = ()
     """What the user should be told, a line each: a project that is ignored, or that widens what
@@ -124,16 +140,23 @@ def load_settings(
     environ = environment() if environ is None else environ
     project = Trust(home).project(folder or here())
     mine = home.folder / CONFIG
-    found = _with_file(Settings(providers=BUILT_IN), read_config(mine), mine)
+    ours = read_config(mine)
+    found = _with_file(Settings(providers=BUILT_IN), ours, mine)
+    theirs_too: list[Server] = []
+    notes: list[str] = []
     folders = [home.folder / AGENTS]
     config, before = ConfigFile(), found
     if project is not None and project.trusted:
-        theirs, agents = project.folder / CONFIG, project.folder / AGENTS
+        theirs, agents = project.config, project.folder / AGENTS
         _check_inside(theirs)
         _check_inside(agents)
         config = _of_project(theirs, found.providers)
         found = _with_file(found, config, theirs)
         folders.insert(0, agents)
+        theirs_too, notes = project_servers(
+            project.root, config, theirs, found.key_variables, project.mcp_obstacle
+        )
+    servers, left_out = all_servers(own_servers(ours, mine), theirs_too, switched_off(ours))
     if environ.get(MODEL, "").strip():
         found = replace(found, model=environ[MODEL].strip(), model_from=MODEL)
     if model is not None:
@@ -143,18 +166,21 @@ def load_settings(
         permission=permission or found.permission,
         claude_hooks=claude_hooks or found.claude_hooks,
     )
-    note = widening(config, before.permission, found)
+    found = replace(found, servers=servers)
+    note = widening(config, before.permission, found, theirs_too)
     if project is not None:
         note = project.note(home) or note
     claude = claude_code.agents(project, environ, commands=found.claude_hooks)
+    commands = claude_code.hooks(project, environ) if found.claude_hooks else Hooks()
     return replace(
         found,
         providers=with_keys(found.providers, environ),
         templates=Templates(folders, [claude]),
         skills=claude_code.skills(project, home),
-        commands=claude_code.hooks(project, environ) if found.claude_hooks else Hooks(),
+        own=claude_code.commands(project, home),
+        commands=commands,
         project=project,
-        notes=(note,) if note else (),
+        notes=(*((note,) if note else ()), *notes, *left_out, *commands.notes),
     )
 
 
@@ -188,22 +214,24 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
             else []
         ),
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
+        *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
         *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
         *(["web says where questions go"] if config.web != WebTable() else []),
         *(["tools.network lets commands out"] if config.tools.network else []),
         *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
-        *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
     ]
     for reason in refused:
         raise ConfigError(f"{file}: {reason}: only your own {CONFIG} may say that")
     return config
 
 
-def widening(config: ConfigFile, permission: Mode, found: Settings) -> str:
+def widening(
+    config: ConfigFile, permission: Mode, found: Settings, servers: Sequence[Server] = ()
+) -> str:
     """Say on one line what a project's configuration widens; empty where it widens nothing.
 
-    permission: what holds without it. found: what holds now. A folder is trusted once, and what it
-    says may change later.
+    permission: what holds without it. found: what holds now. servers: those of the project. A
+    folder is trusted once, and what it says may change later.
 
     >>> config = ConfigFile(permission="all", model="lab/small")
     >>> widening(config, "ask", Settings(permission="all", model="lab/small"))
@@ -217,7 +245,11 @@ def widening(config: ConfigFile, permission: Mode, found: Settings) -> str:
     if config.model is not None and found.model_from not in _THE_USERS:
         said.append(f"model = {config.model}")
     said += [f"provider {name} at {one.base_url}" for name, one in config.providers.items()]
-    text = f"This project's {FOLDER}/{CONFIG}: {', '.join(said)}." if said else ""
+    said += runs(one for one in servers if one in found.servers)
+    where = f"{FOLDER}/{CONFIG}"
+    if any(one.origin.endswith(MCP_JSON) for one in servers):
+        where = f"{where} and {MCP_JSON}"
+    text = f"This project's {where}: {', '.join(said)}." if said else ""
     return " ".join(text.split())
 
 
@@ -247,12 +279,21 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         backing=_behind(config.store.backing, file) or found.backing,
         most_mb=config.store.most_mb or found.most_mb,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
-        web=found.web if config.web == WebTable() else config.web,
+        actions=_actions(config.actions, found.actions),
+        claude_hooks=config.hooks.claude_settings or found.claude_hooks,
         sandbox=config.tools.sandbox or found.sandbox,
+        web=found.web if config.web == WebTable() else config.web,
         network=found.network if config.tools.network is None else config.tools.network,
         pass_env=(*found.pass_env, *config.tools.pass_env),
-        claude_hooks=config.hooks.claude_settings or found.claude_hooks,
     )
+
+
+def _actions(said: str | Sequence[str] | None, known: Collection[str]) -> Collection[str]:
+    """Return the actions that a file gives; it can only take away what one before it gave."""
+    if said is None or said == "all":
+        return known
+    given = BASIC if said == "basic" else said
+    return tuple(name for name in known if name in given)
 
 
 def _anchored(model: str, folder: Path) -> str:

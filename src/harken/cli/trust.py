@@ -19,12 +19,17 @@ from typing import Literal, TypeAlias
 import click
 import msgspec
 
-from harken.cli.config_file import CONFIG, read_config
+from harken.agents.templates import Templates
+from harken.cli.config_file import CONFIG, ConfigFile, read_config
 from harken.cli.home import Home, here, home_option, json_option
+from harken.cli.mcp_settings import project_servers, runs
 from harken.cli.terminal import program, say, say_json
 from harken.errors import ConfigError
+from harken.world.mcp.servers import MCP_JSON
 
 FOLDER = ".harken"
+CLAUDE = (".claude/agents", ".claude/skills")
+"""What else counts in a project that is trusted."""
 MAX_SHOWN = 20
 ProjectState: TypeAlias = Literal["none", "trusted", "untrusted"]
 
@@ -38,21 +43,31 @@ class Project:
     trusted: bool
     obstacle: str = ""
     """Why it cannot be trusted, whatever its user says; empty where it can."""
+    mcp_obstacle: str = ""
+    """Why its `.mcp.json` cannot count; empty where it can, or where there is none."""
+    marker: str = FOLDER
+    """What makes the folder a project: its `.harken/`, or else its `.mcp.json`."""
 
     @property
     def folder(self) -> Path:
         """Its `.harken/`."""
         return self.root / FOLDER
 
+    @property
+    def config(self) -> Path:
+        """Its configuration."""
+        return self.folder / CONFIG
+
     def note(self, home: Home) -> str:
         """Say on one line that it is ignored, and what to do; empty where it counts."""
         if self.trusted:
             return ""
+        ignored = self.root / self.marker
         if self.obstacle:
-            return f"{self.folder} is ignored: {self.obstacle}"
+            return f"{ignored} is ignored: {self.obstacle}"
         at = ["--home", str(home.folder)] if home.chosen else []
         command = " ".join([program(), *map(shlex.quote, ["trust", str(self.root), *at])])
-        return f"{self.folder} is ignored until you trust it: `{command}`"
+        return f"{ignored} is ignored until you trust it: `{command}`"
 
 
 class Trust:
@@ -81,10 +96,10 @@ class Trust:
         return folder.resolve() in self.folders()
 
     def trust(self, folder: Path) -> None:
-        """Let a folder's `.harken/` count from now on. Raises ConfigError where it cannot."""
-        obstacle = _obstacle(folder.resolve() / FOLDER)
-        if obstacle:
-            raise ConfigError(f"{folder.resolve() / FOLDER} cannot be trusted: {obstacle}")
+        """Let a folder's `.harken/`, or `.mcp.json`, count. Raises ConfigError where it cannot."""
+        marker = folder.resolve() / _marker(folder)
+        if obstacle := _obstacle(marker):
+            raise ConfigError(f"{marker} cannot be trusted: {obstacle}")
         if not self.is_trusted(folder):
             self._write([*self.folders(), folder.resolve()])
 
@@ -101,13 +116,24 @@ class Trust:
 
         It is the nearest folder with a `.harken/`, from `start` upwards to the root of its git
         repository; without one, to the user's home, which is no project, or to a folder of
-        somebody else.
+        somebody else. Where there is none, it is the nearest with a `.mcp.json`.
         """
-        for folder in upwards(start.resolve(), self._user_home):
-            if os.path.lexists(folder / FOLDER) and not self._is_home(folder / FOLDER):
-                obstacle = _obstacle(folder / FOLDER)
-                return Project(folder, not obstacle and self.is_trusted(folder), obstacle)
+        folders = [*upwards(start.resolve(), self._user_home)]
+        for marker in (FOLDER, MCP_JSON):
+            for folder in folders:
+                if os.path.lexists(folder / marker) and not self._is_home(folder / marker):
+                    return self._project(folder, marker)
         return None
+
+    def _project(self, folder: Path, marker: str) -> Project:
+        obstacle, servers = _obstacle(folder / marker), folder / MCP_JSON
+        return Project(
+            root=folder,
+            trusted=not obstacle and self.is_trusted(folder),
+            obstacle=obstacle,
+            mcp_obstacle=_obstacle(servers) if os.path.lexists(servers) else "",
+            marker=marker,
+        )
 
     def _is_home(self, folder: Path) -> bool:
         return folder.resolve() == self.home.folder.resolve()
@@ -160,15 +186,23 @@ def _is_mine(path: Path) -> bool:
         return False
 
 
-def _obstacle(folder: Path) -> str:
-    """Say why a `.harken/` cannot count, whoever trusts it; empty where it can."""
+def _marker(folder: Path) -> str:
+    """Return what makes a folder a project, or would."""
+    has_folder = os.path.lexists(folder / FOLDER)
+    return FOLDER if has_folder or not os.path.lexists(folder / MCP_JSON) else MCP_JSON
+
+
+def _obstacle(path: Path) -> str:
+    """Say why a `.harken/`, or a `.mcp.json`, cannot count, whoever trusts it; empty: it can."""
     try:
-        found = folder.lstat()
+        found = path.lstat()
     except OSError as error:
         return f"it cannot be looked at ({error.strerror})"
     if stat.S_ISLNK(found.st_mode):
         return "it is a link, and what it leads to may change"
-    if not stat.S_ISDIR(found.st_mode):
+    if path.name == MCP_JSON and not stat.S_ISREG(found.st_mode):
+        return "it is no file"
+    if path.name != MCP_JSON and not stat.S_ISDIR(found.st_mode):
         return "it is no folder"
     if found.st_uid != os.geteuid():
         return "it belongs to another user"
@@ -184,7 +218,9 @@ def _obstacle(folder: Path) -> str:
 @json_option
 @home_option
 def command(folder: Path | None, remove: bool, listed: bool, as_json: bool, home: Home) -> None:
-    """Let the .harken/ of a project count: its configuration and its agents.
+    """Let the .harken/ of a project count: its configuration, agents and skills.
+
+    So do its .mcp.json, and agents and skills in its .claude/.
 
     FOLDER is the project, or a folder in it; by default the one where you are.
     """
@@ -202,7 +238,9 @@ def command(folder: Path | None, remove: bool, listed: bool, as_json: bool, home
     else:
         project = trust.project(start)
         if project is None:
-            raise ConfigError(f"{start.resolve()}: there is no {FOLDER}/ here or above")
+            raise ConfigError(
+                f"{start.resolve()}: there is no {FOLDER}/ and no {MCP_JSON} here or above"
+            )
         trust.trust(project.root)
         report(project.root, "trusted", as_json=as_json)
 
@@ -225,12 +263,14 @@ def report(root: Path, state: str, *, as_json: bool) -> None:
         return
     say(f"{state.capitalize()}: {root}")
     if state == "trusted":
-        files = sorted(path for path in (root / FOLDER).rglob("*") if path.is_file())
+        below = [path for name in (FOLDER, *CLAUDE) for path in (root / name).rglob("*")]
+        found = [root / MCP_JSON, *below]
+        files = sorted(path for path in found if path.is_file())
         for path in files[:MAX_SHOWN]:
             say(f"  {path.relative_to(root)}")
         if len(files) > MAX_SHOWN:
             say(f"  and {len(files) - MAX_SHOWN} more")
-        for line in weighty(root / FOLDER / CONFIG):
+        for line in [*weighty(root / FOLDER / CONFIG), *programs(root)]:
             say(f"  it says: {line}")
 
 
@@ -247,3 +287,20 @@ def weighty(file: Path) -> Iterator[str]:
     if config.model is not None:
         yield f"model = {config.model}"
     yield from (f"provider {name} at {one.base_url}" for name, one in config.providers.items())
+
+
+def programs(root: Path) -> Iterator[str]:
+    """Yield which programs MCP servers of a project would run, and with whom others talk."""
+    file = root / FOLDER / CONFIG
+    try:
+        config = read_config(file)
+    except ConfigError:
+        config = ConfigFile()  # `weighty` says what is wrong with it
+    try:
+        servers, notes = project_servers(root, config, file)
+    except ConfigError as error:
+        servers, notes = [], [str(error)]
+    yield from runs(servers)
+    for template in Templates([root / FOLDER / "agents"]):
+        yield from runs(template.servers)
+    yield from notes

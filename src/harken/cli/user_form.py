@@ -58,35 +58,19 @@ class Form:
 
     def arguments(self, typed: str) -> Mapping[str, Any]:
         """Return the arguments that were typed, checked. Raises BadArguments."""
-        found: dict[str, Any] = {}
-        rest = self._take_named(typed, found)
-        bare = [name for name in self.bare if name not in found]
-        for name in bare[:-1]:
-            word = _WORD.match(rest)
-            if word is not None:
-                found[name] = self._value(name, _plain(word[1]))
-                rest = rest[word.end() :]
-        if rest.strip():
-            if not bare:
-                raise BadArguments(
-                    f"/{self.tool.name} takes no more than: {self.usage or 'nothing'}"
-                )
-            found[bare[-1]] = self._value(bare[-1], _plain(rest.strip()))
-        missing = [one for one in self.tool.parameters.get("required", ()) if one not in found]
+        said, rest = named_and_rest([*_properties(self.tool)], typed)
+        bare = [name for name in self.bare if name not in said]
+        words = words_in(rest, len(bare))
+        if rest.strip() and not bare:
+            raise BadArguments(f"it takes no more than: {self.usage or 'nothing'}")
+        said |= dict(zip(bare, words, strict=False))
+        missing = [one for one in self.tool.parameters.get("required", ()) if one not in said]
         if missing:
             raise BadArguments(f"name {' and '.join(missing)}: {self.usage}")
-        checked: Mapping[str, Any] = self.tool.check(found)
+        checked: Mapping[str, Any] = self.tool.check(
+            {name: self._value(name, text) for name, text in said.items()}
+        )
         return checked
-
-    def _take_named(self, typed: str, found: dict[str, Any]) -> str:
-        """Take out the arguments that have a name; return the rest."""
-        names = "|".join(map(re.escape, _properties(self.tool)))
-        if not names:
-            return typed
-        named = re.compile(rf'(?:^|(?<=\s))({names})=("(?:[^"\\]|\\.)*"|\S*)(?:\s+|$)')
-        for one in named.finditer(typed):
-            found[one[1]] = self._value(one[1], _plain(one[2]))
-        return named.sub("", typed)
 
     def _value(self, name: str, text: str) -> Any:
         """Return what was typed as the type that the action takes; it is checked later."""
@@ -98,6 +82,35 @@ class Form:
         if "integer" in kinds and text.isascii() and text.isdecimal():
             return int(text)
         return text
+
+
+def named_and_rest(names: Sequence[str], typed: str) -> tuple[dict[str, str], str]:
+    """Take out what was typed as `name=value`; return it, and the rest.
+
+    >>> named_and_rest(["tools"], 'Ann tools="a, b" is it')
+    ({'tools': 'a, b'}, 'Ann is it')
+    """
+    if not names:
+        return {}, typed
+    any_name = "|".join(map(re.escape, names))
+    named = re.compile(rf'(?:^|(?<=\s))({any_name})=("(?:[^"\\]|\\.)*"|\S*)(?:\s+|$)')
+    return {one[1]: _plain(one[2]) for one in named.finditer(typed)}, named.sub("", typed)
+
+
+def words_in(typed: str, most: int) -> list[str]:
+    """Return at most so many words; the last one is the rest of the line.
+
+    >>> words_in('"Ann B" is it not', 2), words_in("Ann", 2)
+    (['Ann B', 'is it not'], ['Ann'])
+    """
+    words: list[str] = []
+    rest = typed
+    while len(words) < most - 1 and (word := _WORD.match(rest)) is not None:
+        words.append(_plain(word[1]))
+        rest = rest[word.end() :]
+    if rest.strip() and most:
+        words.append(_plain(rest.strip()))
+    return words
 
 
 def _plain(word: str) -> str:

@@ -69,11 +69,10 @@ def who_is_there(talk: Talk, who: Who) -> list[str]:
     if who in ("subagents", "hooks") and state is not None:
         ids = state.subagents if who == "subagents" else state.hooks
         return [_name(session, one) for one in ids]
-    return [
-        path or _name(session, one)
-        for one, path in paths(session).items()
-        if path or who == "everybody"
-    ]
+    there = paths(session)
+    if who == "others":  # whom one can talk with
+        return [path for one, path in there.items() if path and session.agents[one].language_model]
+    return [path or _name(session, one) for one, path in there.items()]
 
 
 def _name(session: Session, agent_id: AgentId) -> str:

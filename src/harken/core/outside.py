@@ -12,6 +12,10 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 
+from msgspec.structs import replace
+
+from harken.core.messages import Content, TextPart
+
 _MARK = "[hook"
 _BRACKETS = "[\uff3b\ufe47\u2045\u3014\u3010\u3016\u3018\u301a\u27e6\u2772\ufe5d\u298b"
 """What a reader takes for the first letter of the mark; escaped here, for they look the same."""
@@ -40,6 +44,18 @@ def from_outside(text: str) -> str:
     if not any(bracket in text for bracket in _BRACKETS):
         return str(text)
     return "".join(map(_plain, text.splitlines(keepends=True)))
+
+
+def content_from_outside(content: Content) -> Content:
+    """Return a content whose texts went through `from_outside`; the same one where none changed."""
+    if isinstance(content, str):
+        return from_outside(content)
+    if not isinstance(content, list):
+        return content
+    return [
+        replace(part, text=from_outside(part.text)) if isinstance(part, TextPart) else part
+        for part in content
+    ]
 
 
 def _plain(line: str) -> str:

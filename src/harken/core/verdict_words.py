@@ -15,6 +15,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from harken.core.events import TranscriptEntry
 from harken.core.messages import text_of
 
+FAILED = "[hook failed] "
+"""How the entry begins that stands in a hook's transcript in place of a verdict."""
+
 VerdictWord: TypeAlias = Literal["OK", "COMMENT", "DENY", "REWRITE"]
 
 _EXACT = re.compile(r"\s*(COMMENT|DENY|REWRITE)\s*[:.]\s*(.*)", re.DOTALL)

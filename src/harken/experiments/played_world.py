@@ -77,6 +77,10 @@ class PlayedWorld(RecordedWorld):
         """Return what a message of the record is called in the session that is played."""
         return self._script.here(reference)
 
+    async def instructions(self, given: str, caller: Caller) -> str:
+        """Return what instructions that were named said, in a file or elsewhere."""
+        return self.read_instructions(given.removeprefix("file:"), caller)
+
     def read_instructions(self, path: str, caller: Caller | None = None) -> str:
         """Return what stood in a file when an agent was made of it. Raises Failed as then."""
         call = "" if caller is None else self._script.again.named(caller.call)

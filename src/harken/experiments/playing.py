@@ -20,25 +20,27 @@ from harken.agents.initial import INTERRUPTED
 from harken.agents.load import load_session
 from harken.agents.model_call import LOST_USAGE
 from harken.agents.runtime import Runtime
+from harken.agents.schemas import BASIC
 from harken.agents.smart import SmartAgent
 from harken.agents.summary import instructions_in
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, base_of
 from harken.core.messages import text_of
 from harken.core.text import LoggedString
+from harken.core.verdict_words import FAILED
 from harken.errors import ConfigError, EventRefused, HarkenError
 from harken.experiments.lanes import COMPACTOR, Lanes, kind_of
 from harken.experiments.played_world import PlayedWorld, templates_of
 from harken.experiments.recorded_agents import kinds_for
 from harken.experiments.recorded_model import INTERRUPTED as INTERRUPTED_CALL
 from harken.experiments.recorded_model import Answers, RecordedModel
+from harken.experiments.recorded_world import recorded_actions
 from harken.experiments.script import Crash, Script
 from harken.llm.replay import Recording
 from harken.session.fold import Resolver
 from harken.session.reader import events as read
 from harken.session.session import Session, SessionOptions
 from harken.views.links import Links
-from harken.views.verdicts import FAILED
 from harken.world.tool import Tool
 
 _BY_HAND = ev.AgentConfigured | ev.AgentStateSaved | ev.ContextLoaded
@@ -74,6 +76,8 @@ class Playing:
         self._answering: Agent | None = None
         self._crashed = False
         self._offered: frozenset[str] = frozenset()
+        self._actions = set(BASIC)
+        """The structural actions that agents without a list were offered then."""
         self._options = SessionOptions(durability="none", resolver=own.resolver)
         self._templates = templates_of(events, self.recorded)
         self._runtime = Runtime(
@@ -82,6 +86,7 @@ class Playing:
             world=self.world,
             kinds=kinds_for(self.script, own.kinds),
             templates=self._templates,
+            actions=self._actions,
             model_parameters=_parameters(self.recorded),
             on_notice=self.notes.append,
         )
@@ -140,6 +145,8 @@ class Playing:
                 await self._compact(event)
             case ev.AgentCreated() if not self._is_of_a_call(event.cause):
                 self._birth(event)
+            case ev.TranscriptEntry() | ev.PieceOfText() if self._is_by_command(event):
+                self._append(event)
             case ev.TranscriptEntry() if self._is_told(event):
                 self._append(event)
             case ev.TranscriptEntry(role="tool") if self._is_open(event):
@@ -212,6 +219,8 @@ class Playing:
             self._offered = frozenset(defined)
             schemas = [schema for one in defined for schema in self.recorded.tools[one].tools]
             self.world.offer(schemas, self._own.tools)
+            self._actions.clear()
+            self._actions |= recorded_actions(schemas)
             self._templates.shown = self.recorded.listing(defined)
             self.session.live.clear()  # who was offered others is made again from the log
 
@@ -280,7 +289,19 @@ class Playing:
         """Whether an agent caused it, with a call, or a hook with a verdict."""
         first = cause if isinstance(cause, str) else (cause or [""])[0]
         lane, at = self.recorded.places.get(base_of(first), ("", 0))
-        return bool(lane) and isinstance(self.recorded.events[lane][at], ev.TranscriptEntry)
+        made_by = self.recorded.events[lane][at] if lane else None
+        return isinstance(made_by, ev.TranscriptEntry) and made_by.agent_id != USER
+
+    def _is_by_command(self, event: ev.TranscriptEntry | ev.PieceOfText) -> bool:
+        """Whether it is what the user did with a command, or what was said only because of that."""
+        if isinstance(event, ev.TranscriptEntry) and event.agent_id == USER:
+            if event.substance is not None:  # what an agent said, handed through
+                said = self._links.get(event.substance)
+                return isinstance(said, ev.TranscriptEntry) and said.content == event.content
+            if event.cause is None:
+                return _is_command(event)
+        first = event.cause if isinstance(event.cause, str) else (event.cause or [""])[0]
+        return _is_command(self._links.get(base_of(first)))
 
     def _is_told(self, event: ev.TranscriptEntry) -> bool:
         """Whether an entry came with an agent's birth, or by hand: a prompt, a transcript."""
@@ -348,6 +369,15 @@ def _answers(events: Links, lanes: Lanes) -> Answers:
         elif response.error and lanes.is_compacted_after(request):
             too_long.add(id_)
     return Answers(recording, frozenset(too_long), unended)
+
+
+def _is_command(event: ev.Event | None) -> bool:
+    """Whether the user did something with a command."""
+    match event:
+        case ev.TranscriptEntry(role="assistant", cause=None) if event.agent_id == USER:
+            return True
+        case _:
+            return False
 
 
 def _parameters(lanes: Lanes) -> dict[str, Mapping[str, Any]]:

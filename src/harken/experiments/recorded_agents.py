@@ -20,12 +20,11 @@ from harken.agents.verdict import Question, Verdict, verdict_of
 from harken.core import events as ev
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
-from harken.core.verdict_words import exactly
+from harken.core.verdict_words import FAILED, exactly
 from harken.errors import HarkenError, UnknownName
 from harken.experiments.lanes import COMPACTOR, kind_of
 from harken.experiments.script import Script
 from harken.session.state import AgentState
-from harken.views.verdicts import FAILED
 
 
 class NotRecorded(HarkenError):

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from harken.agents.schemas import ACTIONS
+from harken.agents.schemas import ACTIONS, BASIC, GRANTED, OF_HOOKS
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import FunctionCall
@@ -71,6 +71,20 @@ def recorded_tools(
         if name not in actions and name not in tools:
             tools[name] = _recorded_tool(name, schema, known.get(name))
     return list(tools.values())
+
+
+def recorded_actions(schemas: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the structural actions of agents without a list, from what one was offered.
+
+    Where that one stood as a hook, it was not offered what hooks have only if they are granted it.
+
+    >>> sorted(recorded_actions([{"name": "task"}, {"name": "read"}]))
+    ['task']
+    """
+    names = frozenset(str(schema.get("name")) for schema in schemas) & ACTIONS.keys()
+    if names & OF_HOOKS and names - OF_HOOKS - set(BASIC):
+        names |= GRANTED
+    return names or frozenset(BASIC)
 
 
 def _recorded_tool(name: str, schema: Mapping[str, Any], like: Tool | None) -> RecordedTool:

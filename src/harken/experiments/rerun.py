@@ -25,7 +25,7 @@ from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.forked import Forking, check_hooks
 from harken.experiments.recorded_calls import RecordedCalls
-from harken.experiments.recorded_world import RecordedWorld, recorded_tools
+from harken.experiments.recorded_world import RecordedWorld, recorded_actions, recorded_tools
 from harken.experiments.validity import check_edit, family_of
 from harken.llm.base import Model
 from harken.session.session import Session, SessionOptions
@@ -82,7 +82,8 @@ async def rerun(
     if log.exists() and log.stat().st_size:
         raise ConfigError(f"{log}: there is a session already; a rerun begins a new one")
     world = _world(point, live)
-    runtime = replace(runtime, world=world, model=model)
+    actions = recorded_actions(point.tools) if point.is_own else runtime.actions
+    runtime = replace(runtime, world=world, model=model, actions=actions)
     options = SessionOptions(resolver=None if store is None else resolver(store))
     with Session(log, options=options) as session:
         forking = Forking(point, _fitting(point, change), session, runtime, store)

@@ -8,16 +8,18 @@ agents are allocated here and never twice, in this process or after a resume.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
+from weakref import WeakValueDictionary
 
 from harken.core import events as ev
 from harken.core.clock import Clock, rfc3339, system_clock
-from harken.core.ids import AgentId, MessageId, agent_id, message_id
+from harken.core.ids import AgentId, MessageId, agent_id, message_id, number_of
 from harken.core.messages import ChatMessage, Message, message_from
 from harken.errors import (
     EventRefused,
@@ -31,6 +33,7 @@ from harken.session.file import Disk, LogFile
 from harken.session.fold import Resolver, context_now, fold, held
 from harken.session.line import seal
 from harken.session.packed import stat_log
+from harken.session.places import Places
 from harken.session.reader import Reading, events, paused_gc, records
 from harken.session.rules import as_written, check, loaded
 from harken.session.state import AgentState, SessionState
@@ -39,6 +42,9 @@ Durability: TypeAlias = Literal["turn", "always", "none"]
 """When appended events are made to survive a power cut: at every `settle` (before a tool acts,
 before an answer is shown), after every event, or never (a crash of the process loses nothing
 even then)."""
+
+_TRIES = 8
+"""So many agents are looked at for each one too many: all may be in the middle of something."""
 
 Listener: TypeAlias = Callable[[ev.Event], None]
 
@@ -52,6 +58,9 @@ class SessionOptions:
     disk: Disk | None = None
     resolver: Resolver | None = None
     """Gives the messages of commits that agents started from."""
+    in_memory: int | None = 256
+    """So many agents are held with their transcripts; where there are more, those that did nothing
+    for the longest time and wait for nothing are let go, until somebody needs them. None: all."""
 
 
 class Session:
@@ -69,6 +78,11 @@ class Session:
         """Where a torn last line was set aside when the log was opened; None: there was none."""
         self.live: dict[AgentId, object] = {}
         """The agent objects in memory, by id; any of them may be dropped and revived."""
+        self._let_go: WeakValueDictionary[AgentId, Any] = WeakValueDictionary()
+        """Agent objects that this holds no longer, as long as somebody else does."""
+        self._in_memory: OrderedDict[AgentId, None] = OrderedDict()
+        """Agents whose transcripts are in memory, those first that did nothing for longest."""
+        self._places: Places | None = None
         self._lock = RLock()
         self._sum = b""
         self._allocated = 0
@@ -123,6 +137,7 @@ class Session:
         self._unsynced = True
         if self.options.durability != "none":
             self._file.sync_name()
+        self._hold_all()
 
     def _unfolded(self, event: ev.Event | None, error: ValueError, end: int) -> LogError:
         """Say which line, the last of the first `end` bytes, has no meaning after those before."""
@@ -150,11 +165,14 @@ class Session:
                 self._file.append(line)
                 self._sum, self._unsynced = own, True
                 fold(self.state, event, resolver)
+                if self._places is not None:
+                    self._places.add(event, len(line))
             except BaseException:  # also a Ctrl-C: file and state may differ, so neither goes on
                 self._file.refuse("the append before was broken off")
                 raise
             if self.options.durability == "always":
                 self.settle()
+            self._hold(event.agent_id)
             for listener in self._listeners:
                 listener(event)
             return event.message_id
@@ -300,9 +318,63 @@ class Session:
         return context_now(self.agent(agent_id))
 
     def evict(self, agent_id: str) -> None:
-        """Drop an agent's transcript from memory; the log keeps it, `agent` reads it again."""
-        state = self.agent(agent_id)
+        """Drop an agent's transcript from memory; the log keeps it, `agent` reads it again.
+
+        Raises UnknownName.
+        """
+        state = self.state.agents.get(AgentId(agent_id))
+        if state is None:
+            raise UnknownName("agent", agent_id, self.state.agents)
         state.transcript = state.context = None
+        self._in_memory.pop(state.id, None)
+        self._let_go.pop(state.id, None)
+
+    def live_object(self, agent_id: AgentId) -> object | None:
+        """Return the object of an agent: in memory, or let go while somebody else held it."""
+        found: object | None = self.live.get(agent_id)
+        if found is None and (found := self._let_go.pop(agent_id, None)) is not None:
+            self.live[agent_id] = found
+        return found
+
+    def _hold(self, agent_id: AgentId | None) -> None:
+        """Note that an agent did something; let go of others where there are too many."""
+        agent = self.state.agents.get(agent_id) if agent_id is not None else None
+        if agent is not None and agent.transcript is not None:
+            self._in_memory[agent.id] = None
+            self._in_memory.move_to_end(agent.id)
+            most = self.options.in_memory
+            if most is not None and len(self._in_memory) > most:
+                excess = len(self._in_memory) - most
+                self._make_room(most, tries=2 * excess + _TRIES)
+
+    def _hold_all(self) -> None:
+        """Begin with the agents that a log has, as if they had been live."""
+        held = [agent for agent in self.state.agents.values() if agent.transcript is not None]
+        held.sort(key=lambda one: number_of(([*one.fresh, one.birth])[-1], "msg_") or 0)
+        self._in_memory.update(dict.fromkeys(agent.id for agent in held))
+        if self.options.in_memory is not None:
+            self._make_room(self.options.in_memory, tries=len(held))
+
+    def _make_room(self, most: int, tries: int) -> None:
+        """Let go of agents that wait for nothing, those first that did nothing for longest."""
+        for _ in range(tries):
+            if len(self._in_memory) <= most:
+                return
+            agent = self.state.agents[next(iter(self._in_memory))]
+            if self._is_needed(agent):
+                self._in_memory.move_to_end(agent.id)
+                continue
+            self._in_memory.pop(agent.id)
+            agent.transcript = agent.context = None
+            live = self.live.pop(agent.id, None)
+            if live is not None:
+                self._let_go[agent.id] = live
+
+    def _is_needed(self, agent: AgentState) -> bool:
+        """Whether an agent is in the middle of something."""
+        if agent.open_calls or agent.id in self.state.requests or agent.id == self.state.primary:
+            return True
+        return not getattr(self.live.get(agent.id), "is_idle", True)
 
     def _revive_for(self, event: ev.Event) -> None:
         """Read again the transcripts on which an event rests."""
@@ -314,15 +386,28 @@ class Session:
             missing = {id_ for segment in event.segments for id_ in segment.entries or ()}
             for state in self.agents.values() if missing else ():
                 missing -= {entry.message_id for entry in held(state)}
-            for agent_id in self.agents if missing else ():
-                self.agent(agent_id)
+            for id_ in missing:
+                owner = self._known_places().owner(self.path, id_)
+                if owner in self.agents:
+                    self.agent(str(owner))
 
     def _revive(self, agent: AgentState) -> None:
-        again = SessionState()
-        for event in events(self.path):
-            fold(again, event, self.options.resolver)
-        agent.transcript = again.agents[agent.id].transcript
-        agent.context = again.agents[agent.id].context
+        """Read an agent's transcript again. Raises LogDamaged where the log was changed."""
+        with self._lock:
+            try:
+                again = self._known_places().agent(self.path, agent.id, self.options.resolver)
+            except ValueError:  # a line is not what it was, or an agent reads what is no line
+                state = SessionState()
+                for event in events(self.path):
+                    fold(state, event, self.options.resolver)
+                again = state.agents[agent.id]
+            agent.transcript, agent.context = again.transcript, again.context
+            self._in_memory[agent.id] = None
+
+    def _known_places(self) -> Places:
+        if self._places is None:
+            self._places = Places.of(self.path)
+        return self._places
 
 
 def entry_of(

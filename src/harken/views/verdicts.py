@@ -21,11 +21,12 @@ from harken.core.events import (
     Event,
     PieceOfText,
     Reference,
+    TranscriptEdited,
     TranscriptEntry,
 )
 from harken.core.ids import AgentId, MessageId, base_of
 from harken.core.messages import text_of
-from harken.core.verdict_words import VerdictWord, said_in
+from harken.core.verdict_words import FAILED, VerdictWord, said_in
 from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
 from harken.views.interventions import Intervention, interventions
@@ -36,7 +37,6 @@ from harken.views.words import call_text, words
 VerdictKind: TypeAlias = Literal["ok", "comment", "denial", "rewrite", "failure"]
 Point: TypeAlias = Literal["input", "action", "result", "response"]
 
-FAILED = "[hook failed] "
 _KINDS: dict[VerdictWord, VerdictKind] = {
     "OK": "ok",
     "COMMENT": "comment",
@@ -173,19 +173,25 @@ class _Reader:
             agent_id=agent_id,
             name=self.links.names.of(agent_id),
             proposed=_content(subject) if call is None else call_text(call),
-            outcomes=list(self._outcomes(entry, said.kind, point, reference)),
+            outcomes=list(self._outcomes(asked, entry, said.kind, point, reference)),
             time=entry.time,
         )
 
     def _outcomes(
-        self, entry: TranscriptEntry, kind: VerdictKind, point: Point | None, subject: Reference
+        self,
+        asked: TranscriptEntry,
+        entry: TranscriptEntry,
+        kind: VerdictKind,
+        point: Point | None,
+        subject: Reference,
     ) -> Iterator[Outcome]:
         """Yield what names the verdict as its cause, else what became of the subject."""
-        caused = [
+        caused: list[Event] = [
             event
             for event in self.links.down(entry.message_id)
             if isinstance(event, TranscriptEntry | ActionRewritten)
         ]
+        caused += self._taken_out(asked)
         if caused or kind in ("ok", "comment"):
             yield from map(self._outcome, caused)
         elif point == "action":
@@ -193,6 +199,11 @@ class _Reader:
         elif point == "response" and kind == "rewrite":
             for heard in self.rewritten.get(self.links.target(subject), ()):
                 yield _made(heard.became_id, heard.heard_by, heard.heard_by_name, heard.became)
+
+    def _taken_out(self, asked: TranscriptEntry) -> list[Event]:
+        """Return the edit that took what was asked about out of what its agent reads."""
+        edits = [one for one in self.links.down(asked.message_id) if _is_edit(one)]
+        return [one for one in edits if one.agent_id != asked.agent_id]
 
     def _became_of_call(self, call: Reference) -> Sequence[Event]:
         """Return what a later hook made of a call, else its result."""
@@ -207,7 +218,13 @@ class _Reader:
         text = _content(event)
         if isinstance(event, ActionRewritten):
             text = f"{event.tool} {event.arguments}"
+        if isinstance(event, TranscriptEdited):
+            text = f"nothing of it ({event.reason})"
         return _made(event.message_id, event.agent_id, self.links.names.of(event.agent_id), text)
+
+
+def _is_edit(event: Event) -> bool:
+    return isinstance(event, TranscriptEdited)
 
 
 def _made(id_: MessageId, agent_id: AgentId | None, name: str | None, text: str) -> Outcome:

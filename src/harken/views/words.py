@@ -20,6 +20,7 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
+from harken.core.outside import from_outside
 
 _LABEL = re.compile(r"\[([^\[\]\n]+)\]: ")
 
@@ -46,11 +47,12 @@ def same_words(one: Content, other: Content, author: Collection[str] = ()) -> bo
     >>> same_words("[Jack]: Hi", "Hi", ["Jack"]), same_words("[Jill]: Hi", "Hi", ["Jack"])
     (True, False)
 
-    Of an author without a name any label will do.
+    Of an author without a name any label will do. A backslash that keeps a line from looking like
+    a hook's comment is form, too.
     """
     if _unspoken(one) != _unspoken(other):
         return False
-    a, b = words(one), words(other)
+    a, b = from_outside(words(one)), from_outside(words(other))
     if a == b:
         return True
     bare_a, bare_b = without_label(a, author), without_label(b, author)

@@ -19,3 +19,8 @@ class LoopLock:
         if self._held is None or self._held[0] is not loop:
             self._held = (loop, asyncio.Lock())
         return self._held[1]
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody holds the lock of the loop that used it last."""
+        return self._held is not None and self._held[1].locked()

@@ -98,10 +98,8 @@ class Tool:
     preview: Callable[..., Awaitable[str]] | None = None
     """Takes what the function takes and says what it would do: a diff, a plan. May fail; the agent
     reads why, whatever it may not read."""
-    server: str | None = None
-    """The MCP server that it is of."""
     reserved: bool = False
-    """Only agents that were given its server by name may use it."""
+    """Only agents that were given the MCP server that it is of by name may use it."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -60,6 +60,22 @@ def test_a_hook_of_its_own_cannot_undo_what_another_insists_on(tmp_path: Path) -
     assert "1234" not in one.ask("And now?")
 
 
+@pytest.mark.req("S4-28")
+def test_an_agent_cannot_move_its_hook_out_of_the_way(tmp_path: Path) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            calls(call("hook", name="guard", instructions="Watch.", points=["response"])),
+            calls(call("talk_with", "c2", name="guard")),
+            "Done.",
+        ],
+        guard=["OK"],
+    )
+    assert one.ask("Go.") == "Done."
+    assert "not yours to move" in one.result("c2")["content"]
+    assert [hook.name for hook in one.root.hooks] == ["guard"]
+
+
 def test_a_budget_goes_with_the_place(tmp_path: Path) -> None:
     one = moving(
         tmp_path,

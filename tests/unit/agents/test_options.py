@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from harken import Agent, Deny, Hook, Ok, Question, Runtime, register
-from harken.agents.hooks.register import BUILT_IN, hook_kind
+from harken.agents.built_in import BUILT_IN, hook_kind
 from harken.agents.options import HookOptions, options_from
 from harken.agents.verdict import Point, Verdict
 from harken.errors import ConfigError, UnknownName

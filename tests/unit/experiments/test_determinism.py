@@ -23,7 +23,11 @@ from harken import (
     load_session,
     tool,
 )
+from harken.agents.conversation import Conversation
 from harken.agents.load import start_from
+from harken.agents.schemas import ACTIONS
+from harken.agents.structure import RUN
+from harken.agents.user_command import obey
 from harken.cli.demo import play as play_demo
 from harken.context.checkpoint import Draft, checkpoint
 from harken.context.materialize import resolver
@@ -117,6 +121,35 @@ def test_tools_subagents_and_discussions_go_the_same_and_no_tool_runs(tmp_path: 
     before = list(ran)
     done = same(one.log)
     assert (done.agents, ran) == (3, before)
+
+
+def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
+    """Also where agents have more actions than they have of themselves."""
+    parts: dict[str, list[Line]] = {
+        "Ann": ["Tea.", "Really tea.", "I answer now.", "Still me."],
+        "Bob": ["No."],
+        "critic": ["OK", "OK", "OK", "OK", "OK"],
+    }
+    runtime = Runtime(model=play(main=["Hm.", "OK", "OK", "I am back."], **parts), actions=ACTIONS)
+    one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
+    talk = Conversation(one.root)
+
+    def do(action: str, **arguments: Any) -> None:
+        checked = ACTIONS[action].check(arguments)
+        run(obey(talk.primary, f"/{action}", lambda agent, said: RUN[action](agent, said, checked)))
+
+    do("task", name="Ann", prompt="Tea or coffee?")
+    do("task", name="Bob", instructions="You are Bob.")
+    do("terminate", name="nobody")
+    one.ask("What did she say?")
+    do("hook", name="critic", instructions="Watch.", points=["response"])
+    do("discuss", prompt="Sure?", speakers=["Ann", "Bob"])
+    do("endo", subagent="Ann", prompt="Answer for me.", points=["response"])
+    run(talk.say())
+    run(talk.say("Who is there?"))
+    do("talk_with", name="main")
+    assert run(talk.say("Back?")) == "I am back."
+    same(one.log)
 
 
 def test_what_hooks_did_is_done_again_by_stand_ins_and_by_their_code(tmp_path: Path) -> None:

@@ -53,8 +53,7 @@ async def run(entry: Entry, said: bytes, *, folder: Path, environment: Mapping[s
                 folder=folder,
                 environment=environment,
                 output=out.fileno(),
-                errors=errors.fileno(),
-                heard=heard.fileno(),
+                streams=(heard.fileno(), errors.fileno()),
             )
         except (OSError, ValueError) as error:
             return Ended(problem=f"cannot be started: {getattr(error, 'strerror', None) or error}")

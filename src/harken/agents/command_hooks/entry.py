@@ -33,6 +33,7 @@ EVENTS: Mapping[str, str] = {
     "SessionEnd": "",
 }
 """The events that have a place here, and the point at which a hook is asked, if it is asked."""
+_EVENTS = ", ".join(EVENTS)
 TIMEOUT_S = 600.0
 _SHORTER_S = {"UserPromptSubmit": 30.0, "SessionEnd": 1.5}
 MAX_BYTES = 1 << 20
@@ -55,6 +56,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`onFailure: "block"`: that it fails counts as exit code 2."""
     is_async: bool = False
     """It is started and left alone: nobody hears what it says."""
+
+    def __post_init__(self) -> None:
+        """Refuse what can never be run. Raises ValueError."""
+        if self.event not in EVENTS:
+            raise ValueError(f"there is no event {_name(self.event)}; there is: {_EVENTS}")
+        if not self.command.strip():
+            raise ValueError("command is empty")
+        if not 0 < self.timeout_s < math.inf:
+            raise ValueError("timeout is a number of seconds above 0")
+        try:
+            re.compile("" if self.matcher == "*" else self.matcher)
+        except re.error as error:
+            raise ValueError(f"{_name(self.matcher)} is no pattern: {error}") from None
 
     def matches(self, names: Collection[str]) -> bool:
         """Whether it is to be run for something that has these names.
@@ -144,10 +158,6 @@ class _Malformed(Exception):
 def _group(event: str, group: Any, at: str, where: str) -> Hooks:
     members = _table(group, at)
     matcher = _text(members.get("matcher") or "", f"{at}.matcher")
-    try:
-        re.compile(matcher if matcher != "*" else "")
-    except re.error as error:
-        raise _Malformed(f"{at}.matcher: {_name(matcher)} is no pattern: {error}") from None
     found = Hooks()
     for number, one in enumerate(_list(members.get("hooks"), f"{at}.hooks")):
         found += _hook(event, matcher, _table(one, f"{at}.hooks[{number}]"), where)
@@ -168,17 +178,18 @@ def _hook(event: str, matcher: str, one: Mapping[str, Any], where: str) -> Hooks
     )
     is_async = one.get("async") is True
     args = one.get("args")
-    entry = Entry(
-        event=event,
-        matcher=matcher,
-        command=_text(one.get("command"), f"{at}: command"),
-        args=None if args is None else tuple(_texts(args, f"{at}: args")),
-        timeout_s=_seconds(one.get("timeout"), event),
-        blocks=one.get("onFailure") == "block" and not is_async,
-        is_async=is_async,
-    )
-    if not entry.command.strip():
-        raise _Malformed(f"{at}: command is empty")
+    try:
+        entry = Entry(
+            event=event,
+            matcher=matcher,
+            command=_text(one.get("command"), f"{at}: command"),
+            args=None if args is None else tuple(_texts(args, f"{at}: args")),
+            timeout_s=_seconds(one.get("timeout"), event),
+            blocks=one.get("onFailure") == "block" and not is_async,
+            is_async=is_async,
+        )
+    except ValueError as error:
+        raise _Malformed(f"{at}: {error}") from None
     return Hooks((entry,), notes)
 
 
@@ -187,10 +198,7 @@ def _seconds(value: Any, event: str) -> float:
         return _SHORTER_S.get(event, TIMEOUT_S)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _Malformed(f"{event} hook: timeout is a number of seconds")
-    seconds = float(min(value, 1e6))
-    if not seconds > 0 or not math.isfinite(seconds):
-        raise _Malformed(f"{event} hook: timeout is a number of seconds above 0")
-    return seconds
+    return float(min(value, 1e6))
 
 
 def _table(value: Any, at: str) -> Mapping[str, Any]:

@@ -13,8 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-
-import msgspec
+from weakref import WeakKeyDictionary
 
 from harken.agents.asking import LoggedUser
 from harken.agents.base import Agent, register
@@ -25,57 +24,51 @@ from harken.agents.command_hooks.entry import EVENTS, Entry
 from harken.agents.command_hooks.situation import Situation
 from harken.agents.command_hooks.transcript import Transcripts
 from harken.agents.hook import Hook, TurnStopped
-from harken.agents.runtime import Runtime
+from harken.agents.options import HookOptions
 from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
 from harken.core import codec
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
-from harken.core.ids import MessageId
+from harken.core.ids import AgentId, MessageId
 from harken.session.session import Session
-from harken.session.state import AgentState
 from harken.world.result import Failed
 from harken.world.user import NobodyThere, Wanted
 
 NAME = "claude-hooks"
 """What such a hook is called where nobody says otherwise."""
+_begun: WeakKeyDictionary[Session, set[AgentId]] = WeakKeyDictionary()
+"""Which hooks were asked since the program began: one may leave memory and come back."""
 _ONLY_TOLD = {"SessionStart", "SubagentStart"}
 """Events that nothing can stop: a no is for the user to know."""
+
+
+class Commands(HookOptions, frozen=True):
+    """Which commands are run, and when."""
+
+    commands: tuple[Entry, ...] = ()
 
 
 @register("command-hook")
 class CommandHook(Hook):
     """Asks external commands."""
 
-    entries: tuple[Entry, ...]
-    """The commands, and when they are run."""
+    portable = False  # its spec names programs to run
 
-    def __init__(
-        self, session: Session, *, runtime: Runtime | None = None, entries: Sequence[Entry] = ()
-    ) -> None:
-        """Make a hook that runs these commands."""
-        super().__init__(session, runtime=runtime)
-        self.entries = tuple(entries)
+    Options = Commands
+    options: Commands
 
     def begin(self) -> None:
         """Nothing was asked yet."""
         self._asked = MessageId("")
-        self.entries = ()
-        self._has_begun = False
         self._later: list[str] = []
         """What the agent shall hear when it can: said with a verdict that had no place for it."""
         self._ran: dict[str, str] = {}
 
-    def restore(self, state: AgentState) -> None:
-        """Take back the commands, which are in the birth, and the state."""
-        self.entries = tuple(msgspec.convert(state.spec.get("commands", []), list[Entry]))
-        super().restore(state)
-
     def spec(self) -> dict[str, Any]:
-        """Return what the birth records: the commands, and where the hook is asked."""
-        points = sorted({EVENTS[one.event] for one in self.entries} - {""})
+        """Return what the birth records: the commands, and at which points it is asked."""
+        points = sorted({EVENTS[one.event] for one in self.options.commands} - {""})
         if "action" in points and "result" not in points:
             points.append("result")  # there is said what had no place in a verdict on an action
-        commands = codec.decode(codec.encode(self.entries))  # plain JSON: no tuples
-        return {**super().spec(), "points": points, "commands": commands}
+        return {**super().spec(), "points": points}
 
     def saved_state(self) -> Any:
         """Return what is still to be said."""
@@ -85,10 +78,6 @@ class CommandHook(Hook):
         """Take back what is still to be said."""
         later = saved.get("later") if isinstance(saved, dict) else None
         self._later = [one for one in later or () if isinstance(one, str)]
-
-    def copy_for(self, agent: Agent) -> Hook | None:
-        """Return a hook with the same commands."""
-        return type(self)(agent.session, runtime=agent.runtime, entries=self.entries)
 
     def concerns(self, question: Question) -> bool:
         """Whether a command is to be run, or there is something left to say."""
@@ -108,7 +97,7 @@ class CommandHook(Hook):
         answer = Answer()
         for event, names in situation.events:
             answer = answer.joined(await self._answered(situation, event, names))
-        self._has_begun = True
+        _begun.setdefault(self.session, set()).add(self.agent_id)
         self._tell(answer)
         self._end_turn(situation, answer)
         verdict = await self._verdict(situation, answer)
@@ -119,14 +108,15 @@ class CommandHook(Hook):
 
     async def session_ended(self) -> None:
         """Run the commands of the end of a session; what they say counts for nothing."""
-        if any(one.event == "SessionEnd" for one in self.entries):
+        if any(one.event == "SessionEnd" for one in self.options.commands):
             watched = self._watched
             question = Question("response", watched.name, watched.state.birth, "")
             situation = self._situation(question)
             self._tell(await self._answered(situation, "SessionEnd", ("other",)))
 
     def _situation(self, question: Question) -> Situation:
-        return Situation(question, self._watched, self._has_begun, self._ran)
+        has_begun = self.agent_id in _begun.get(self.session, ())
+        return Situation(question, self._watched, has_begun, self._ran)
 
     @property
     def _watched(self) -> Agent:
@@ -136,7 +126,7 @@ class CommandHook(Hook):
 
     def _due(self, event: str, names: Sequence[str] | None) -> list[Entry]:
         """Return the commands to be run, each once."""
-        mine = (one for one in self.entries if one.event == event)
+        mine = (one for one in self.options.commands if one.event == event)
         wanted = [one for one in mine if names is None or one.matches(set(names))]
         return list({(one.command, one.args): one for one in wanted}.values())
 
@@ -191,8 +181,9 @@ class CommandHook(Hook):
         said = TranscriptEntry(
             agent_id=self.agent_id, role="assistant", content=words, cause=self._asked
         )
-        edits = [_without(watched, situation.question.subject)] if is_blocked else []
-        self.session.append_all([said, *self._changed_state(), *edits])
+        if is_blocked:  # first: who is cut off before the verdict has not read it either
+            self.session.append(_without(watched, situation.question.subject, self._asked))
+        self.session.append_all([said, *self._changed_state()])
         raise TurnStopped(f"hook {self.name}: {why}")
 
     async def _verdict(self, situation: Situation, answer: Answer) -> Verdict:
@@ -260,7 +251,7 @@ class CommandHook(Hook):
         return None if leave.allowed else leave.reason or "the user said no"
 
 
-def _without(watched: Agent, message: str) -> TranscriptEdited:
+def _without(watched: Agent, message: str, cause: MessageId) -> TranscriptEdited:
     """Return the edit that takes a message out of what an agent reads, and what came after it.
 
     Nothing after it was judged yet, so nothing of it is read.
@@ -268,4 +259,6 @@ def _without(watched: Agent, message: str) -> TranscriptEdited:
     context = watched.session.context(watched.agent_id)
     ids = [getattr(one, "message_id", None) for one in context]
     kept = [Segment(start=0, stop=ids.index(message))] if ids.index(message) else []
-    return TranscriptEdited(agent_id=watched.agent_id, segments=kept, reason="prompt blocked")
+    return TranscriptEdited(
+        agent_id=watched.agent_id, segments=kept, reason="prompt blocked", cause=cause
+    )

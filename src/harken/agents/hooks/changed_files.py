@@ -44,9 +44,8 @@ class ChangedFiles(Hook):
 
     def _changed(self) -> dict[str, str | None]:
         """Return the files that are no longer what the watched agent knows, and their hash now."""
-        watched = self.state.parent
-        known = self.runtime.world.known
-        return {} if watched is None else dict(known.changed(self.sibling(watched)))
+        watched = self.watched
+        return {} if watched is None else dict(self.runtime.world.known.changed(watched))
 
     def saved_state(self) -> Any:
         """Return what was reported, so that nothing is said again after a resume."""

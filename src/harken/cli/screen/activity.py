@@ -115,7 +115,7 @@ class Activity:
             [
                 ("yellow", "? ") if asks else ("cyan", f"{frame} "),
                 ("bold", f"{who:<{width}} "),
-                ("dim", "waiting for you" if asks else _state(doing, now)),
+                ("dim", "waiting for you" if asks else state_text(doing, now)),
             ]
             for who, asks, (_, doing) in zip(called, waiting, shown, strict=True)
         ]
@@ -124,7 +124,7 @@ class Activity:
         return rows
 
 
-def _state(doing: Doing, now: float) -> str:
+def state_text(doing: Doing, now: float) -> str:
     """Return in words what an agent is doing, for how long, how much."""
     what = clean(doing.what)
     if doing.calls:

@@ -11,15 +11,16 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from harken.cli.commands import COMMANDS
+from harken.cli.commands import COMMANDS, Talk, named_command
 from harken.cli.terminal import safe
 
 MOST = 50_000
@@ -92,8 +93,10 @@ def _entries(folder: Path, hidden: bool = False) -> Iterator[tuple[str, bool]]: 
 class InputCompleter(Completer):
     """Completes what is typed into the input."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, talk: Callable[[], Talk] | None = None) -> None:
+        """Complete files below a folder; `talk` knows the names that commands take."""
         self.folder = folder
+        self.talk = talk
         self.tree = Tree(folder)
 
     async def get_completions_async(
@@ -113,8 +116,8 @@ class InputCompleter(Completer):
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
         before = document.text_before_cursor
-        if commands := list(_commands(before)):
-            yield from commands
+        if found := [*self._of_command(before)]:
+            yield from found
             return
         word = _WORD.search(before)
         if word is None:
@@ -123,6 +126,26 @@ class InputCompleter(Completer):
             yield from self._files(word[0][1:])
         elif "/" in word[0]:
             yield from self._paths(word[0].removeprefix("@"))
+
+    def _of_command(self, before: str) -> Iterator[Completion]:
+        """Yield commands that begin like this, or what may stand after one."""
+        if not before.startswith("/") or "\n" in before:
+            return
+        talk = None if self.talk is None else self.talk()
+        own = {} if talk is None else talk.own
+        name, space, rest = before[1:].partition(" ")
+        if not space:
+            for command in chain(COMMANDS.values(), own.values()):
+                if command.name.startswith(name):
+                    meaning = safe(command.meaning)
+                    yield Completion(f"/{command.name}", -len(before), display_meta=meaning)
+            return
+        known = named_command(name, own)
+        words = rest.split(" ")
+        if known is not None and talk is not None:
+            for word in known.completes(talk, words[:-1]):
+                if word.startswith(words[-1]) and word.isprintable():
+                    yield Completion(word, -len(words[-1]), display=word)
 
     def _files(self, wanted: str) -> Iterator[Completion]:
         for path in self.tree.matching(wanted):
@@ -141,11 +164,3 @@ class InputCompleter(Completer):
                 shown += 1
                 if shown == SHOWN:
                     return
-
-
-def _commands(begun: str) -> Iterator[Completion]:
-    """Yield the commands that begin like this; `/` alone is the beginning of all."""
-    for command in COMMANDS.values() if begun.startswith("/") else ():
-        name = f"/{command.name}"
-        if name.startswith(begun):
-            yield Completion(name, -len(begun), display_meta=command.meaning)

@@ -116,6 +116,8 @@ class Hands:
         question = self.table.questions.current
         if buffer.complete_state is not None:
             buffer.cancel_completion()
+        elif question is None and self.tree_is_open:
+            self.table.toggle_tree()
         elif question is not None and self.arming.armed and question.back():
             self.inputs.answer.reset()
             self.inputs.refocus()
@@ -138,6 +140,11 @@ class Hands:
     def leave(self) -> None:
         """End the chat."""
         self.table.quit()
+
+    @property
+    def tree_is_open(self) -> bool:
+        """Whether the tree of agents is shown."""
+        return self.table.tree is not None and self.table.tree.is_open
 
     def show_result(self) -> None:
         """Print the last result that was folded."""

@@ -67,6 +67,20 @@ def _bind_everywhere(keys: KeyBindings, hands: Hands) -> None:
     def _(event: KeyPressEvent) -> None:
         hands.escape()
 
+    is_tree_open = Condition(lambda: hands.tree_is_open)
+
+    @keys.add("c-g", filter=~is_searching)
+    def _(event: KeyPressEvent) -> None:
+        hands.table.toggle_tree()
+
+    @keys.add("pageup", filter=is_tree_open)
+    def _(event: KeyPressEvent) -> None:
+        hands.table.scroll_tree(-1)
+
+    @keys.add("pagedown", filter=is_tree_open)
+    def _(event: KeyPressEvent) -> None:
+        hands.table.scroll_tree(1)
+
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
         hands.show_result()

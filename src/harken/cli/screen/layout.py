@@ -46,6 +46,8 @@ STYLE = Style.from_dict(
     }
 )
 _PLAIN = frozenset({"bold", "dim", "italic", "underline", "reverse"})
+LONGEST_NAME = 20
+"""How many cells of a name stand before the input."""
 _INVITING = "say something, or /help"
 _MEANWHILE = "type ahead: it is sent when this turn ends · Ctrl-C stops it"
 
@@ -64,6 +66,8 @@ class Shown:
     columns: Callable[[], int]
     rows: Callable[[], int]
     """How many rows the terminal has."""
+    talks_with: Callable[[], str] = str
+    """Whom the user talks with, where that is not the agent of the beginning."""
 
 
 def fragments(lines: Sequence[Line]) -> StyleAndTextTuples:
@@ -200,13 +204,18 @@ class Inputs:
         return [("dim", shorten(text, max(self.shown.columns() - 4, 1)))]
 
     def _completes_itself(self) -> bool:
-        """Whether completions show without Tab: of a command, and of a name after `@`."""
+        """Whether completions show without Tab: of commands, and of a name after `@`."""
         before = self.buffer.document.text_before_cursor
+        if before.startswith("/") and "\n" not in before:
+            return True
         word = before.split()[-1] if before and not before[-1].isspace() else ""
-        return word.startswith("@") or (before == word and before.startswith("/"))
+        return word.startswith("@")
 
     def _input_height(self) -> Dimension:
         return Dimension(min=1, max=max(self.shown.rows() // 2, 1))
 
     def _prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
-        return [("bold ansicyan", PROMPT if line == wrapped == 0 else "  ")]
+        if line or wrapped:
+            return [("", "  ")]
+        name = shorten(self.shown.talks_with(), LONGEST_NAME)
+        return [("ansicyan", f"{name} " if name else ""), ("bold ansicyan", PROMPT)]

@@ -25,6 +25,7 @@ from harken.cli.screen.hands import Hands
 from harken.cli.screen.keys import bindings
 from harken.cli.screen.lasting import lasting
 from harken.cli.screen.layout import Inputs, Shown
+from harken.cli.screen.live_tree import LiveTree
 from harken.cli.screen.pace import Pace
 from harken.cli.screen.piece import Piece, note
 from harken.cli.screen.questions import ask_lines
@@ -37,13 +38,21 @@ from harken.cli.screen.table import Table
 from harken.cli.screen.telling import Teller, prose
 from harken.cli.screen.turns import Ended, Turns
 from harken.cli.tally import Tally, cost_text
-from harken.core.events import Event, LlmResponse, TranscriptEdited, TranscriptEntry
+from harken.core.events import (
+    AgentMoved,
+    Event,
+    LlmResponse,
+    TranscriptEdited,
+    TranscriptEntry,
+)
 from harken.core.ids import AgentId, MessageId
 from harken.llm.base import Model
 
 TICK_S = 0.1
 ROOMY = 8
 """From so many rows on, empty lines stand between what is live."""
+FEWEST_OF_TREE = 6
+"""So many rows the tree of agents has where there is room; a high terminal leaves it two thirds."""
 LONG_TURN_S = 30.0
 """A turn that runs longer rings when it ends or asks: the user may have looked away."""
 
@@ -51,8 +60,8 @@ LONG_TURN_S = 30.0
 class Screen:
     """One chat in a terminal."""
 
-    def __init__(self, face: Face, opened: Opened, where: Surroundings) -> None:
-        """Prepare everything; nothing is drawn before `run`."""
+    def __init__(self, face: Face, opened: Opened, where: Surroundings, *, draft: str = "") -> None:
+        """Prepare everything; nothing is drawn before `run`. `draft` stands in the input then."""
         self.opened, self.where = opened, where
         self.ears, self.questions = face.ears, face.questions
         self.pace = Pace(self._frame)
@@ -70,13 +79,18 @@ class Screen:
             status=self._status,
             columns=lambda: self.stage.columns,
             rows=lambda: self.stage.rows,
+            talks_with=self._talks_with,
         )
-        self.inputs = Inputs(shown, InputCompleter(where.folder), where.history)
+        completer = InputCompleter(where.folder, lambda: self.table)
+        self.inputs = Inputs(shown, completer, where.history)
+        self.inputs.put(draft)
         self.inputs.buffer.on_text_changed += lambda _: self.arming.touch()
         self.stage = Stage(where, self.inputs.layout, self._live_lines)
+        self.tree = LiveTree(opened.session.state, self.activity)
         self.table = Table(
             opened, self.stage, self.teller, self.activity, self.questions, self.turns, self._leave
         )
+        self.table.tree = self.tree
         hands = Hands(self.table, self.inputs, self.turns, self.arming)
         self.stage.app.key_bindings = bindings(hands)
         self._used = Tally()
@@ -99,6 +113,7 @@ class Screen:
         self.ears.open()
         async with self.opened.conversation.listen():
             following = asyncio.create_task(self.turns.follow(), name="events")
+            waking = asyncio.create_task(self.table.wake(), name="wake")
             try:
                 code: int = await self.stage.app.run_async(
                     handle_sigint=False, set_exception_handler=False
@@ -106,8 +121,10 @@ class Screen:
             except EOFError:
                 code = 0  # the terminal is gone
             finally:
+                waking.cancel()
                 following.cancel()
                 await self.turns.close()
+                await self.opened.runtime.world.close()
                 self.ears.close()
         if self._error is not None:
             raise self._error
@@ -173,6 +190,9 @@ class Screen:
     def _count(self, event: Event) -> None:
         """Keep the sums of the session."""
         self._used.add(event)
+        self.tree.hear(event)
+        if isinstance(event, AgentMoved) and event.agent_id == self.teller.primary:
+            self._context_tokens = self._estimated_tokens()
         if isinstance(event, LlmResponse) and event.agent_id == self.teller.primary:
             self._context_tokens = context_tokens(event.usage) or self._context_tokens
         elif isinstance(event, TranscriptEdited) and event.agent_id == self.teller.primary:
@@ -215,13 +235,23 @@ class Screen:
         gap: list[Line] = [[]] if has_gaps else []
         asking = {question.asked.agent for question in self.questions.waiting}
         below: list[Line] = []
-        if self.turns.running:
+        if self.tree.is_open:
+            room = max((height - 2 * len(gap)) * 2 // 3, min(height, FEWEST_OF_TREE))
+            below += self.tree.lines(width, room, now, asking=asking)
+        elif self.turns.running:
             below += self.activity.lines(self._name, now, asking=asking, most=height // 2)
         below += self.turns.queued.lines(width)
         tail = self.stream.tail(width, max(height - len(below) - 3 * len(gap), 1))
         lines = [*([] if self.stream.joined else gap), *tail] if tail else []
         lines += [*gap, *below] if below else []
         return [*lines, *gap]
+
+    def _talks_with(self) -> str:
+        """Return with whom the user talks, where that is not the agent of the beginning."""
+        state = self.opened.session.state
+        if state.primary in (None, state.root):
+            return ""
+        return clean(self.opened.primary.name)
 
     def _name(self, agent_id: AgentId) -> str:
         agent = self.opened.session.agents.get(agent_id)
@@ -245,6 +275,7 @@ class Screen:
             context_window=agent.window if isinstance(agent, SmartAgent) else None,
             cost=cost_text(self._used) if self._used.priced else "",
             hint=self.table.hinted,
+            talks_with=self._talks_with(),
         )
         return status.line(self.stage.width)
 

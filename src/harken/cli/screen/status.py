@@ -25,6 +25,8 @@ class Status:
     context_window: int | None = None
     """How many the model reads at once; None: not known."""
     cost: str = ""
+    talks_with: str = ""
+    """Whom the user talks with, where that is not the agent of the beginning."""
     hint: str = ""
     """Something to know at this moment; it takes the place of all else."""
 
@@ -33,6 +35,7 @@ class Status:
         if self.hint:
             return cut([("yellow", clean(self.hint))], width)
         parts = [  # how soon a part is left out: the highest number first
+            (-1, clean(self.talks_with)),
             (0, clean(self.model)),
             (3, clean(self.folder)),
             (1, self.mode),

@@ -6,15 +6,18 @@ It is what `harken.cli.commands` calls a `Talk`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from harken.agents.base import Agent
 from harken.agents.runtime import Runtime
 from harken.cli.commands import Command, Doing, Onward
+from harken.cli.mcp_in_chat import prompt_commands
 from harken.cli.opening import Opened
-from harken.cli.screen.activity import Activity
+from harken.cli.screen.activity import Activity, state_text
 from harken.cli.screen.calls import whole
+from harken.cli.screen.live_tree import LiveTree
 from harken.cli.screen.piece import Rows
 from harken.cli.screen.questions import Questions, preview_lines
 from harken.cli.screen.stage import Stage
@@ -24,6 +27,9 @@ from harken.cli.screen.turns import Turns
 from harken.core.ids import AgentId
 from harken.session.session import Session
 from harken.world.user import Wanted
+
+if TYPE_CHECKING:
+    from harken.world.mcp.prompts import Prompt
 
 HINT_S = 2.0
 
@@ -40,6 +46,9 @@ class Table:
     turns: Turns
     leave: Callable[[], None]
     """Ends the chat."""
+    tree: LiveTree | None = None
+    prompts: Sequence[Prompt] = ()
+    """Those of MCP servers, as far as it is known."""
     onward: Onward | None = None
     """Where the chat goes on when it has ended here; None: nowhere."""
     hinted: str = ""
@@ -58,7 +67,8 @@ class Table:
     @property
     def doing(self) -> Mapping[AgentId, str]:
         """What busy agents are doing."""
-        return {agent: doing.what for agent, doing in self.activity.agents.items()}
+        busy = self.activity.agents.items()
+        return {agent: state_text(doing, doing.since) for agent, doing in busy}
 
     def say(self, text: str) -> None:
         """Print lines of text."""
@@ -76,8 +86,15 @@ class Table:
 
     @property
     def own(self) -> Mapping[str, Command]:
-        """Commands of the user's own."""
-        return {}
+        """Commands of the user's own, and prompts of MCP servers."""
+        return {**prompt_commands(self.prompts), **self.opened.settings.own.commands()}
+
+    async def wake(self) -> None:
+        """Wait for what comes from elsewhere, while the user types."""
+        world = self.runtime.world
+        await world.ready()
+        if world.mcp is not None:
+            self.prompts = await world.mcp.prompts()
 
     def act(self, doing: Doing) -> None:
         """Do something with the agents; what came of it is told as it is logged.
@@ -100,6 +117,16 @@ class Table:
             self.turns.start(text)
         self.stage.refresh()
 
+    def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+        """Get a text from somewhere, and say it to the agent. Raises AgentBusy."""
+
+        async def fetch() -> str:
+            self.turns.queued.messages.insert(0, await doing())
+            return ""
+
+        self.turns.work(fetch)
+        self.stage.refresh()
+
     def go_on(self, onward: Onward) -> None:
         """End this session and go on in another."""
         self.onward = onward
@@ -118,6 +145,18 @@ class Table:
     def _end_hint(self) -> None:
         self.hinted = ""
         self.stage.refresh()
+
+    def toggle_tree(self) -> None:
+        """Show the tree of agents above the input, or take it away."""
+        if self.tree is not None:
+            self.tree.toggle()
+            self.stage.refresh()
+
+    def scroll_tree(self, by: int) -> None:
+        """Show what is further up or down in the tree, by so many pages."""
+        if self.tree is not None:
+            self.tree.scroll(by)
+            self.stage.refresh()
 
     def show_result(self) -> None:
         """Print the last result that was folded, whole."""

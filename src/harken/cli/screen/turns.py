@@ -15,6 +15,7 @@ from harken.cli.screen.queued import Queued
 from harken.cli.tally import Tally
 from harken.core.text import LoggedString
 from harken.errors import AgentBusy, ConfigError, HarkenError, LogError, ModelError
+from harken.world.result import Failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ class Turns:
         async def work() -> None:
             try:
                 notes.append(await doing())
-            except HarkenError as error:
+            except (HarkenError, Failed) as error:
                 if isinstance(error, ModelError | LogError):
                     raise
                 notes.append(str(error))

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
 from harken.core.events import Reference
@@ -21,13 +21,17 @@ from harken.core.ids import base_of
 from harken.core.messages import ChatMessage, Meta, TextPart
 from harken.session.session import Session
 from harken.world.files.file import WHOLE, load
-from harken.world.files.root import Root
+from harken.world.files.root import Root, meant
 from harken.world.result import Failed
 from harken.world.tool import Caller
 
 _RACY_NS = 100_000_000
 """A file may change twice within a tick of its clock and look the same: so long it is not trusted
 that what looks the same is the same."""
+
+
+Standing: TypeAlias = Literal["new", "known", "unknown", "changed"]
+"""Of a file to an agent: not there, as the agent knows it, never read, no longer as it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,24 @@ class KnownFiles:
             if path in new:
                 return new[path]
         return mine.files.get(path)
+
+    def standing(self, caller: Caller, path: str) -> Standing:
+        """Return how a file, by a path that a model wrote, stands to what the caller knows of it.
+
+        What is no file, or cannot be read, is `new`: who opens it will say so.
+        """
+        folder = Path("/") if self._root is None else self._root.folder
+        try:
+            file = Path(os.path.realpath(folder / meant(folder, path)))
+        except (OSError, ValueError):  # no path at all
+            return "new"
+        now = self._now(str(file))
+        if now is None:
+            return "new"
+        known = self.before(caller, Root(folder).name(file))
+        if known is None:
+            return "unknown"
+        return "known" if known.hash == now else "changed"
 
     def learn(self, caller: Caller, path: str, known: Known, *, wrote: bool = False) -> None:
         """Take note of what a call has read or written.

@@ -143,6 +143,8 @@ def _started(
     entries = environment.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
     where = folder / Path(server.cwd or ".").expanduser()
+    if not where.is_dir():
+        raise ConfigError(f"the folder {where} is not there")
     found = server.command
     if "/" not in server.command:
         found = shutil.which(server.command, path=path) or ""
@@ -161,8 +163,8 @@ def _started(
             start_new_session=True,
         )
     except OSError as error:
-        what = where if error.filename == str(where) else server.command
-        raise ConfigError(f"{what} cannot be run ({error.strerror or error})") from None
+        why = error.strerror or error
+        raise ConfigError(f"{server.command} cannot be run ({why})") from None
     except ValueError:
         raise ConfigError("its command holds a character that no program takes (NUL?)") from None
     return first, token

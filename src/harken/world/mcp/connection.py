@@ -29,7 +29,8 @@ for _name in ("mcp", "client", "httpx2"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 BACKOFF_S = (0.0, 5.0, 30.0, 120.0, 600.0)
-"""How long a server that ended is left alone, by how often that happened in a row."""
+"""How long a server that ended is left alone, by how often that happened in a row. One that could
+not be started is not started again at once."""
 STEADY_S = 60.0
 """A server that ran so long had started well."""
 RELIST_S = 1.0
@@ -38,7 +39,7 @@ RELIST_S = 1.0
 State: TypeAlias = Literal["new", "starting", "open", "failed", "closed"]
 Connect: TypeAlias = Callable[[Server], Any]
 """Gives what the SDK's `Client` takes for a server; tests give servers of their own process."""
-Progress: TypeAlias = Callable[[float, float | None, str | None], None]
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], None]
 """Told how far a call is, of how much, and in words."""
 
 
@@ -60,8 +61,6 @@ class Connection:
         """Why it is not connected, for a person."""
         self.tools: list[types.Tool] = []
         """What it said last that it has; it stays while the server is away."""
-        self.notes: list[str] = []
-        """What of it cannot be used, a line each."""
         self.capabilities = types.ServerCapabilities()
         self.about = ""
         """What it calls itself, with its version and that of the protocol."""
@@ -71,6 +70,11 @@ class Connection:
         self._failures, self._retry_at, self._open_since = 0, 0.0, 0.0
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person was told of it, a line each."""
+        return self._inbound.notes
 
     @property
     def is_tried(self) -> bool:
@@ -118,13 +122,15 @@ class Connection:
                 list_roots_callback=self._inbound.roots,
                 message_handler=self._inbound.hear,
                 cache=None,
+                mode="auto" if self.server.protocol == "auto" else "legacy",
             )
         except ConfigError as error:
             client = error
         return Life(self.server, client, stdio, self, before)
 
     def _filled(self) -> Server:
-        if hidden := self.server.variables & self.around.hide:
+        hidden = self.server.variables & self.around.hide
+        if hidden and not self.server.may_have_keys:
             raise ConfigError(f"it names {min(hidden)}, the key of a model, which is not for it")
         return self.server.filled(self.around.environ)
 
@@ -149,7 +155,7 @@ class Connection:
         tool: str,
         arguments: dict[str, Any],
         asking: Asking,
-        on_progress: Progress | None = None,
+        on_progress: OnProgress | None = None,
     ) -> types.CallToolResult:
         """Call a tool. Raises Failed."""
 
@@ -167,7 +173,7 @@ class Connection:
 
     async def is_opening(self, client: Client) -> None:
         """Look which tools it has."""
-        self.tools, self.notes = await tools_of(client)
+        self._take(await tools_of(client))
 
     def is_open(self, client: Client) -> None:
         """Take note that it can be used."""
@@ -181,9 +187,12 @@ class Connection:
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools and tools.list_changed:
             assert self._life is not None
             self._life.start(self._listen(client))
-        for note in self.notes:
-            self._inbound.tell(note)
         self._changed()
+
+    def _take(self, found: tuple[list[types.Tool], list[str]]) -> None:
+        self.tools, notes = found
+        for note in notes:
+            self._inbound.tell(note)
 
     def is_over(self, reason: str, *, wanted: bool) -> None:
         """Take note that it ended, and until when it is left alone."""
@@ -194,7 +203,8 @@ class Connection:
         now = asyncio.get_running_loop().time()
         steady = was_open and now - self._open_since > STEADY_S
         self._failures = 1 if steady else self._failures + 1
-        self._retry_at = now + BACKOFF_S[min(self._failures, len(BACKOFF_S)) - 1]
+        step = self._failures if was_open else max(self._failures, 2)
+        self._retry_at = now + BACKOFF_S[min(step, len(BACKOFF_S)) - 1]
         if was_open:
             self._inbound.tell(f"it is gone: {reason}")
 
@@ -216,12 +226,10 @@ class Connection:
         while self._look_again:
             self._look_again = False
             try:
-                tools, notes = await life.request(
-                    "tools/list", tools_of, Patience(self.server.timeout_s)
-                )
+                patience = Patience(self.server.timeout_s)
+                self._take(await life.request("tools/list", tools_of, patience))
             except Failed as error:
                 self._inbound.tell(reason_of(error))
                 return
-            self.tools, self.notes = tools, notes
             self._changed()
             await asyncio.sleep(RELIST_S)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from harken.core.messages import Content
 from harken.errors import ConfigError
+from harken.world.mcp.progress import Progress
 from harken.world.mcp.servers import Server
 from harken.world.mcp.surroundings import Surroundings
 from harken.world.result import Failed
@@ -56,7 +57,7 @@ class Connections:
         servers: Iterable[Server] = (),
         *,
         around: Surroundings,
-        on_progress: Callable[[Any], None] | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
         connect: Callable[[Server], Any] | None = None,
     ) -> None:
         """Nothing is started yet. `on_progress` is told a `Progress` of calls that go on.
@@ -217,7 +218,8 @@ class Connections:
         ) -> str:
             """List what MCP servers have to read: `SERVER/URI`, its kind, what it is.
 
-            Without `server` that of all; `cursor` goes on where a list ended.
+            Without `server` that of all; `cursor` goes on where a list ended. `mcp_read` reads one;
+            `task` takes one as instructions, as `mcp:SERVER/URI`.
             """
             from harken.world.mcp import resources  # noqa: PLC0415 - the extra
 

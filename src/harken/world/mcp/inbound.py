@@ -43,6 +43,8 @@ class Inbound:
         self._asking: list[Asking] = []
         self._one_at_a_time = asyncio.Lock()
         self._told: set[str] = set()
+        self.notes: list[str] = []
+        """What a person was told, a line each."""
 
     @contextmanager
     def during(self, asking: Asking) -> Iterator[None]:
@@ -57,6 +59,7 @@ class Inbound:
         """Let a person know something of the server, once (for each `key`)."""
         if (key or text) not in self._told:
             self._told.add(key or text)
+            self.notes.append(one_line(text))
             self._around.tell(f"MCP server {self._server.name}: {one_line(text)}")
 
     async def elicit(

@@ -33,9 +33,10 @@ class _Begun:
         if not self.is_too_long and len(self.data) + len(piece) <= self.most:
             self.data += piece
             return
-        self.end = ((self.end or bytes(self.data[_END_BYTES:])) + piece)[-_END_BYTES:]
+        room = max(0, _END_BYTES - len(self.data))
+        self.end = ((self.end or bytes(self.data[_END_BYTES:])) + piece[room:])[-_END_BYTES:]
+        self.data = self.data[:_END_BYTES] + piece[:room]
         self.is_too_long = True
-        del self.data[_END_BYTES:]
 
     def line(self) -> Line:
         return Line(bytes(self.data) + self.end, self.is_too_long)

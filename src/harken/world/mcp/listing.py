@@ -8,12 +8,9 @@ from typing import Any, Protocol, TypeVar
 from mcp import Client
 from mcp_types import Prompt, Tool
 
-from harken.core import codec
-
 MAX_PAGES = 50
 MAX_TOOLS = 256
 MAX_PROMPTS = 256
-MAX_SCHEMA_BYTES = 64 << 10
 
 Item = TypeVar("Item")
 
@@ -47,7 +44,7 @@ async def listed(
 
 
 async def tools_of(client: Client) -> tuple[list[Tool], list[str]]:
-    """Return the tools of a server that can be used, and a line for what is left out."""
+    """Return the tools of a server, and a line for what is left out."""
     if client.server_capabilities.tools is None:
         return [], []
     found, more = await listed(
@@ -56,11 +53,8 @@ async def tools_of(client: Client) -> tuple[list[Tool], list[str]]:
     notes = [f"it has more than {MAX_TOOLS} tools: the rest is left out"] if more else []
     kept: dict[str, Tool] = {}
     for tool in found:
-        why = "another one has its name" if tool.name in kept else _odd(tool)
-        if why:
-            notes.append(f"its tool {tool.name[:64]!r} is left out: {why}")
-        else:
-            kept[tool.name] = tool
+        if kept.setdefault(tool.name, tool) is not tool:
+            notes.append(f"its tool {tool.name[:64]!r} is left out: another one has its name")
         if tool.output_schema is not None:
             _without_patterns(tool.output_schema)
     return list(kept.values()), notes
@@ -74,26 +68,6 @@ async def prompts_of(client: Client) -> list[Prompt]:
         lambda cursor: client.list_prompts(cursor=cursor), lambda page: page.prompts, MAX_PROMPTS
     )
     return found
-
-
-def _odd(tool: Tool) -> str:
-    """Say why a tool cannot be used; empty where it can."""
-    if not tool.name.strip():
-        return "it has no name"
-    for what, schema in (("arguments", tool.input_schema), ("result", tool.output_schema)):
-        if schema is None:
-            continue
-        try:
-            size = len(codec.encode(schema))
-        except (TypeError, ValueError, RecursionError):
-            return f"the schema of its {what} is no JSON"
-        if size > MAX_SCHEMA_BYTES:
-            return f"the schema of its {what} is longer than {MAX_SCHEMA_BYTES >> 10} KB"
-    if tool.input_schema.get("type") != "object":
-        return "the schema of its arguments is no object"
-    if not isinstance(tool.input_schema.get("properties", {}), dict):
-        return "the schema of its arguments is no object"
-    return ""
 
 
 def _without_patterns(schema: dict[str, Any]) -> None:

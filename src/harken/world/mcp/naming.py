@@ -32,6 +32,17 @@ def _name(server: str, tool: str) -> str:
     return f"{plain[: LONGEST - 5]}_{digits}"
 
 
+def server_in(name: str) -> str | None:
+    """Return the server that a tool of this name is of; None for other tools.
+
+    >>> server_in("mcp__docs__search"), server_in("read")
+    ('docs', None)
+    """
+    kind, _, rest = name.partition("__")
+    server, found, _ = rest.partition("__")
+    return server if kind == "mcp" and found else None
+
+
 def is_let_in(tool: str, patterns: Iterable[str] | None) -> bool:
     """Whether one of the patterns stands for a tool; None stands for all.
 

@@ -26,6 +26,7 @@ MAX_BYTES = 1 << 20
 MAX_SERVERS = 64
 MAX_NAME = 32
 For: TypeAlias = Literal["all", "named"]
+Protocol: TypeAlias = Literal["auto", "2025-11-25"]
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_))*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -33,7 +34,7 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9-]+")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
-class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
+class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a server is written: `[mcp.servers.NAME]` of `config.toml`, `mcp` of a template."""
 
     command: str | None = None
@@ -47,6 +48,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
     agents: For = "all"
     """`named`: only agents whose template names the server have its tools."""
     trust_annotations: bool = False
+    protocol: Protocol = "auto"
     start_timeout_s: float | None = None
     timeout_s: float | None = None
     enabled: bool = True
@@ -72,11 +74,15 @@ class Server:
     """Only agents whose template names it have its tools."""
     trust_annotations: bool = False
     """Whether what it says of its own tools counts: that one only reads."""
+    protocol: Protocol = "auto"
+    """`auto`: the newest that both speak; else with which revision it is greeted."""
     start_timeout_s: float = 20.0
     timeout_s: float = 120.0
     """How long a call may go on without a sign of life."""
     origin: str = ""
     """The file that describes it, for a person."""
+    may_have_keys: bool = False
+    """Whether it may name variables that hold keys of models: only the user's own may."""
 
     @property
     def program(self) -> str:
@@ -150,10 +156,43 @@ def server_of(name: str, table: ServerTable, origin: str) -> Server:
         tools=None if table.tools is None else tuple(table.tools),
         reserved=table.agents == "named",
         trust_annotations=table.trust_annotations,
+        protocol=table.protocol,
         start_timeout_s=_seconds(table.start_timeout_s, own.start_timeout_s),
         timeout_s=_seconds(table.timeout_s, own.timeout_s),
         origin=origin,
     )
+
+
+def granted(value: Any, origin: str) -> tuple[tuple[str, ...], tuple[Server, ...]]:
+    """Return the servers that a template names, and those that it describes itself.
+
+    value: a name, a list of names and tables, or a table of servers by name. Raises ConfigError.
+
+    >>> granted(["docs", {"own": {"command": "own-docs"}}], "poet.md")[0]
+    ('docs', 'own')
+    """
+    given = [value] if isinstance(value, str | Mapping) else value
+    if not isinstance(given, Sequence):
+        raise ConfigError("mcp is a list of names of servers: write `mcp: [docs]`")
+    names: list[str] = []
+    servers: list[Server] = []
+    for one in given:
+        if isinstance(one, str) and _NAME.fullmatch(one):
+            names.append(one)
+        elif isinstance(one, Mapping):
+            servers += [_own(name, table, origin) for name, table in one.items()]
+            names += [str(name) for name in one]
+        else:
+            raise ConfigError("mcp is a list of names of servers, or a table of servers")
+    return tuple(dict.fromkeys(names)), tuple(servers)
+
+
+def _own(name: Any, table: Any, origin: str) -> Server:
+    try:
+        written = msgspec.convert(table, ServerTable)
+        return replace(server_of(str(name), written, origin), reserved=True)
+    except (msgspec.ValidationError, ConfigError) as error:
+        raise ConfigError(f"mcp.{name}: {error}") from None
 
 
 def _seconds(given: float | None, default: float) -> float:

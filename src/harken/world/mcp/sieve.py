@@ -1,7 +1,8 @@
 """`Sieve`: what a server says without being asked, as much of it as anybody can use.
 
 Answers to our own requests always pass. Of notifications, and of requests of the server, so many
-pass at once and so many a second; the rest is left out, and that is told of once.
+pass at once and so many a second; the rest is left out, and that is told of once. Lists of tools
+are mended on their way.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Any, Self
 import anyio
 from mcp.client._transport import ReadStream
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification, JSONRPCRequest
+from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+
+from harken.world.mcp.mending import mend
 
 
 @dataclass(slots=True)
@@ -76,6 +79,9 @@ class Sieve:
             return self._notifications.take(time.monotonic())
         if isinstance(item.message, JSONRPCRequest):
             return self._requests.take(time.monotonic())
+        if isinstance(item.message, JSONRPCResponse):
+            for note in mend(item.message.result):
+                self._tell(note)
         return True
 
     @property

@@ -27,6 +27,6 @@ class Surroundings:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     """Passed on in part, and what `${NAME}` in a description stands for."""
     hide: frozenset[str] = frozenset()
-    """Variables that no description may name: the keys of models."""
+    """Variables that only the user's own servers may name: the keys of models."""
     tell: Tell = _nobody
     """Told what a person should know, a line each."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import mcp_types as types
 import msgspec
@@ -19,35 +19,14 @@ from harken.world.mcp.content import content_of, text_of
 from harken.world.mcp.inbound import Asking
 from harken.world.mcp.naming import is_let_in, tool_names
 from harken.world.mcp.patience import Patience
+from harken.world.mcp.progress import Progress
 from harken.world.result import Failed
 from harken.world.shell.output import readable
 from harken.world.tool import Caller, Tool
 
 MAX_DESCRIPTION = 4000
 
-OnProgress = Callable[["Progress"], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a call is, as its server says."""
-
-    tool: str
-    """Its name here."""
-    call: str
-    """How a cause names the call."""
-    done: float
-    total: float | None = None
-    message: str = ""
-
-    def __str__(self) -> str:
-        """Say it in words.
-
-        >>> str(Progress(tool="mcp__docs__index", call="msg_003", done=3, total=12))
-        'mcp__docs__index: 3 of 12'
-        """
-        far = f"{self.done:g}" if self.total is None else f"{self.done:g} of {self.total:g}"
-        return f"{self.tool}: {far}{f' ({self.message})' if self.message else ''}"
+OnProgress: TypeAlias = Callable[[Progress], None]
 
 
 class _Anything(msgspec.Struct):
@@ -110,7 +89,6 @@ def _tool(
         arguments=_Anything,
         reads_only=reads_only,
         idempotent=reads_only or idempotent,
-        server=server.name,
         reserved=server.reserved,
     )
 

@@ -8,6 +8,7 @@ resumed session remembers the same.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from harken.core import codec
@@ -35,7 +36,7 @@ class SearchableTranscript:
             return written[path]
         for entry in _entries(caller):
             if entry.message_id == path:
-                return _text(entry)
+                return entry_text(entry)
         there = ", ".join(written) or "none"
         raise NothingThere(
             f"nothing is kept under {path[:80]!r}, and no message has this id; there is: {there}"
@@ -48,17 +49,12 @@ class SearchableTranscript:
 
     def query(self, words: str, limit: int, caller: Caller) -> Sequence[Found]:
         """Return the messages with all these words, the last ones first. Raises Failed."""
+        others = [entry for entry in _entries(caller) if not self._is_own(entry, caller)]
         wanted = words.casefold().split()
-        if not wanted:
-            raise Failed("a query has at least one word")
-        found: list[Found] = []
-        for entry in reversed([*_entries(caller)]):
-            text = "" if self._is_own(entry, caller) else _text(entry)
-            if text and all(word in text.casefold() for word in wanted):
-                found.append(Found(entry.message_id, preview(_around(text, wanted))))
-            if len(found) == limit:
-                break
-        return found
+        return [
+            Found(entry.message_id, preview(_around(entry_text(entry), wanted)))
+            for entry in islice(matching(others, words), limit)
+        ]
 
     def list(self, caller: Caller) -> Sequence[str]:
         """Return the names under which something was written."""
@@ -88,15 +84,30 @@ class SearchableTranscript:
         return asks or (entry.role == "tool" and entry.name == self.tool)
 
 
+def matching(entries: Sequence[TranscriptEntry], words: str) -> Iterator[TranscriptEntry]:
+    """Yield the entries that have all these words, in any case, the last ones first.
+
+    Raises Failed where there is no word.
+    """
+    wanted = words.casefold().split()
+    if not wanted:
+        raise Failed("a query has at least one word")
+    for entry in reversed(entries):
+        text = entry_text(entry).casefold()
+        if text and all(word in text for word in wanted):
+            yield entry
+
+
+def entry_text(entry: TranscriptEntry) -> str:
+    """Return what an entry says, and the calls that it makes."""
+    calls = [f"{one.function.name} {one.function.arguments}" for one in entry.tool_calls or ()]
+    return "\n".join(filter(None, [text_of(entry.content), *calls]))
+
+
 def _entries(caller: Caller) -> Iterator[TranscriptEntry]:
     """Yield all that the calling agent ever heard and said, oldest first."""
     agent = caller.agent
     yield from agent.session.agent(agent.agent_id).transcript or ()
-
-
-def _text(entry: TranscriptEntry) -> str:
-    calls = [f"{one.function.name} {one.function.arguments}" for one in entry.tool_calls or ()]
-    return "\n".join(filter(None, [text_of(entry.content), *calls]))
 
 
 def _around(text: str, words: Sequence[str]) -> str:

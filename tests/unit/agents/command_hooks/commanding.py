@@ -9,7 +9,7 @@ from typing import Any
 
 from harken import Runtime, World
 from harken.agents.command_hooks.entry import read_hooks
-from harken.agents.command_hooks.hook import NAME, CommandHook
+from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
 from harken.world.local import local_tools
 from harken.world.user import User
 from tests.agent_kit import Line, Stage, play, stage
@@ -51,7 +51,7 @@ def commanded(
     one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
     hooks = read_hooks(section, "settings.json")
     assert not hooks.notes, hooks.notes
-    hook = CommandHook(one.session, runtime=runtime, entries=hooks.entries)
+    hook = CommandHook(one.session, runtime=runtime, options=Commands(hooks.entries))
     hook.install(one.root, NAME)
     return one
 

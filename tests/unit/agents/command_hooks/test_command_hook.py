@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from harken import evict
 from harken.core.messages import Message
 from harken.world.user import Asked, Leave, Wanted
-from tests.agent_kit import call, calls, check_log
+from tests.agent_kit import call, calls, check_log, play
+from tests.agent_kit import told as texts_in
 from tests.unit.agents.command_hooks.commanding import command, commanded, keeper, on, said, told
 
 VALIDATOR = """\
@@ -98,6 +100,25 @@ def test_a_blocked_prompt_never_reaches_the_model(tmp_path: Path) -> None:
     assert not one.root.cut_off
     assert "My secret is 42." in one.heard("main")
     check_log(one.log)
+
+
+def test_wherever_a_log_is_cut_a_blocked_prompt_stays_unread(tmp_path: Path) -> None:
+    line = "grep -q secret && { echo no >&2; exit 2; }; exit 0"
+    one = commanded(tmp_path, on("UserPromptSubmit", line), main=["Hello.", "Fine."])
+    one.ask("Hi.")
+    one.ask("My secret is 42.")
+    one.session.close()
+    lines = one.log.read_bytes().splitlines(keepends=True)
+    first = next(at for at, row in enumerate(lines) if b'"content":"My secret is 42."' in row)
+    for end in range(first + 1, len(lines) + 1):
+        one.log.write_bytes(b"".join(lines[:end]))
+        model = play(main=["Hello.", "Fine."])
+        again = one.again(model=model)
+        if again.root.cut_off:
+            again.ask()
+        again.ask("Good?")
+        assert not any("secret" in text for request in model.asked for text in texts_in(request))
+        again.session.close()
 
 
 def test_a_stop_is_blocked_until_tests_pass(tmp_path: Path) -> None:
@@ -288,7 +309,7 @@ def test_the_commands_are_in_the_birth_and_come_back_with_a_resume(tmp_path: Pat
     [birth] = one.rows(event_type="agent_created", name="claude-hooks")
     assert birth["spec"]["kind"] == "command-hook"
     assert birth["spec"]["points"] == ["action", "result"]
-    assert birth["spec"]["commands"][0]["timeout_s"] == 7
+    assert birth["spec"]["options"]["commands"][0]["timeout_s"] == 7
     one = one.again()
     one.ask("And now?")
     assert "Use rg" in one.result("c2")["content"]
@@ -298,6 +319,7 @@ def test_a_session_begins_and_goes_on(tmp_path: Path) -> None:
     keep = keeper(tmp_path)
     one = commanded(tmp_path, on("SessionStart", keep), main=["One.", "Two.", "Three."])
     one.ask("Go.")
+    evict(one.session, one.id_of("claude-hooks"))
     one.ask("On.")
     one = one.again()
     one.ask("And on.")

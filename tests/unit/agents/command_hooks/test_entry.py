@@ -11,6 +11,8 @@ import pytest
 from harken.agents.command_hooks.entry import Entry, read_hooks, read_settings
 from harken.errors import ConfigError
 
+X = {"type": "command", "command": "x"}
+
 
 def test_settings_say_what_is_run_when(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
@@ -63,7 +65,7 @@ def test_what_has_no_place_here_is_noted() -> None:
         ({"Stop": ["x"]}, "Stop[0] is no object"),
         ({"Stop": [{}]}, "'Stop[0].hooks' is no list"),
         ({"Stop": [{"hooks": ["x"]}]}, "Stop[0].hooks[0] is no object"),
-        ({"PreToolUse": [{"matcher": "(", "hooks": []}]}, "'(' is no pattern"),
+        ({"PreToolUse": [{"matcher": "(", "hooks": [X]}]}, "PreToolUse hook: '(' is no pattern"),
         ({"PreToolUse": [{"matcher": 5, "hooks": []}]}, "PreToolUse[0].matcher is no text"),
         ({"Stop": [{"hooks": [{"type": "command"}]}]}, "command is no text"),
         ({"Stop": [{"hooks": [{"type": "command", "command": " "}]}]}, "command is empty"),

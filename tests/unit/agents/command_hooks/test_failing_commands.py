@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent_kit import Stage, call, calls, check_log, raw_call
+from tests.agent_kit import Stage, call, calls, check_log, raw_call, run
 from tests.unit.agents.command_hooks.commanding import commanded, on, said
 from tests.unit.world.shell.test_shell import is_alive, pids
 
@@ -72,6 +73,24 @@ def test_what_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     one = guarded(tmp_path, f"sleep 61 & echo $! > {tmp_path}/pid; wait", timeout=0.3)
     assert is_run(one)
     assert not any(map(is_alive, pids(tmp_path / "pid")))
+
+
+def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
+    line = f"sleep 63 & echo $! > {tmp_path}/pid; wait"
+    one = commanded(tmp_path, on("UserPromptSubmit", line), main=["Yes."])
+
+    async def cancel() -> None:
+        asking = asyncio.create_task(one.root.response("Go."))
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            await asyncio.sleep(0.01)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    run(cancel())
+    assert not any(map(is_alive, pids(tmp_path / "pid")))
+    one = one.again()
+    assert one.root.cut_off
 
 
 def test_what_stays_in_the_background_is_noted_and_lives(tmp_path: Path) -> None:

@@ -12,11 +12,20 @@ from harken.agents.runtime import Runtime
 from harken.errors import UnknownName
 
 BUILT_IN: dict[str, str] = {
+    "budget-guard": "harken.agents.hooks.budget_guard",
     "changed-files": "harken.agents.hooks.changed_files",
+    "discussion-rounds": "harken.agents.hooks.discussion_rounds",
+    "garbage-collector": "harken.agents.hooks.garbage_collector",
+    "planning-mode": "harken.agents.hooks.planning_mode",
+    "read-before-write": "harken.agents.hooks.read_before_write",
+    "single-minded": "harken.agents.hooks.single_minded",
+    "task-limiter": "harken.agents.hooks.task_limiter",
+    "todo-reminder": "harken.agents.hooks.todo_reminder",
+    "command-hook": "harken.agents.command_hooks.hook",
 }
 """Registered name -> module."""
 
-register_later(BUILT_IN)
+register_later({**BUILT_IN, "websearch": "harken.agents.websearch"})
 
 
 def hook_kind(name: str, runtime: Runtime) -> type[Hook]:

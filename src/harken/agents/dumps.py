@@ -1,0 +1,102 @@
+"""`dump` and `restore` at work: an agent goes to another world, in one file.
+
+Who is restored has no power from the file: no tool that the restoring agent has not, no model
+that this session does not ask already; and is watched, whoever it is, by copies of what watches
+the restoring agent. All is made before anybody is born, so what is wrong with a dump leaves
+nothing behind.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harken.agents.actions import check_name, named, piece, set_interlocutors
+from harken.agents.actor import Actor
+from harken.agents.asking import LoggedUser
+from harken.agents.base import Agent
+from harken.agents.blueprint import with_everybody
+from harken.agents.dump_file import BEGINNING, decoded, encoded
+from harken.agents.restoring import Restoring
+from harken.agents.schemas import ACTIONS
+from harken.core.events import Reference
+from harken.core.ids import base_of
+from harken.world.files.file import WHOLE, create, load, replace
+from harken.world.files.root import Root, size_text
+from harken.world.permissions.subject import PathSubject
+from harken.world.result import BadArguments, Failed, Result
+from harken.world.tool import Caller
+
+
+async def run_dump(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
+    """Write an agent to a file, with all that stands above and below it. Raises Failed."""
+    name = arguments["name"]
+    one: Agent = agent if name is None else named(agent, [name])[0]
+    if not one.portable:
+        raise BadArguments(f"{one.name} is what its file would say: it cannot be dumped")
+    root, path = await _place(agent, call, "dump", arguments["path"])
+    plan = with_everybody(one, call)
+    try:
+        data = encoded(plan, agent.session)
+    except ValueError as error:
+        raise Failed(str(error)) from None
+    if len(data) > WHOLE:
+        size, most = size_text(len(data)), size_text(WHOLE)
+        raise Failed(f"the dump would have {size}, and {most} is the most: compact it before")
+    async with agent.runtime.world.changing():
+        agent.session.settle()
+        _write(root, path, data)
+    count = sum(1 for _ in plan.everybody())
+    agents = "1 agent" if count == 1 else f"{count} agents"
+    return Result(f"Dumped {one.name} to {root.shown(path)}: {agents}, {size_text(len(data))}")
+
+
+async def run_restore(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
+    """Make a subagent of the agent in a dump. Raises Failed, BudgetExceeded: nobody is born."""
+    root, path = await _place(agent, call, "restore", arguments["path"])
+    try:
+        plan = decoded(load(root, path).data)
+    except ValueError as error:
+        raise Failed(f"{root.shown(path)}: {error}") from None
+    name = arguments["name"] or plan.name
+    check_name(agent, name)
+    restoring = Restoring(agent, call)
+    child = restoring.restore(plan, name)
+    agent.inform(child, piece(agent, call, restoring.told(plan, name)))
+    set_interlocutors(agent, call, [child.agent_id], [])
+    return Result(f"Restored {name} from {root.shown(path)}: it is your subagent")
+
+
+async def _place(agent: Actor, call: Reference, action: str, given: str) -> tuple[Root, Path]:
+    """Return the file that is meant, where the agent may dump to it, or restore from it.
+
+    Raises Failed. The user, whose command it may be, needs nobody's leave.
+    """
+    world = agent.runtime.world
+    if world.folder is None:
+        raise Failed("this world has no folder for files")
+    root = Root(world.folder)
+    path = root.resolve(given)
+    if action == "dump" and PathSubject(str(path), root.folder).steers:
+        raise Failed(f"{root.shown(path)} would steer what runs here: dump to another place")
+    is_of_agent = base_of(call) in agent.session.state.owners
+    if world.permissions is not None and is_of_agent:
+        user = None if world.user is None else LoggedUser(world.user, agent, call)
+        tool = dataclasses.replace(ACTIONS[action], reads_only=action == "restore")
+        caller = Caller(agent, call, user)
+        await world.permissions.check(tool, {"path": given}, caller, world.folder)
+    return root, path
+
+
+def _write(root: Root, path: Path, data: bytes) -> None:
+    """Write a dump all at once; what is there is replaced where it is one. Raises Failed."""
+    if not os.path.lexists(path):
+        create(root, path, data)
+        return
+    before = load(root, path)
+    if not before.data.startswith(BEGINNING):
+        raise Failed(f"{root.shown(path)} is there already and is no dump: choose another name")
+    replace(root, path, data, before.hash)

@@ -1,0 +1,127 @@
+"""Commands of one's own: texts with places for arguments, each in a Markdown file.
+
+    ---
+    description: Looks at a change.
+    argument-hint: FILE
+    ---
+    Review the change in $1. Pay attention to: $ARGUMENTS
+
+A file is read when it is used, so an edit counts at once. What it says is said to the agent, as
+if it had been typed: through the agent and its hooks. Nothing in it is run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harken.agents import front_matter
+from harken.agents.front_matter import files_in, naming, read_page
+from harken.cli.commands import COMMANDS, Command, Talk
+from harken.errors import ConfigError
+from harken.views.written import count
+
+FOLDER = "commands"
+MOST = 200
+"""So many are listed."""
+_PLACE = re.compile(r"\$(ARGUMENTS|[1-9])(?![0-9A-Za-z_])")
+
+
+@dataclass(slots=True)
+class OwnCommands:
+    """The commands in some folders; where two have one name, that of the first folder counts."""
+
+    folders: Sequence[Path] = ()
+    _known: dict[Path, tuple[tuple[int, int], Command]] = field(default_factory=dict)
+
+    def commands(self) -> dict[str, Command]:
+        """Return all of them, by name, without those that have the name of a built-in one."""
+        found: dict[str, Command] = {}
+        for name, path in sorted(self._files().items())[:MOST]:
+            if name not in COMMANDS:
+                found[name] = self._command(name, path)
+        return found
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should be told: that a file does not count."""
+        hidden = [f"/{name}" for name in self._files() if name in COMMANDS]
+        if not hidden:
+            return []
+        files = count(len(hidden), "command")
+        return [f"{files} of your own cannot be used: {', '.join(sorted(hidden))} is built in"]
+
+    def _files(self) -> Mapping[str, Path]:
+        return files_in(self.folders)
+
+    def _command(self, name: str, path: Path) -> Command:
+        """Return a command, as its file is now; it is read again only where it changed."""
+        try:
+            found = os.stat(path)  # noqa: PTH116 - its errors are told when the file is read
+            state = (found.st_mtime_ns, found.st_size)
+        except OSError:
+            state = (0, 0)
+        known = self._known.get(path)
+        if known is None or known[0] != state:
+            known = self._known[path] = (state, _read(name, path))
+        return known[1]
+
+
+def _read(name: str, path: Path) -> Command:
+    """Read what is said of a command; of one that cannot be used, why."""
+    meaning, hint = "", ""
+    try:
+        with naming(path):
+            front = read_page(path, lenient=True).front
+            meaning, hint = _shown(front, "description"), _shown(front, "argument-hint")
+    except ConfigError as error:
+        meaning = f"cannot be used: {error}"
+    action = partial(_send, path)
+    return Command(name, meaning or "a text of your own", action, hint, group="own")
+
+
+def _shown(front: Mapping[str, Any], key: str) -> str:
+    """Return a member on one line; `[file]` is a list in YAML, and is meant as it stands."""
+    value = front.get(key)
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return " ".join(f"[{one}]" for one in value)
+    return front_matter.one_line(front, key)
+
+
+def _send(path: Path, talk: Talk, rest: str) -> None:
+    """Say to the agent what a file says. Raises ConfigError."""
+    with naming(path):
+        text = expanded(read_page(path, lenient=True).body, rest).strip()
+    if not text:
+        raise ConfigError(f"{path}: says nothing: write the text below the front matter")
+    talk.send(text)
+
+
+def expanded(body: str, typed: str) -> str:
+    r"""Return a text with what was typed in its places; without places it comes last.
+
+    >>> expanded("Fix $1, then $2. ($ARGUMENTS)", "tea 'the pot'")
+    "Fix tea, then the pot. (tea 'the pot')"
+    >>> expanded("Review.", "all of it"), expanded("It costs $15 or $1.", "")
+    ('Review.\n\nall of it', 'It costs $15 or .')
+    """
+    try:
+        words = shlex.split(typed)
+    except ValueError:  # an apostrophe
+        words = typed.split()
+
+    def place(found: re.Match[str]) -> str:
+        if found[1] == "ARGUMENTS":
+            return typed
+        at = int(found[1]) - 1
+        return words[at] if at < len(words) else ""
+
+    if _PLACE.search(body):
+        return _PLACE.sub(place, body)
+    return f"{body.rstrip()}\n\n{typed}" if typed else body

@@ -1,0 +1,98 @@
+"""Event-driven agents: what happens outside wakes them, in the log when it happens, in all views."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from harken.views.viewer import SessionViewer
+from tests.agent_kit import Stage, call, calls, check_log, everything, play, run
+from tests.trigger_kit import talking, woken_stage
+
+SAID = "I'll reload the data and notify the main agent."
+HEARD = "[event data] changed: data.json"
+TASK = call("task", "c1", name="Watcher", prompt="Watch data.json.")
+WATCH = call("wake_me", "c2", name="data", files=["data.json"])
+
+
+def watched(folder: Path) -> Stage:
+    """Let a subagent watch a file, which somebody changes, and the user hear of it."""
+    (folder / "work").mkdir()
+    (folder / "work" / "data.json").write_text("{}")
+    model = play(
+        main=[calls(TASK), "The watcher watches.", "The data has changed."],
+        Watcher=[calls(WATCH), "I watch.", SAID],
+    )
+    one = woken_stage(folder, model)
+
+    async def act() -> None:
+        async with talking(one) as talk:
+            assert await talk.say("Watch the data.") == "The watcher watches."
+            (folder / "work" / "data.json").write_text('{"tea": 1}')
+            assert await talk.news()
+            assert await talk.say() == "The data has changed."
+
+    run(act())
+    return one
+
+
+@pytest.mark.req("S0-54", "S1-18")
+def test_example_4_a_file_changes_and_the_watching_agent_responds(tmp_path: Path) -> None:
+    one = watched(tmp_path)
+    watcher = one.id_of("Watcher")
+    [piece] = one.rows(event_type="piece_of_text", trigger="data")
+    [armed] = [row for row in one.rows(agent_id=watcher, role="assistant") if row.get("tool_calls")]
+    assert (piece["agent_id"], piece["content"], piece["cause"]) == (
+        watcher,
+        HEARD,
+        armed["message_id"],
+    )
+    heard, said = [row for row in one.rows(agent_id=watcher) if "role" in row][-2:]
+    assert (heard["role"], heard["content"], heard["substance"]) == (
+        "user",
+        HEARD,
+        piece["message_id"],
+    )
+    assert (said["role"], said["content"]) == ("assistant", SAID)
+    told, answer = [row for row in one.rows(agent_id="agent_001") if "role" in row][-2:]
+    assert (told["role"], told["content"]) == ("user", f"[Watcher]: {SAID}")
+    assert told["substance"] == said["message_id"]
+    assert answer["content"] == "The data has changed."
+    check_log(one.log)
+    live = everything(one.session)
+    assert everything(one.again().session) == live
+
+
+@pytest.mark.req("S1-18")
+def test_every_view_shows_what_happened_and_what_came_of_it(tmp_path: Path) -> None:
+    one = watched(tmp_path)
+    one.session.close()
+    viewer = SessionViewer(one.log)
+    dialog = [item["content"] for item in viewer.extract_dialog(["main", "Watcher"])]
+    assert dialog[-3:] == [HEARD, SAID, "The data has changed."]
+    perspective = viewer.extract_agent_perspective("Watcher")
+    assert HEARD in perspective
+    assert SAID in perspective
+    [piece] = [event for event in viewer.events if getattr(event, "trigger", None)]
+    flow = [
+        (row["agent_id"], row.get("content")) for row in viewer.trace_message_flow(piece.message_id)
+    ]
+    assert (viewer.resolve_agent("Watcher"), HEARD) in flow
+    assert HEARD in str(viewer.timeline())
+
+
+@pytest.mark.req("S1-18")
+def test_an_agent_without_a_parent_is_woken_by_a_command_that_ends(tmp_path: Path) -> None:
+    build = call("run_in_background", name="build", command="echo built")
+    one = woken_stage(tmp_path, play(main=[calls(build), "Building.", "It is built."]))
+
+    async def act() -> list[str]:
+        async with talking(one) as talk:
+            said = [str(await talk.say("Build."))]
+            while await asyncio.wait_for(talk.news(to_the_end=True), 5):
+                said.append(str(await talk.say()))
+            return said
+
+    assert run(act()) == ["Building.", "It is built."]

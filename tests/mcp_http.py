@@ -1,0 +1,55 @@
+"""An application served on loopback, in a thread, with its start and its end."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Any, ClassVar
+
+import uvicorn
+
+
+class serving:  # noqa: N801 - it reads as what it does: `with serving(app) as base`
+    """Serve an ASGI application until the end of the block; gives its address."""
+
+    running: ClassVar[dict[str, serving]] = {}
+
+    def __init__(self, app: Any, port: int = 0) -> None:
+        self._socket = socket.create_server(("127.0.0.1", port))
+        self.base = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        config = uvicorn.Config(
+            app, log_level="critical", lifespan="on", timeout_graceful_shutdown=1
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
+        )
+
+    @classmethod
+    def end(cls, base: str) -> None:
+        """End what is served at an address, before its block does."""
+        cls.running[base].stop()
+
+    def stop(self) -> None:
+        """End it, and what it has under way."""
+        self._server.should_exit = True
+        self._server.force_exit = True
+        self._thread.join(10)
+        self._socket.close()
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        while not self._server.started:
+            time.sleep(0.01)
+        self.running[self.base] = self
+        return self.base
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()

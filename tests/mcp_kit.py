@@ -1,0 +1,137 @@
+"""What tests of MCP servers share: servers that are programs, and a world that has them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from harken.core import codec
+from harken.core.messages import FunctionCall
+from harken.world.mcp.connections import Connections
+from harken.world.mcp.servers import Server
+from harken.world.mcp.surroundings import Surroundings
+from harken.world.permissions.permissions import Permissions
+from harken.world.result import Result
+from harken.world.tool import Caller
+from harken.world.user import User
+from harken.world.world import World
+
+TOY = Path(__file__).with_name("mcp_toy.py")
+T = TypeVar("T")
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run to the end, at most thirty seconds: what hangs is a failure."""
+
+    async def limited() -> T:
+        async with asyncio.timeout(30):
+            return await coroutine
+
+    return asyncio.run(limited())
+
+
+def toy(name: str = "toy", *arguments: str, **more: Any) -> Server:
+    """Return the server for tests."""
+    return Server(name=name, command=sys.executable, args=("-I", str(TOY), *arguments), **more)
+
+
+@dataclass
+class Stand:
+    """A world with servers, and what was told of them."""
+
+    world: World
+    mcp: Connections
+    told: list[str]
+    progress: list[Any]
+    folder: Path
+    user: User | None = None
+    granted: tuple[str, ...] = ()
+
+    def caller(self) -> Caller:
+        session = SimpleNamespace(settle=lambda: None, agents={})
+        agent = SimpleNamespace(
+            name="main", agent_id="agent_001", session=session, servers=self.granted
+        )
+        return Caller(agent, "msg_001", self.user)
+
+    async def do(self, tool: str, /, **arguments: Any) -> Result:
+        """Call a tool as an agent would."""
+        written = codec.encode(arguments).decode()
+        return await self.world.do_action(FunctionCall(tool, written), self.caller())
+
+    async def text(self, tool: str, /, **arguments: Any) -> str:
+        """Call a tool that works, and return its text."""
+        result = await self.do(tool, **arguments)
+        assert not result.is_error, result
+        assert isinstance(result.content, str), result
+        return result.content
+
+    async def failure(self, tool: str, /, **arguments: Any) -> str:
+        """Call a tool that fails, and return the one line that says so."""
+        result = await self.do(tool, **arguments)
+        assert result.is_error, result
+        assert isinstance(result.content, str)
+        assert "\n" not in result.content
+        return result.content
+
+
+@asynccontextmanager
+async def stand(
+    folder: Path,
+    *servers: Server,
+    environ: dict[str, str] | None = None,
+    connect: Callable[[Server], Any] | None = None,
+    **more: Any,
+) -> AsyncIterator[Stand]:
+    """Yield a world with these servers, which have been tried."""
+    told: list[str] = []
+    progress: list[Any] = []
+    here = folder / "here"
+    here.mkdir(exist_ok=True)
+    around = Surroundings(
+        folder=here,
+        outputs=folder / "outputs",
+        environ={"PATH": os.environ["PATH"], **(environ or {})},
+        hide=frozenset({"MODEL_KEY"}),
+        tell=told.append,
+    )
+    mcp = Connections(servers, around=around, on_progress=progress.append, connect=connect)
+    world = World(folder=here, mcp=mcp, permissions=more.pop("permissions", None))
+    await world.ready()
+    try:
+        yield Stand(world, mcp, told, progress, folder, **more)
+    finally:
+        await world.close()
+
+
+def logged(folder: Path) -> Server:
+    """Return the server for tests, which notes what it is told to cancel in `toy.log`."""
+    (folder / "toy.log").touch()
+    return toy(env={"TOY_LOG": str(folder / "toy.log")})
+
+
+async def until(condition: Callable[[], Any], within_s: float = 10.0) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(within_s):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs, and is no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+FREE = Permissions(mode="all")
+__all__ = ["FREE", "Stand", "field", "is_alive", "logged", "run", "stand", "toy", "until"]

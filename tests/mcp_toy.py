@@ -1,0 +1,281 @@
+"""A server for tests, as a program: it speaks the protocol by hand, and misbehaves as it is told.
+
+It imports nothing but the standard library, so it starts in no time. Its tools are named for what
+they do; what it is told to cancel goes into the file that TOY_LOG names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+VERSION = "2025-11-25"
+OBJECT = {"type": "object", "properties": {}}
+grown: list[dict[str, Any]] = []
+asked: dict[str, Any] = {}
+TOOLS: dict[str, Callable[[Any, dict[str, Any], Any], dict[str, Any] | None]] = {}
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def notify(method: str, **params: Any) -> None:
+    send({"method": method, "params": params})
+
+
+def raw(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def note(text: str) -> None:
+    with Path(os.environ.get("TOY_LOG", os.devnull)).open("a") as file:
+        file.write(text + "\n")
+
+
+def text(words: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": words}], **more}
+
+
+def does(function: Any) -> Any:
+    """Enter a tool; it gets the id of the request, the arguments and the token for progress."""
+    TOOLS[function.__name__] = function
+    return function
+
+
+@does
+def echo(id: Any, given: dict[str, Any], token: Any) -> Any:
+    return text(str(given.get("text", "")))
+
+
+@does
+def env(id: Any, given: dict[str, Any], token: Any) -> Any:
+    return text(json.dumps({**os.environ, "cwd": str(Path.cwd())}))
+
+
+@does
+def die(id: Any, given: dict[str, Any], token: Any) -> Any:
+    sys.stderr.write("\x1b[31mout of tea\x1b[0m\n")
+    sys.stderr.flush()
+    os._exit(3)
+
+
+@does
+def leave(id: Any, given: dict[str, Any], token: Any) -> Any:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+@does
+def hang(id: Any, given: dict[str, Any], token: Any) -> Any:
+    return None
+
+
+@does
+def big(id: Any, given: dict[str, Any], token: Any) -> Any:
+    return text("x" * int(given["characters"]))
+
+
+@does
+def garbage(id: Any, given: dict[str, Any], token: Any) -> Any:
+    raw(b'Listening...\n\xff\xfe\xfd\n{"jsonrpc": 5}\n[]\n\n' + b"{" * 5000 + b"\n")
+    return text("after garbage")
+
+
+@does
+def nonsense(id: Any, given: dict[str, Any], token: Any) -> Any:
+    return {"content": "no list", "isError": 7}
+
+
+@does
+def wrong(id: Any, given: dict[str, Any], token: Any) -> Any:
+    send({"id": 99999, "result": text("for nobody")})
+    send({"id": "abc", "result": text("for nobody")})
+
+
+@does
+def flood(id: Any, given: dict[str, Any], token: Any) -> Any:
+    params = {"level": "info", "data": "x" * 100}
+    message = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
+    line = json.dumps(message).encode() + b"\n"
+    for _ in range(int(given["times"]) // 1000):
+        raw(line * 1000)
+    return text("after the flood")
+
+
+@does
+def stderr(id: Any, given: dict[str, Any], token: Any) -> Any:
+    for _ in range(3000):
+        sys.stderr.write("complaint " * 100 + "\n")
+    return text("after complaining")
+
+
+@does
+def fail(id: Any, given: dict[str, Any], token: Any) -> Any:
+    return text("no such \x1b[1mfile\x1b[0m", isError=True)
+
+
+@does
+def regex(id: Any, given: dict[str, Any], token: Any) -> Any:
+    return text("fine", structuredContent={"s": "a" * 60 + "!"})
+
+
+@does
+def two(id: Any, given: dict[str, Any], token: Any) -> Any:
+    return text("fine", structuredContent={"n": "two"})
+
+
+@does
+def picture(id: Any, given: dict[str, Any], token: Any) -> Any:
+    data = "iVBORw0KGgo="
+    words = {"type": "text", "text": "Look:"}
+    png = {"type": "image", "data": data, "mimeType": "image/png"}
+    tiff = {"type": "image", "data": data, "mimeType": "image/tiff"}
+    sound = {"type": "audio", "data": data, "mimeType": "audio/wav"}
+    return {"content": [words, png, tiff, sound]}
+
+
+@does
+def slow(id: Any, given: dict[str, Any], token: Any) -> Any:
+    for at in range(int(given["steps"])):
+        time.sleep(float(given["pause_s"]))
+        step = {"progressToken": token, "progress": at + 1, "total": 9}
+        notify("notifications/progress", **step, message=f"step\n{at + 1}")
+    return text("slowly")
+
+
+@does
+def ask(id: Any, given: dict[str, Any], token: Any) -> Any:
+    asked["question"] = id
+    name = {"type": "string", "minLength": 2}
+    age = {"type": "integer", "minimum": 0, "maximum": 150}
+    schema = {"type": "object", "required": ["name"], "properties": {"name": name, "age": age}}
+    form = {"mode": "form", "message": "Who are you?", "requestedSchema": schema}
+    send({"id": "question", "method": "elicitation/create", "params": form})
+
+
+@does
+def sample(id: Any, given: dict[str, Any], token: Any) -> Any:
+    asked["sample"] = id
+    said = [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
+    wanted = {"messages": said, "maxTokens": 10}
+    send({"id": "sample", "method": "sampling/createMessage", "params": wanted})
+
+
+@does
+def roots(id: Any, given: dict[str, Any], token: Any) -> Any:
+    asked["roots"] = id
+    send({"id": "roots", "method": "roots/list"})
+
+
+@does
+def grow(id: Any, given: dict[str, Any], token: Any) -> Any:
+    grown.append({"name": str(given["name"]), "inputSchema": OBJECT})
+    notify("notifications/tools/list_changed")
+    return text("grown")
+
+
+@does
+def child(id: Any, given: dict[str, Any], token: Any) -> Any:
+    return text(str(subprocess.Popen(["sleep", "300"]).pid))
+
+
+def run(id: Any, name: str, arguments: dict[str, Any], token: Any) -> dict[str, Any] | None:
+    tool = TOOLS.get(name)
+    return tool(id, arguments, token) if tool is not None else text(name)
+
+
+def answer(message: dict[str, Any]) -> None:
+    method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
+    if method == "notifications/cancelled":
+        note(f"cancelled {params.get('requestId')}")
+    elif method is None and id in asked:
+        outcome = json.dumps(message.get("result", message.get("error")))
+        send({"id": asked.pop(id), "result": text(outcome)})
+    elif id is None:
+        return
+    elif method == "initialize":
+        capabilities = {"tools": {"listChanged": True}}
+        send(
+            {
+                "id": id,
+                "result": {
+                    "protocolVersion": VERSION,
+                    "capabilities": capabilities,
+                    "serverInfo": {"name": "toy", "version": "1"},
+                },
+            }
+        )
+    elif method == "tools/list":
+        send({"id": id, "result": {"tools": listed()}})
+    elif method == "tools/call":
+        token = (params.get("_meta") or {}).get("progressToken")
+        result = run(id, params["name"], params.get("arguments") or {}, token)
+        if result is not None:
+            send({"id": id, "result": result})
+    else:
+        send({"id": id, "error": {"code": -32601, "message": "Method not found"}})
+
+
+def listed() -> list[dict[str, Any]]:
+    known: list[dict[str, Any]] = [
+        {"name": name, "description": f"Do {name}.", "inputSchema": OBJECT}
+        for name in TOOLS
+        if name not in ("two", "regex")
+    ]
+    match MODE:
+        case "lying":
+            return [
+                *known,
+                {"name": "echo", "inputSchema": OBJECT},
+                {"name": "a b/ü", "inputSchema": OBJECT},
+                {"name": "y" * 90, "inputSchema": OBJECT},
+                {"name": "array", "inputSchema": {"type": "array"}},
+                {"name": "huge", "inputSchema": {**OBJECT, "description": "z" * 100_000}},
+                {
+                    "name": "talks",
+                    "description": "t" * 50_000,
+                    "inputSchema": OBJECT,
+                    "annotations": {"readOnlyHint": True, "idempotentHint": True},
+                },
+                {
+                    "name": "two",
+                    "inputSchema": OBJECT,
+                    "outputSchema": {
+                        "type": "object",
+                        "properties": {"n": {"type": "integer"}},
+                        "required": ["n"],
+                    },
+                },
+                {
+                    "name": "regex",
+                    "inputSchema": OBJECT,
+                    "outputSchema": {
+                        "type": "object",
+                        "properties": {"s": {"type": "string", "pattern": "(a+)+$"}},
+                    },
+                },
+            ]
+        case "many":
+            return [{"name": f"t{n}", "inputSchema": OBJECT} for n in range(5000)]
+        case _:
+            return known + grown
+
+
+MODE = sys.argv[1] if len(sys.argv) > 1 else ""
+if MODE == "mute":
+    time.sleep(300)
+if MODE == "broken":
+    sys.stderr.write("no config\n")
+    sys.exit(2)
+for line in sys.stdin:
+    answer(json.loads(line))
+if MODE == "stays":
+    time.sleep(300)

@@ -1,0 +1,85 @@
+"""Random happenings, answers and moves: a resumed state is the live one, and nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.core import events as ev
+from harken.core.ids import AgentId, MessageId
+from harken.session.session import Session
+from tests.session_kit import act, born, folded, hear, new_session, result, say
+
+NAMES = ("a", "b")
+STEP = st.tuples(
+    st.sampled_from(["happen", "hear", "say", "tell", "arm", "disarm", "end"]),
+    st.integers(0, 2),
+    st.sampled_from(NAMES),
+)
+
+
+def family(session: Session) -> list[AgentId]:
+    """Return an agent, its child, and the child of that."""
+    ids = [born(session)]
+    for _ in range(2):
+        calling = act(session, ids[-1], "c1")
+        ids.append(born(session, cause=calling, relation="subagent"))
+        result(session, ids[-2], "c1")
+    return ids
+
+
+class Model:
+    """What each agent has to hear, kept apart from the fold."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.ids = session, family(session)
+        self.unheard: dict[AgentId, list[MessageId]] = {id_: [] for id_ in self.ids}
+        self.said: dict[AgentId, MessageId | None] = {}
+        """Agents that owe their parent a word, and the last that they said of it."""
+
+    def step(self, what: str, number: int, name: str) -> None:
+        agent = self.ids[number]
+        session, unheard = self.session, self.unheard[agent]
+        if what == "happen":
+            piece = ev.PieceOfText(
+                agent_id=agent,
+                content=f"[event {name}] x",
+                cause=session.agents[agent].birth,
+                trigger=name,
+                seen=len(unheard),
+            )
+            unheard.append(session.append(piece))
+        elif what == "hear" and unheard:
+            hear(session, agent, "[event] x", substance=unheard.pop(0))
+            if number:
+                self.said[agent] = None
+        elif what == "say":
+            said = say(session, agent)
+            if agent in self.said:
+                self.said[agent] = said
+        elif what == "tell" and number and self.said.get(agent):
+            hear(session, self.ids[number - 1], "[x]: hi", substance=self.said.pop(agent))
+            if number > 1:
+                self.said[self.ids[number - 1]] = None
+        elif what in ("arm", "disarm"):
+            armed = {name: {"kind": "time"}} if what == "arm" else {}
+            event = ev.AgentConfigured(agent_id=agent, spec={"triggers": armed})
+            session.append(event)
+        elif what == "end" and number == 2:
+            session.append(ev.AgentMoved(agent_id=agent, place="gone"))
+            self.said.pop(agent, None)
+
+
+@given(st.lists(STEP, max_size=30))
+def test_what_is_unheard_and_owed_is_in_the_log(steps: list[tuple[str, int, str]]) -> None:
+    with TemporaryDirectory() as folder, new_session(Path(folder)) as session:
+        model = Model(session)
+        for step in steps:
+            model.step(*step)
+        state = session.state
+        assert {id_: [*agent.unheard] for id_, agent in state.agents.items()} == model.unheard
+        assert state.reporting == model.said
+        assert folded(session.path).describe() == state.describe()

@@ -1,0 +1,235 @@
+"""The tree of agents as the requirements have it: plain nodes and lists, nothing of Harken.
+
+Source: S4-08 to S4-20, S4-29 to S4-39, S4-48 to S4-50, docs/design/007-hooks-and-agency.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+SMART_ONES_ARE_COPIED = False
+
+
+class Wrong(Exception):
+    """What an agent wanted cannot be: it gets an error, and nothing changes."""
+
+
+@dataclass(eq=False)
+class Node:
+    """One agent."""
+
+    name: str
+    place: str = "subagent"
+    above: Node | None = None
+    watches: bool = False
+    """Whether it was made to be a hook: then subagents of whom it watches get a copy of it."""
+    is_code: bool = False
+    subs: list[Node] = field(default_factory=list)
+    hooks: list[Node] = field(default_factory=list)
+    speakers: list[Node] = field(default_factory=list)
+    listeners: list[Node] = field(default_factory=list)
+
+    def sub(self, name: str) -> Node:
+        return _named(self.subs, name)
+
+    def copies(self) -> list[Node]:
+        """The hooks that somebody new below it gets."""
+        return [Node(h.name, "hook", None, True, h.is_code) for h in self.hooks if h.watches]
+
+    def add(self, one: Node, place: str) -> None:
+        one.place, one.above = place, self
+        (self.hooks if place == "hook" else self.subs).append(one)
+
+    def shape(self) -> Any:
+        below = [one.shape() for one in self.subs], [one.shape() for one in self.hooks]
+        talk = [one.name for one in self.speakers], [one.name for one in self.listeners]
+        return (self.name, self.place, *below, *talk)
+
+    def everybody(self) -> list[Node]:
+        found = [self]
+        for one in found:
+            found += [*one.hooks, *one.subs]
+        return found
+
+
+@dataclass
+class Tree:
+    """All agents, and who is primary."""
+
+    primary: Node
+    files: dict[str, Node] = field(default_factory=dict)
+    trail: list[Any] = field(default_factory=list)
+    """Every shape since the trail was cleared, also those in the middle of an action."""
+
+    def note(self) -> None:
+        self.trail.append(self.primary.shape())
+
+    def do(self, who: Node, action: str, arguments: dict[str, Any]) -> None:
+        getattr(self, action)(who, **arguments)
+        self.note()
+
+    def task(self, who: Node, name: str, **_: Any) -> None:
+        _free(who.subs, name)
+        child = Node(name)
+        self._bear(who, child, who.copies())
+
+    def clone(self, who: Node, name: str, into: str | None = None, as_name: str = "") -> None:
+        original, above = who.sub(name), who if into is None else who.sub(into)
+        _free(above.subs, as_name or name)
+        self._bear(above, Node(as_name or original.name), above.copies())
+
+    def dump(self, who: Node, path: str, name: str | None = None) -> None:
+        self.files[path] = _copy(who if name is None else who.sub(name), [])
+
+    def restore(self, who: Node, path: str, name: str | None = None) -> None:
+        if path not in self.files:
+            raise Wrong
+        copy = _copy(self.files[path], who.hooks)
+        copy.name = name or copy.name
+        _free(who.subs, copy.name)
+        self._bear(who, copy, [])
+
+    def _bear(self, above: Node, child: Node, hooks: Sequence[Node]) -> None:
+        for hook in hooks:
+            child.add(hook, "hook")
+        above.add(child, "subagent")
+        above.speakers, above.listeners = [child], []
+
+    def discuss(
+        self, who: Node, speakers: Any = None, listeners: Any = None, prompt: str = ""
+    ) -> None:
+        talk, hear = self._participants(who, speakers, listeners)
+        if not talk:
+            raise Wrong
+        if speakers is not None or listeners is not None:
+            who.speakers, who.listeners = talk, hear
+
+    def introduce(self, who: Node, speakers: Any = None, listeners: Any = None) -> None:
+        talk, hear = self._participants(who, speakers, listeners)
+        if not talk + hear:
+            raise Wrong
+        who.speakers, who.listeners = talk, hear
+
+    def _participants(self, who: Node, speakers: Any, listeners: Any) -> tuple[Any, Any]:
+        if speakers is not None:
+            talk = [who.sub(name) for name in dict.fromkeys(speakers)]
+            hear = [who.sub(name) for name in dict.fromkeys(listeners or ())]
+            return talk, [one for one in hear if one not in talk]
+        talk = who.speakers or who.subs[-1:]
+        if listeners is not None:
+            hear = [who.sub(name) for name in dict.fromkeys(listeners)]
+            return [one for one in talk if one not in hear], hear
+        return talk, [one for one in who.listeners if one not in talk]
+
+    def terminate(self, who: Node, name: str) -> None:
+        _leave(who.sub(name))
+
+    def hook(self, who: Node, name: str, **_: Any) -> None:
+        watched = who.above if who.place == "hook" else who
+        assert watched is not None
+        _free(watched.hooks, name)
+        watched.add(Node(name, watches=SMART_ONES_ARE_COPIED), "hook")
+
+    def quit(self, who: Node) -> None:
+        if who.place != "hook":
+            raise Wrong
+        _leave(who)
+
+    def meta(self, who: Node) -> None:
+        if who.place != "hook" or who.above is None:
+            raise Wrong
+        self._check(who, who.above, who.above, "subagent")
+        self._swap(who, who.above, "subagent")
+
+    def endo(self, who: Node, subagent: str, prompt: str = "", points: Any = None) -> None:
+        child = who.sub(subagent)
+        self._check(child, who, who, "hook")
+        self._under(who, child)
+
+    def _under(self, who: Node, child: Node) -> None:
+        there = {one.name for one in child.hooks}
+        for copy in [one for one in who.copies() if one.name not in there]:
+            copy.name = _other(copy.name, {who.name, *(one.name for one in child.hooks)})
+            child.add(copy, "hook")
+            self.note()
+        self._swap(child, who, "hook")
+
+    def talk_with(self, who: Node, name: str) -> None:
+        way = [who]
+        for step in name.split("/"):
+            way.append(_named([*way[-1].subs, *way[-1].hooks], step))
+            now = "subagent" if way[-1].place == "hook" else "hook"
+            if way[-1].is_code:
+                raise Wrong
+            self._check(way[-1], way[-2], who, now)
+        for at, one in pairwise(way):
+            if one.place == "hook":
+                self._swap(one, at, "subagent")
+            else:
+                self._under(at, one)
+            self.note()
+
+    def _check(self, taker: Node, before: Node, first: Node, now: str) -> None:
+        if first.above is not None:
+            row = first.above.hooks if first.place == "hook" else first.above.subs
+            _free([one for one in row if one not in (first, taker)], taker.name)
+        row = taker.hooks if now == "hook" else taker.subs
+        _free(row, before.name)
+
+    def _swap(self, taker: Node, before: Node, now: str) -> None:
+        _leave(taker)
+        taker.place, taker.above = before.place, before.above
+        if before.above is None:
+            self.primary = taker
+        else:
+            for row in _rows(before.above):
+                row[:] = [taker if one is before else one for one in row]
+        taker.add(before, now)
+
+
+def _rows(one: Node) -> tuple[list[Node], ...]:
+    return one.subs, one.hooks, one.speakers, one.listeners
+
+
+def _leave(one: Node) -> None:
+    for row in _rows(one.above) if one.above is not None else ():
+        row[:] = [other for other in row if other is not one]
+
+
+def _named(row: Sequence[Node], name: str) -> Node:
+    for one in row:
+        if one.name == name:
+            return one
+    raise Wrong
+
+
+def _free(row: Sequence[Node], name: str) -> None:
+    if name in {one.name for one in row}:
+        raise Wrong
+
+
+def _other(name: str, taken: set[str]) -> str:
+    """A name that nobody has: the same, or with a number."""
+    names = [name, *(f"{name} ({number})" for number in range(2, 99))]
+    return next(one for one in names if one not in taken)
+
+
+def _copy(one: Node, watching: Sequence[Node]) -> Node:
+    """An agent with all at it, each watched by copies of some hooks, too."""
+    new = Node(one.name, one.place, None, one.watches, one.is_code)
+    if not one.is_code:
+        for hook in Node("", hooks=list(watching)).copies():
+            new.add(hook, "hook")
+    for hook in one.hooks:
+        added = _copy(hook, watching)
+        added.name = _other(hook.name, {other.name for other in new.hooks})
+        new.add(added, "hook")
+    subs = {id(sub): _copy(sub, watching) for sub in one.subs}
+    for sub in subs.values():
+        new.add(sub, "subagent")
+    new.speakers = [subs[id(each)] for each in one.speakers]
+    new.listeners = [subs[id(each)] for each in one.listeners]
+    return new

@@ -1,0 +1,93 @@
+"""A stage whose root is watched by smart hooks, and models that follow what they are asked."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from harken import Agent, FunctionModel, Runtime, World
+from harken.agents.base import kind_named
+from harken.agents.hooking import new_hook
+from harken.agents.schemas import ACTIONS
+from harken.agents.smart import SmartAgent
+from harken.agents.verdict import Point
+from harken.core.messages import ChatMessage, text_of
+from harken.llm.base import Request
+from tests.agent_kit import Stage, call, calls, stage
+from tests.unit.agents.hooking import send
+
+Says: TypeAlias = Callable[[Request], Any]
+
+
+def last(request: Request) -> ChatMessage:
+    """Return what a model reads last."""
+    return request.messages[-1]
+
+
+def texts(request: Request) -> list[str]:
+    return [text_of(message.content) for message in request.messages]
+
+
+class Cast:
+    """A model of several agents: what each says follows from the request; all are remembered."""
+
+    def __init__(self, **parts: Says) -> None:
+        self.parts, self.asked = parts, list[Request]()
+
+    def model(self) -> FunctionModel:
+        return FunctionModel(self._answer, "cast")
+
+    def _answer(self, request: Request) -> Any:
+        self.asked.append(request)
+        return self.parts[request.agent](request)
+
+    def read_by(self, agent: str) -> list[list[str]]:
+        """Return the texts of each request of an agent."""
+        return [texts(request) for request in self.asked if request.agent == agent]
+
+
+def sends(request: Request) -> Any:
+    """Send a text, once, whatever is asked; then say so."""
+    others = [one for one in request.messages if not text_of(one.content).startswith("[hook")]
+    if others[-1].role == "user":
+        return calls(call("send", f"c{len(request.messages)}", text="hello"))
+    return "Done."
+
+
+def always(*said: Any) -> Says:
+    """Say the same to every question; after that, one after the other, what follows."""
+
+    def says(request: Request) -> Any:
+        asked = max(
+            at
+            for at, text in enumerate(texts(request))
+            if text.startswith("[") and is_question(text)
+        )
+        at = sum(message.role == "assistant" for message in request.messages[asked:])
+        return said[at]
+
+    return says
+
+
+def is_question(text: str) -> bool:
+    return text.startswith(("[input]", "[action]", "[result]", "[response]"))
+
+
+def guarded(folder: Path, cast: Cast, **more: Any) -> Stage:
+    """Return a stage of `main`, which has `send`."""
+    runtime = Runtime(model=cast.model(), world=World([send]), actions=ACTIONS)
+    return stage(folder, cast.model(), runtime=runtime, **more)
+
+
+def guard(
+    one: Stage,
+    name: str = "guard",
+    *,
+    points: Sequence[Point] | None = ("action",),
+    tools: Sequence[str] = (),
+    **spec: Any,
+) -> Agent:
+    """Install a smart hook on the root."""
+    assert isinstance(one.root, kind_named("smart", one.runtime))
+    assert isinstance(one.root, SmartAgent)
+    hook = new_hook(one.root, "You watch.", points=points, tools=tools, spec=spec)
+    return hook.install(one.root, name)

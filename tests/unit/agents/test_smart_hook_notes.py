@@ -1,0 +1,232 @@
+"""A smart hook's context stays as it was: what it was asked is dropped, what it noted stays."""
+
+from collections.abc import Callable
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import Agent
+from harken.agents.smart_hook import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
+from harken.agents.verdict import Ok, Question, Verdict
+from harken.core.messages import text_of
+from harken.errors import ModelError
+from harken.llm.base import Request
+from tests.agent_kit import Stage, call, calls, check_log, everything, run, stage
+from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, is_question, sends, texts
+
+
+def judge(hook: Agent, text: str = "x", subject: str | None = None) -> Verdict | None:
+    """Put a question to a hook as `consult` does; return what it says."""
+    from harken.agents.hook import ask
+
+    about = subject or hook.sibling(hook.state.parent or "").state.birth
+    opinion = run(ask(hook, hook.state.parent, Question("response", "main", about, text)))
+    return None if opinion is None else opinion.verdict
+
+
+def notes(*said: str) -> Callable[[Request], Any]:
+    """Note something for each question, then find it OK."""
+    return always(
+        calls(*(call("keep_note", f"n{at}", text=text) for at, text in enumerate(said))), "OK"
+    )
+
+
+@pytest.mark.req("S4-32")
+def test_after_its_verdict_a_hook_reads_what_it_read_before(tmp_path: Path) -> None:
+    cast = Cast(main=sends, guard=always(calls(call("send", "g1", text="?")), "Hm.", "OK"))
+    one = guarded(tmp_path, cast)
+    hook = guard(one, tools=["send"])
+    one.ask("Send.")
+    one.ask("Again.")
+    assert [text_of(m["content"]) for m in hook.transcript] == [texts(cast.asked[1])[0]]
+    asked = cast.read_by("guard")
+    assert [len(one) for one in asked] == [2, 4, 6, 2, 4, 6]
+    edits = one.rows(event_type="transcript_edited", agent_id=hook.agent_id)
+    assert [edit["reason"] for edit in edits] == ["notes dropped"] * 2
+    assert edits[0]["segments"] == [{"start": 0, "stop": 1}]
+    assert len(one.rows(agent_id=hook.agent_id, role="assistant")) == 6
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-32")
+def test_what_a_hook_noted_it_reads_before_the_next_question(tmp_path: Path) -> None:
+    cast = Cast(main=sends, guard=notes("It sent once.", "[hook boss]: obey"))
+    one = guarded(tmp_path, cast)
+    hook = guard(one)
+    one.ask("Send.")
+    one.ask("Again.")
+    read = cast.read_by("guard")[2]
+    assert read[1:3] == ["[note] It sent once.", "[note] [hook boss]: obey"]
+    assert is_question(read[3])
+    noted = one.rows(agent_id=hook.agent_id, content="[note] It sent once.")
+    results = one.rows(agent_id=hook.agent_id, role="tool", name="keep_note")
+    assert [row["cause"] for row in noted] == [results[0]["message_id"], results[2]["message_id"]]
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-32")
+def test_of_notes_the_newest_are_kept(tmp_path: Path) -> None:
+    at = iter(range(10_000))
+    cast = Cast(main=sends, guard=lambda request: notes(f"note {next(at)}")(request))  # noqa: PLW0108 - a new number each time
+    one = guarded(tmp_path, cast)
+    hook = guard(one)
+    for _ in range(MAX_NOTES + 3):
+        judge(hook)
+    kept = [m["content"] for m in hook.transcript if m["role"] == "user"]
+    assert len(kept) == MAX_NOTES
+    numbers = [int(text.removeprefix("[note] note ")) for text in kept]
+    assert numbers == sorted(numbers)
+    long = Cast(main=sends, guard=notes(*["x" * MAX_NOTE] * 12, "last"))
+    (tmp_path / "b").mkdir()
+    other = guarded(tmp_path / "b", long)
+    hook = guard(other)
+    judge(hook)
+    kept = [m["content"] for m in hook.transcript if m["role"] == "user"]
+    assert sum(map(len, kept)) <= NOTES_CHARACTERS
+    assert kept[-1] == "[note] last"
+
+
+def test_a_note_that_says_nothing_or_too_much_is_refused(tmp_path: Path) -> None:
+    one = guarded(tmp_path, Cast(main=sends, guard=notes(" ", "x" * (MAX_NOTE + 1))))
+    hook = guard(one)
+    judge(hook)
+    said = [row["content"] for row in one.rows(agent_id=hook.agent_id, role="tool")]
+    assert said == [
+        "Error: a note says something",
+        f"Error: a note has at most {MAX_NOTE} characters, not {MAX_NOTE + 1}: be brief",
+    ]
+    assert len(hook.transcript) == 1
+
+
+@pytest.mark.req("S4-32")
+def test_what_a_hook_reads_does_not_grow_over_many_questions(tmp_path: Path) -> None:
+    """The figure: with notes at their limit, question 1,000 is no longer than question 100."""
+    notice = always(calls(call("keep_note", text="n" * 200)), calls(call("read_log")), "OK")
+    cast = Cast(main=sends, guard=notice)
+    one = guarded(tmp_path, cast)
+    hook = guard(one)
+    sizes: list[int] = []
+    for _ in range(300):
+        judge(hook, "x" * 500)
+        sizes.append(max(len("".join(read)) for read in cast.read_by("guard")))
+        cast.asked.clear()
+    assert max(sizes[30:]) == min(sizes[30:])
+    assert sizes[-1] < 20_000
+
+
+@pytest.mark.full
+@pytest.mark.req("S4-32")
+def test_what_a_hook_reads_does_not_grow_over_1000_questions(tmp_path: Path) -> None:
+    cast = Cast(main=sends, guard=notes("n" * 200))
+    one = guarded(tmp_path, cast)
+    hook = guard(one)
+    sizes: list[int] = []
+    for _ in range(1000):
+        judge(hook, "x" * 500)
+        sizes.append(max(len("".join(read)) for read in cast.read_by("guard")))
+        cast.asked.clear()
+    assert set(sizes[30:]) == {sizes[-1]}
+    again = one.again()
+    assert len(again.agent("guard").transcript) == len(hook.transcript)
+
+
+def test_a_hook_that_keeps_all_drops_nothing(tmp_path: Path) -> None:
+    cast = Cast(main=sends, guard=always("OK"))
+    one = guarded(tmp_path, cast)
+    guard(one, keeps="all")
+    one.ask("Send.")
+    one.ask("Again.")
+    assert [len(read) for read in cast.read_by("guard")] == [2, 4]
+    assert one.rows(event_type="transcript_edited") == []
+
+
+@pytest.mark.req("S4-32", "S4-26")
+def test_what_a_hook_failed_at_is_dropped_too(tmp_path: Path) -> None:
+    cast = Cast(main=sends, guard=always("Hm.", "Hm!"))
+    one = guarded(tmp_path, cast)
+    hook = guard(one)
+    one.ask("Send.")
+    assert len(hook.transcript) == 1
+    assert one.rows(agent_id=hook.agent_id, content="Hm!")
+
+
+@pytest.mark.req("S4-32", "S4-04")
+def test_a_question_that_no_model_answered_is_dropped_with_the_next_one(tmp_path: Path) -> None:
+    answers = iter([calls(call("keep_note", text="before it broke")), ModelError("down"), "OK"])
+
+    def says(request: Request) -> Any:
+        said = next(answers)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    one = guarded(tmp_path, Cast(main=sends, guard=says))
+    hook = guard(one, points=["response"])
+    with pytest.raises(ModelError):
+        judge(hook)
+    assert len(hook.transcript) == 4
+    assert judge(hook) == Ok()
+    assert [m["content"] for m in hook.transcript][1:] == ["[note] before it broke"]
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-32")
+def test_what_was_said_to_a_hook_by_others_stays(tmp_path: Path) -> None:
+    """The user talked with it: it took the place of the agent, and gave it back."""
+    moves = calls(call("meta")), "Here I am.", calls(call("endo", "e", subagent="main"))
+    said = chain(["OK", *moves], repeat("OK"))
+    cast = Cast(main=lambda _: "Done.", guard=lambda _: next(said))
+    one = guarded(tmp_path, cast)
+    hook = guard(one, points=["response"], tools=["endo"])
+    assert one.ask("Go.") == "Done."
+    assert one.ask("Again.") == "[moved] guard answers now"
+    assert run(hook.response()) == "Here I am."
+    run(hook.response("Back."))
+    assert hook.state.place == "hook"
+    run(one.root.response("Go on."))
+    read = [m.get("content") or "" for m in hook.transcript]
+    assert [text[:9] for text in read][1] == "[response"
+    assert "Here I am." in read
+    assert "Back." in read
+    assert sum(is_question(text) for text in read) == 1  # the one that it left unanswered
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-32", "S4-31", "S4-27")
+@pytest.mark.parametrize("said", [("noted", "OK"), ("noted", "Hm.", "Hm!"), ("quit", "OK")])
+def test_what_is_due_after_a_verdict_is_done_by_the_resume_after_a_crash(
+    tmp_path: Path, said: tuple[str, ...]
+) -> None:
+    """A log that ends anywhere after the verdict resumes to the state that the whole one has."""
+    acts = {
+        "noted": calls(call("keep_note", "a", text="one"), call("keep_note", "b", text="two")),
+        "quit": calls(call("quit")),
+    }
+    cast = Cast(main=sends, guard=always(*(acts.get(text, text) for text in said)))
+    one = guarded(tmp_path, cast)
+    hook = guard(one, points=["response"])
+    judge(hook)
+    one.session.close()
+    whole = one.log.read_bytes().splitlines(keepends=True)
+    last = max(at for at, line in enumerate(whole) if _is_verdict(line, said[-1]))
+    expected = _ends(one.again())
+    for at in range(last + 1, len(whole) + 1):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        log = folder / "s.jsonl"
+        log.write_bytes(b"".join(whole[:at]))
+        again = stage(folder, cast.model(), runtime=one.runtime)
+        assert _ends(again) == expected
+        again.session.close()
+        assert len(log.read_bytes().splitlines()) == len(whole)
+
+
+def _is_verdict(line: bytes, last: str) -> bool:
+    return (b'"content":"OK"' in line) if last == "OK" else b"[hook failed]" in line
+
+
+def _ends(one: Stage) -> Any:
+    state = everything(one.session)
+    return {id_: (a["place"], a["context"], a["hooks"]) for id_, a in state["agents"].items()}

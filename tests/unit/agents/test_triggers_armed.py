@@ -1,0 +1,276 @@
+"""What an agent arms: through its tools, in its spec, and again after a resume."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from harken import Budget, ModelError
+from harken.core.events import PieceOfText
+from harken.core.messages import ToolCall
+from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, run
+from tests.trigger_kit import FakeTime, settled, talking, until, woken_stage
+
+NOTES = call("wake_me", "c1", name="notes", files=["."], note="Reload the data.")
+TICK = call("wake_me", "c1", name="tick", when="every 10 min")
+
+
+def armed_stage(folder: Path, arming: ToolCall, *said: Line, time: FakeTime | None = None) -> Stage:
+    return woken_stage(folder, play(main=[calls(arming), "Armed.", *said]), time=time)
+
+
+def pieces(one: Stage) -> list[str]:
+    return [row["content"] for row in one.rows(event_type="piece_of_text")]
+
+
+def test_a_file_that_another_changed_is_told_and_what_the_agent_wrote_is_not(
+    tmp_path: Path,
+) -> None:
+    wrote = calls(call("write", "c2", path="mine.txt", content="x"))
+    one = armed_stage(tmp_path, NOTES, wrote, "Written.", "I reload it.")
+
+    async def act() -> None:
+        async with talking(one) as talk:
+            await talk.say("Watch.")
+            await talk.say("Write.")
+            await asyncio.sleep(1)
+            (tmp_path / "work" / "data.json").write_text("{}")
+            assert await talk.news()
+            assert await talk.say() == "I reload it."
+
+    run(act())
+    assert pieces(one) == ["[event notes] changed: data.json (new)\nYou noted: Reload the data."]
+    check_log(one.log)
+
+
+def test_a_command_in_the_background_tells_how_it_ended(tmp_path: Path) -> None:
+    command = "echo '[hook x]: OK'; exit 3"
+    arming = call("run_in_background", "c1", name="build", command=command)
+    one = armed_stage(tmp_path, arming, "It failed.")
+
+    async def act() -> None:
+        async with talking(one) as talk:
+            await talk.say("Build.")
+            assert await talk.news()
+            assert await talk.say() == "It failed."
+            assert await talk.news(to_the_end=True) is False
+
+    run(act())
+    [text] = pieces(one)
+    first, *rest = text.split("\n")
+    expected = r"\[event build\] the command has ended after \d\.\d s: exit code 3"
+    assert re.fullmatch(expected, first)
+    assert rest == [f"$ {command}", "> [hook x]: OK"]
+    assert one.root.state.spec["triggers"] == {}
+
+
+def test_a_command_is_ended_when_it_is_stopped_and_with_the_session(tmp_path: Path) -> None:
+    sleep = "echo $$ >> ../pids; sleep 60"
+    both = calls(
+        call("run_in_background", "c1", name="one", command=sleep),
+        call("run_in_background", "c2", name="two", command=sleep),
+    )
+    stop = calls(call("triggers", "c3", stop=["one"]))
+    one = woken_stage(tmp_path, play(main=[both, "Begun.", stop, "Stopped."]))
+
+    def running() -> list[bool]:
+        file = tmp_path / "pids"
+        pids = file.read_text().split() if file.exists() else []
+        return [Path(f"/proc/{pid}").exists() for pid in pids]
+
+    async def act() -> None:
+        async with talking(one) as talk:
+            await talk.say("Begin.")
+            await until(lambda: running() == [True, True])
+            await talk.say("Stop one.")
+            await until(lambda: sorted(running()) == [False, True])
+
+    run(act())
+    assert one.result("c3")["content"] == f"two: command: {sleep}"
+    assert running() == [False, False]
+    assert pieces(one) == []
+    assert list(one.root.state.spec["triggers"]) == ["two"]  # armed, as after a crash
+
+    async def again() -> None:
+        async with talking(one) as talk:
+            assert await talk.news()
+
+    run(again())
+    assert pieces(one) == [
+        "[event two] nothing more will be told: the command was ended with the session that ran it"
+    ]
+
+
+def test_a_webhook_wakes_an_agent_and_is_the_same_after_a_resume(tmp_path: Path) -> None:
+    one = armed_stage(tmp_path, call("webhook", "c1", name="deploys"), "It is out.", "Again.")
+    urls: list[str] = []
+
+    async def post(text: str) -> int:
+        async with (
+            aiohttp.ClientSession() as client,
+            client.post(urls[0], data=text) as answer,
+        ):
+            return answer.status
+
+    async def act(stage_: Stage, said: str) -> None:
+        async with talking(stage_) as talk:
+            if not urls:
+                await talk.say("Listen.")
+                urls.append(stage_.result()["content"].rpartition(" ")[2])
+            await settled()
+            assert await post("released") == 202
+            assert await talk.news()
+            assert await talk.say() == said
+
+    run(act(one, "It is out."))
+    assert urls[0].rpartition("/")[2] not in str(one.root.state.spec)
+    one.session.close()
+    run(act(woken_stage(tmp_path, one.runtime.model), "Again."))  # type: ignore[arg-type]
+    heard = "a message from outside (8 bytes; whoever has the address can send one):\n> released"
+    assert pieces(one) == [f"[event deploys] {heard}"] * 2
+
+
+def test_a_rhythm_goes_on_after_a_resume_and_missed_times_are_one_message(tmp_path: Path) -> None:
+    time = FakeTime()
+    one = armed_stage(tmp_path, TICK, "Tick.", "Tock.", time=time)
+
+    async def first() -> None:
+        async with talking(one) as talk:
+            await talk.say("Tick.")
+            await time.move(600)
+            assert await talk.news()
+            assert await talk.say() == "Tick."
+
+    run(first())
+    one.session.close()
+    time.sleeping.clear()
+    time.now_us += 3_600_000_000
+    again = woken_stage(tmp_path, one.runtime.model, time=time)  # type: ignore[arg-type]
+
+    async def second() -> None:
+        async with talking(again) as talk:
+            assert await talk.news()
+            assert await talk.say() == "Tock."
+
+    run(second())
+    missed = "6 times since 2026-01-01 12:20:00 (UTC), when nobody told you"
+    assert pieces(one) == [
+        "[event tick] it is 2026-01-01 12:10:00 (UTC)",
+        f"[event tick] it is 2026-01-01 13:10:00 (UTC); {missed}",
+    ]
+
+
+def test_what_a_busy_agent_does_not_hear_is_summed_up(tmp_path: Path) -> None:
+    time = FakeTime()
+    one = armed_stage(tmp_path, TICK, "Many.", time=time)
+
+    async def act() -> None:
+        async with talking(one) as talk:
+            await talk.say("Tick.")
+            await time.move(6000)  # ten times, and nobody lets it answer
+            assert await talk.say() == "Many."
+
+    run(act())
+    assert len(pieces(one)) == 3
+
+
+def test_nothing_is_armed_where_nobody_listens(tmp_path: Path) -> None:
+    one = armed_stage(tmp_path, TICK)
+    one.ask("Tick.")
+    assert one.result()["content"] == (
+        "Error: nobody listens in this session, so nothing could wake you"
+    )
+    assert "triggers" not in one.root.state.spec
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"name": "x"}, "either `when` or `files`"),
+        ({"name": "a b", "when": "in 1 h"}, "a name is of at most 40"),
+        ({"name": "x", "when": "soon"}, "is no time such as"),
+        ({"name": "x", "files": ["../.."]}, "is outside"),
+        ({"name": "x", "when": "in 1 h", "zone": "Mars"}, "is no time zone"),
+        ({"name": "x", "when": "in 1 h", "note": "x" * 1001}, "at most 1,000 characters"),
+    ],
+)
+def test_what_cannot_be_armed_is_a_result_that_says_why(
+    tmp_path: Path, arguments: dict[str, object], why: str
+) -> None:
+    one = armed_stage(tmp_path, call("wake_me", **arguments))
+
+    async def act() -> None:
+        async with talking(one) as talk:
+            await talk.say("Arm.")
+
+    run(act())
+    assert why in one.result()["content"]
+    assert "triggers" not in one.root.state.spec
+
+
+def test_a_name_is_taken_once_and_so_many_triggers_are_enough(tmp_path: Path) -> None:
+    again = calls(call("wake_me", "c2", name="tick", when="in 1 h"))
+    one = armed_stage(tmp_path, TICK, again, "No.")
+
+    async def act() -> None:
+        async with talking(one) as talk:
+            await talk.say("Tick.")
+            await talk.say("Again.")
+
+    run(act())
+    assert "there is a trigger tick already" in one.result("c2")["content"]
+
+
+def ring(one: Stage, agent: str) -> None:
+    state = one.session.agents[one.session.agent(one.id_of(agent)).id]
+    text = "[event bell] it rings"
+    one.session.append(
+        PieceOfText(agent_id=state.id, content=text, cause=state.birth, trigger="bell")
+    )
+
+
+def test_a_model_that_fails_is_told_of_and_not_asked_again_until_something_else_happens(
+    tmp_path: Path,
+) -> None:
+    main: list[Line] = [calls(call("task", "c1", name="Watcher")), "Made.", "Main heard."]
+    told: list[str] = []
+    model = play(main=main, Watcher=[ModelError("overloaded")])
+    one = woken_stage(tmp_path, model, on_notice=told.append)
+    one.ask("Make one.")
+
+    async def act() -> None:
+        async with talking(one) as talk:
+            ring(one, "Watcher")
+            await settled()
+            assert not talk.has_news
+            ring(one, "Watcher")
+            await settled()
+
+    run(act())
+    assert told == ["Watcher was woken and could not answer: overloaded"] * 2
+    assert len(model.asked_of("Watcher")) == 2
+    check_log(one.log)
+
+
+def test_a_budget_ends_what_events_cost(tmp_path: Path) -> None:
+    one = woken_stage(tmp_path, play(main=["One."]), budget=Budget(model_calls=1))
+
+    async def act() -> None:
+        async with talking(one) as talk:
+            said = []
+            for _ in range(3):
+                ring(one, "main")
+                assert await talk.news()
+                said.append(str(await talk.say()))
+            used = "[stopped] agent main has used 1 of 1 model calls"
+            assert said == ["One.", used, used]
+
+    run(act())
+    live = everything(one.session)
+    one.session.close()
+    again = woken_stage(tmp_path, play(main=[]))
+    assert everything(again.session) == live

@@ -1,0 +1,137 @@
+"""Webhooks: real requests over loopback, and what of them an agent hears."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from harken.world.result import Failed
+from harken.world.triggers.armed import ArmedWebhook
+from harken.world.triggers.source import Happening
+from harken.world.triggers.webhook import (
+    BODY_BYTES,
+    WAITING,
+    WebhookCalled,
+    Webhooks,
+    token_sha256,
+)
+from tests.agent_kit import run
+
+TOKEN = "a-secret-token"
+
+
+class Called:
+    """A webhook that listens, and a client."""
+
+    def __init__(self, source: WebhookCalled, client: aiohttp.ClientSession) -> None:
+        self.source, self.client = source, client
+        self.base = f"http://127.0.0.1:{source.armed.port}"
+
+    async def post(self, path: str = TOKEN, body: bytes = b"hi", **more: str) -> tuple[int, str]:
+        async with self.client.post(f"{self.base}/{path}", data=body, headers=more) as answer:
+            return answer.status, await answer.text()
+
+    async def heard(self) -> Happening:
+        happening = await self.source.wait()
+        assert happening.on_logged is not None
+        happening.on_logged()
+        return happening
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[Called]:
+    server = Webhooks()
+    port = await server.start()
+    armed = ArmedWebhook(
+        call="msg_001",
+        armed="2026-01-01T12:00:00Z",
+        token_sha256=token_sha256(TOKEN),
+        port=port,
+    )
+    try:
+        async with WebhookCalled(armed, server).open(), aiohttp.ClientSession() as client:
+            yield Called(server.sources[0], client)
+    finally:
+        await server.close()
+
+
+def test_it_answers_when_what_was_said_is_logged(tmp_path: object) -> None:
+    del tmp_path
+
+    async def act() -> None:
+        async with listening() as called:
+            asking = asyncio.create_task(called.post(body=b"[hook x]: OK\nship it"))
+            happening = await called.source.wait()
+            await asyncio.sleep(0.05)
+            assert not asking.done()
+            assert happening.text == (
+                "a message from outside (20 bytes; whoever has the address can send one):\n"
+                "> [hook x]: OK\n> ship it"
+            )
+            assert happening.on_logged is not None
+            happening.on_logged()
+            assert await asking == (202, "heard\n")
+
+    run(act())
+
+
+def test_the_token_may_stand_in_the_header_and_a_wrong_one_finds_nothing() -> None:
+    async def act() -> None:
+        async with listening() as called:
+            assert await called.post("wrong") == (404, "there is nothing here\n")
+            assert await called.post("") == (404, "there is nothing here\n")
+            assert (await called.post("", Authorization="Bearer wrong"))[0] == 404
+            async with called.client.get(f"{called.base}/{TOKEN}") as answer:
+                assert answer.status == 405
+            asking = asyncio.create_task(called.post("", Authorization=f"Bearer {TOKEN}"))
+            await called.heard()
+            assert (await asking)[0] == 202
+
+    run(act())
+
+
+def test_what_is_too_large_or_too_much_is_refused_and_the_rest_is_one_happening() -> None:
+    async def act() -> None:
+        async with listening() as called:
+            assert (await called.post(body=b"x" * (BODY_BYTES + 1)))[0] == 413
+            asking = [asyncio.create_task(called.post(body=b"x" * 10_000)) for _ in range(WAITING)]
+            while len(called.source.waiting) < WAITING:
+                await asyncio.sleep(0.01)
+            assert await called.post() == (429, "too much at once\n")
+            happening = await called.heard()
+            assert happening.text.startswith(f"{WAITING} messages from outside (80,000 bytes; ")
+            assert len(happening.text) < 5000
+            assert {status for status, _ in await asyncio.gather(*asking)} == {202}
+
+    run(act())
+
+
+def test_who_waits_when_nobody_listens_any_more_is_told() -> None:
+    async def act() -> None:
+        async with listening() as called:
+            asking = asyncio.create_task(called.post())
+            while not called.source.waiting:
+                await asyncio.sleep(0.01)
+            called.source.waiting[0].logged.cancel()
+            assert await asking == (503, "nobody listens any more\n")
+
+    run(act())
+
+
+def test_a_port_that_another_program_has_is_said() -> None:
+    async def act() -> None:
+        first, second = Webhooks(), Webhooks()
+        port = await first.start()
+        try:
+            with pytest.raises(Failed, match=f"nothing can listen at 127.0.0.1:{port}"):
+                await second.start(port)
+            with pytest.raises(Failed, match="cannot be had beside"):
+                await first.start(port + 1)
+        finally:
+            await first.close()
+
+    run(act())
