@@ -134,7 +134,9 @@ class SmartAgent(Actor):
 
     def _skills_for(self, template: Template | None) -> list[str] | None:
         """Return the skills of a subagent: never more than its parent's, nor its template's."""
-        own, limit = skills_of(self), None if template is None else template.skills
+        is_born = self.agent_id in self.session.agents
+        own = skills_of(self) if is_born else self._given.get("skills")
+        limit = None if template is None else template.skills
         if limit is None:
             return own
         return [name for name in limit if own is None or name in own]
