@@ -239,6 +239,9 @@ class Finder:
             return SmartAgent(watched.session, "s", runtime=watched.runtime, tools=["send", "fly"])
         raise UnknownName("hook", name, ["judge", "smart"])
 
+    def names(self) -> list[str]:
+        return ["judge", "smart"]
+
 
 @pytest.mark.req("S4-30")
 def test_a_hook_that_exists_is_found_by_its_name(tmp_path: Path) -> None:
