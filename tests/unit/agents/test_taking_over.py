@@ -383,7 +383,7 @@ def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(
         return take if "look" in told(request)[-1] and seen else OK
 
     seen: list[int] = []
-    said = [calls(call("look", "l1")), "Said."]
+    said: list[Line] = [calls(call("look", "l1")), "Said."]
     one = with_hook(tmp_path, h, main=said, compaction=["A summary."])
     one.session.log_transcript_entry(one.root.agent_id, {"role": "user", "content": "Look."})
     made = {
