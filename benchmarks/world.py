@@ -17,12 +17,11 @@ from benchmarks.measure import RUNS, Row, Timed, median, spread, wall_s
 from benchmarks.memory import peak_of_mb
 from harken import Runtime, SessionOptions, load_session
 from harken.core.messages import FunctionCall
+from harken.errors import ConfigError
 from harken.world.files.root import Root
 from harken.world.files.tools import Files
-from harken.errors import ConfigError
 from harken.world.local import local_world
 from harken.world.shell.sandbox import Sandbox
-from harken.world.shell.shell import Shell
 from harken.world.shell.shell import Shell
 from harken.world.tool import Caller, Tool
 

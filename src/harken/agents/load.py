@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-import harken.agents.built_in  # noqa: F401 - a log may name them
+import harken.agents.built_in
+import harken.agents.websearch  # noqa: F401 - a log may name them
 from harken.agents.base import Agent, evict, revive
 from harken.agents.budget import Budget, budget_of
 from harken.agents.compaction import end_compactions

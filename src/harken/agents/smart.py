@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -70,6 +70,8 @@ AGAIN = 0.05
 @register("smart")
 class SmartAgent(Actor):
     """An agent whose language model decides what to say and do."""
+
+    in_log: ClassVar[bool] = True
 
     def __init__(
         self,

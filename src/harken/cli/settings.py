@@ -19,7 +19,14 @@ from harken.agents.schemas import ACTIONS, BASIC
 from harken.agents.skills import Skills
 from harken.agents.templates import Templates
 from harken.cli import claude_code
-from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
+from harken.cli.config_file import (
+    CONFIG,
+    ConfigFile,
+    PriceTable,
+    ProviderTable,
+    WebTable,
+    read_config,
+)
 from harken.cli.home import Home, environment, here
 from harken.cli.mcp_settings import (
     all_servers,
@@ -78,6 +85,8 @@ class Settings:
     """Whether they reach the network from there."""
     pass_env: tuple[str, ...] = ()
     """Secret variables that programs get which agents run."""
+    web: WebTable = field(default_factory=WebTable)
+    """Where agents search, and fetch from."""
     store: str | None = None
     """The address of the service that commits go to; None: the file in the home."""
     backing: str | None = None
@@ -112,7 +121,8 @@ class Settings:
         A person who lets `anthropic` be a server without a key may have one all the same.
         """
         known = (*self.providers.values(), *BUILT_IN.values())
-        return frozenset(one.key_env for one in known if one.key_env)
+        of_search = (self.web.key_env,) if self.web.key_env else ()
+        return frozenset((*(one.key_env for one in known if one.key_env), *of_search))
 
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return what gives models by name, with these providers, keys and prices."""
@@ -214,6 +224,7 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
         *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
         *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
+        *(["web says where questions go"] if config.web != WebTable() else []),
         *(["tools.network lets commands out"] if config.tools.network else []),
         *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
     ]
@@ -276,6 +287,7 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         backing=_behind(config.store.backing, file) or found.backing,
         most_mb=config.store.most_mb or found.most_mb,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
+        web=found.web if config.web == WebTable() else config.web,
         actions=_actions(config.actions, found.actions),
         use_hooks=tuple(dict.fromkeys([*found.use_hooks, *config.hooks.use])),
         claude_hooks=config.hooks.claude_settings or found.claude_hooks,
