@@ -6,6 +6,7 @@ after it has left, and the other way round.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
@@ -85,7 +86,9 @@ def _how_born(state: SessionState, event: AgentCreated | AgentMoved, hook: Agent
     watched = state.agents[hook].parent
     above = None if watched is None else state.agents[watched].parent
     hooks = state.agents[above].hooks if above is not None else []
-    return "copied" if event.name in [state.agents[one].name for one in hooks] else "begun"
+    called = re.sub(r" \(\d+\)$", "", event.name or "")  # a copy may have got a name of its own
+    names = [state.agents[one].name for one in hooks]
+    return "copied" if called in names or event.name in names else "begun"
 
 
 def _how_left(links: Links, event: AgentCreated | AgentMoved, hook: AgentId) -> How:

@@ -42,6 +42,7 @@ def test_all_ways_in_which_a_hook_comes_and_goes(tmp_path: Path) -> None:
         ("installed", "copied", "other", "kim", None),
         ("installed", "copied", "second", "kim", None),
         ("left", "quit", "second", "kim", "second"),
+        ("installed", "copied", "first", "kim", None),
         ("installed", "copied", "second", "kim", None),  # a move is no way out from under a hook
         ("installed", "moved", "main", "kim", "main"),
     ]
