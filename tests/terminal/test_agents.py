@@ -27,7 +27,9 @@ def test_one_talks_with_a_subagent_and_comes_back(chat: Chat, log: Callable[[], 
     terminal.wait("+ Dan")
     terminal.type("/talkwith ")
     terminal.wait(lambda: "\n Dan" in terminal.visible)  # a completion
-    terminal.type("D\t")
+    terminal.type("D")
+    terminal.settle()
+    terminal.type("\t")
     terminal.wait("› /talkwith Dan")
     terminal.type(ENTER)
     terminal.wait("Dan talks with you from now on; main watches as its hook", "Dan › say", "Dan · ")
@@ -66,6 +68,7 @@ def test_the_tree_shows_what_each_does_while_a_turn_runs(chat: Chat, script: Pat
     for command, shown in (("/system Bob", "You are Bob."), ("/transcript Cleo", "user: slow")):
         terminal.say(command)
         terminal.wait(shown)
+    terminal.settle()
     terminal.resize(40, 10)
     terminal.wait(lambda: " of 6 · PgUp PgDn" in terminal.visible)
     terminal.type(PAGE_DOWN)
