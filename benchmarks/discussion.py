@@ -78,7 +78,11 @@ def talk() -> Talk:
         model = Talkers(log)
         options = SessionOptions(durability="none")
         root, session = load_session(
-            log, runtime=Runtime(model=model), system_prompt="Convene.", name="main", options=options
+            log,
+            runtime=Runtime(model=model),
+            system_prompt="Convene.",
+            name="main",
+            options=options,
         )
         with session:
             asyncio.run(root.response("Discuss."))
@@ -99,8 +103,21 @@ def rows() -> list[Row]:
     what = f"discussion, {SPEAKERS} speakers, {ROUNDS} rounds"
     each = median([one.cpu_s for one in talks]) * HEARD * ROUNDS
     return [
-        Row(f"{what}: CPU µs an utterance heard", spread([t.cpu_s for t in talks], 1e6, 1), "", f"{each:.1f} s in all"),
-        Row(f"{what}: bytes of log an utterance heard", spread([t.size_bytes for t in talks], 1, 0)),
-        Row(f"{what}: CPU, second half / first", spread([t.cpu_flat for t in talks], 1, 2), "< 1.2"),
-        Row(f"{what}: bytes, second half / first", spread([t.log_flat for t in talks], 1, 2), "< 1.1"),
+        Row(
+            f"{what}: CPU µs an utterance heard",
+            spread([t.cpu_s for t in talks], 1e6, 1),
+            "",
+            f"{each:.1f} s in all",
+        ),
+        Row(
+            f"{what}: bytes of log an utterance heard", spread([t.size_bytes for t in talks], 1, 0)
+        ),
+        Row(
+            f"{what}: CPU, second half / first", spread([t.cpu_flat for t in talks], 1, 2), "< 1.2"
+        ),
+        Row(
+            f"{what}: bytes, second half / first",
+            spread([t.log_flat for t in talks], 1, 2),
+            "< 1.1",
+        ),
     ]

@@ -30,6 +30,7 @@ from harken.agents.verdict import (
     checked,
     in_words,
     is_question,
+    verdict_of,
 )
 from harken.core.events import AgentMoved, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, base_of, number_of
@@ -233,6 +234,32 @@ def has_judged(hook: Agent, subject: Reference) -> bool:
         else:
             spoke = False
     return False
+
+
+def unheard(hook: AgentState, watched: AgentState) -> list[Opinion]:
+    """Return the comments of a hook, in memory, that no message of the watched agent comes from."""
+    entries = watched.transcript or ()
+    heard = {one.cause for one in entries if one.role == "user" and isinstance(one.cause, str)}
+    own = {entry.message_id for entry in entries}
+    found: list[Opinion] = []
+    asked = False
+    for entry in hook.transcript or ():
+        if entry.role == "user":
+            if entry.cause is None or is_question(entry):
+                asked = isinstance(entry.cause, str) and base_of(entry.cause) in own
+        elif asked and entry.message_id not in heard and (said := said_in(entry)) is not None:
+            verdict = verdict_of(said)
+            if isinstance(verdict, Comment):
+                found.append(Opinion(hook.name or hook.id, verdict, entry.message_id))
+    return found
+
+
+def left_unheard(session: Session, state: AgentState) -> bool:
+    """Whether an agent left as a hook, with a comment that nobody has heard yet."""
+    above = session.agents.get(state.parent) if state.parent is not None else None
+    if state.place != "gone" or above is None or above.transcript is None:
+        return False
+    return any(map(is_question, state.transcript or ())) and bool(unheard(state, above))
 
 
 def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseException) -> Opinion:

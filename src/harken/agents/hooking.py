@@ -11,7 +11,7 @@ from harken.agents.base import Agent
 from harken.agents.template_servers import servers_for
 from harken.agents.templates import Template
 from harken.agents.verdict import ALLOWED, FORMS, GUARDED
-from harken.core.events import Reference
+from harken.core.events import AgentMoved, Reference
 from harken.core.ids import base_of
 from harken.errors import HarkenError
 from harken.world.result import BadArguments, Result
@@ -54,8 +54,14 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
 
 
 async def run_quit(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
-    """Note that the calling hook leaves after its verdict; see `smart_hook.after_verdict`."""
-    return Result("You watch no longer, after the verdict that you give now.")
+    """Note that the calling hook leaves after its verdict; see `smart_hook.after_verdict`.
+
+    One that is not asked anything now, as it has just given its place to another, leaves at once.
+    """
+    if agent.asking.here().locked():
+        return Result("You watch no longer, after the verdict that you give now.")
+    agent.session.append(AgentMoved(agent_id=agent.agent_id, place="gone", cause=call))
+    return Result("You watch no longer, and are gone when this turn ends.")
 
 
 def new_hook(

@@ -93,8 +93,23 @@ class ToolsTable(msgspec.Struct, frozen=True, kw_only=True):
 class HooksTable(msgspec.Struct, frozen=True, kw_only=True):
     """`[hooks]`."""
 
+    use: list[str] = []
+    """Names of hooks that watch the first agent of each new session."""
     claude_settings: bool = False
     """Whether the commands that the settings of Claude Code have as hooks watch new sessions."""
+
+
+class WebTable(msgspec.Struct, frozen=True, kw_only=True):
+    """`[web]`."""
+
+    search: Literal["searxng", "brave"] | None = None
+    """Who finds pages."""
+    url: str | None = None
+    """Where they are asked."""
+    key_env: str | None = None
+    """The variable with the key that they want."""
+    allow: list[str] = []
+    """Hosts and networks that pages may come from, though they are not public."""
 
 
 class StoreTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +147,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     prices: dict[str, PriceTable] = {}
     tools: ToolsTable = ToolsTable()
     hooks: HooksTable = HooksTable()
+    web: WebTable = WebTable()
     store: StoreTable = StoreTable()
     mcp: McpTable = McpTable()
 
@@ -307,6 +323,7 @@ def _check(config: ConfigFile) -> None:
         if not _VARIABLE.fullmatch(name.upper()):
             expected = "names of variables such as GITHUB_TOKEN"
             raise _Malformed(f"holds {expected}; {_NO_KEYS}", ("tools", "pass_env"))
+    _check_web(config.web)
     _check_store(config.store)
     for name in [] if isinstance(config.actions, str) else config.actions or ():
         if name not in ACTIONS:
@@ -316,6 +333,18 @@ def _check(config: ConfigFile) -> None:
         _check_server(name, table)
     if config.model is not None and not config.model.strip():
         raise _Malformed("names no model", ("model",))
+
+
+def _check_web(web: WebTable) -> None:
+    if web.url is not None:
+        _check_url(web.url, ("web", "url"))
+    if web.key_env and not _VARIABLE.fullmatch(web.key_env):
+        expected = "the name of a variable such as BRAVE_API_KEY"
+        raise _Malformed(f"is {expected}; {_NO_KEYS}", ("web", "key_env"))
+    if web.search == "searxng" and web.url is None:
+        raise _Malformed('needs url: where your SearXNG is, "https://..."', ("web", "search"))
+    if web.search == "brave" and not web.key_env:
+        raise _Malformed("needs key_env: the name of a variable with its key", ("web", "search"))
 
 
 def _check_store(store: StoreTable) -> None:

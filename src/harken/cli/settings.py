@@ -14,11 +14,19 @@ from typing import Any
 import msgspec
 
 from harken.agents.command_hooks.entry import Hooks
+from harken.agents.hook_files import HookFiles
 from harken.agents.schemas import ACTIONS, BASIC
 from harken.agents.skills import Skills
 from harken.agents.templates import Templates
 from harken.cli import claude_code
-from harken.cli.config_file import CONFIG, ConfigFile, PriceTable, ProviderTable, read_config
+from harken.cli.config_file import (
+    CONFIG,
+    ConfigFile,
+    PriceTable,
+    ProviderTable,
+    WebTable,
+    read_config,
+)
 from harken.cli.home import Home, environment, here
 from harken.cli.mcp_settings import (
     all_servers,
@@ -40,6 +48,7 @@ from harken.world.permissions.permissions import Mode
 from harken.world.shell.sandbox import Wanted as Sandboxed
 
 AGENTS = "agents"
+HOOKS = "hooks"
 MODEL = "HARKEN_MODEL"
 _COMMAND_LINE = "the command line"
 _THE_USERS = (MODEL, _COMMAND_LINE)
@@ -76,6 +85,8 @@ class Settings:
     """Whether they reach the network from there."""
     pass_env: tuple[str, ...] = ()
     """Secret variables that programs get which agents run."""
+    web: WebTable = field(default_factory=WebTable)
+    """Where agents search, and fetch from."""
     store: str | None = None
     """The address of the service that commits go to; None: the file in the home."""
     backing: str | None = None
@@ -88,6 +99,10 @@ class Settings:
     skills: Skills = field(default_factory=Skills)
     own: OwnCommands = field(default_factory=OwnCommands)
     """Slash commands that a person wrote."""
+    hooks: HookFiles = field(default_factory=HookFiles)
+    """Hooks by name: those of files, and those that are built in."""
+    use_hooks: tuple[str, ...] = ()
+    """Names of those that watch the first agent of a new session, those of the home first."""
     claude_hooks: bool = False
     """Whether the hooks that Claude Code is configured with count here, too."""
     commands: Hooks = field(default_factory=Hooks)
@@ -106,7 +121,8 @@ class Settings:
         A person who lets `anthropic` be a server without a key may have one all the same.
         """
         known = (*self.providers.values(), *BUILT_IN.values())
-        return frozenset(one.key_env for one in known if one.key_env)
+        of_search = (self.web.key_env,) if self.web.key_env else ()
+        return frozenset((*(one.key_env for one in known if one.key_env), *of_search))
 
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return what gives models by name, with these providers, keys and prices."""
@@ -134,15 +150,16 @@ def load_settings(
     found = _with_file(Settings(providers=BUILT_IN), ours, mine)
     theirs_too: list[Server] = []
     notes: list[str] = []
-    folders = [home.folder / AGENTS]
+    folders, hook_folders = [home.folder / AGENTS], [home.folder / HOOKS]
     config, before = ConfigFile(), found
     if project is not None and project.trusted:
         theirs, agents = project.config, project.folder / AGENTS
-        _check_inside(theirs)
-        _check_inside(agents)
+        for path in (theirs, agents, project.folder / HOOKS):
+            _check_inside(path)
         config = _of_project(theirs, found.providers)
         found = _with_file(found, config, theirs)
         folders.insert(0, agents)
+        hook_folders.insert(0, project.folder / HOOKS)
         theirs_too, notes = project_servers(
             project.root, config, theirs, found.key_variables, project.mcp_obstacle
         )
@@ -166,6 +183,7 @@ def load_settings(
         found,
         providers=with_keys(found.providers, environ),
         templates=Templates(folders, [claude]),
+        hooks=HookFiles(hook_folders),
         skills=claude_code.skills(project, home),
         own=claude_code.commands(project, home),
         commands=commands,
@@ -206,6 +224,7 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
         *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
         *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
+        *(["web says where questions go"] if config.web != WebTable() else []),
         *(["tools.network lets commands out"] if config.tools.network else []),
         *(["tools.sandbox lets commands out"] if config.tools.sandbox not in (None, "on") else []),
     ]
@@ -268,7 +287,9 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         backing=_behind(config.store.backing, file) or found.backing,
         most_mb=config.store.most_mb or found.most_mb,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
+        web=found.web if config.web == WebTable() else config.web,
         actions=_actions(config.actions, found.actions),
+        use_hooks=tuple(dict.fromkeys([*found.use_hooks, *config.hooks.use])),
         claude_hooks=config.hooks.claude_settings or found.claude_hooks,
         sandbox=config.tools.sandbox or found.sandbox,
         network=found.network if config.tools.network is None else config.tools.network,

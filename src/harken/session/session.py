@@ -44,7 +44,7 @@ before an answer is shown), after every event, or never (a crash of the process 
 even then)."""
 
 _TRIES = 8
-"""So many agents are looked at for each one too many: all may be in the middle of something."""
+"""So many agents are looked at, at most, with each event: all may be in the middle of something."""
 
 Listener: TypeAlias = Callable[[ev.Event], None]
 
@@ -81,7 +81,7 @@ class Session:
         self._let_go: WeakValueDictionary[AgentId, Any] = WeakValueDictionary()
         """Agent objects that this holds no longer, as long as somebody else does."""
         self._in_memory: OrderedDict[AgentId, None] = OrderedDict()
-        """Agents whose transcripts are in memory, those first that did nothing for longest."""
+        """Agents of whom something is in memory, those first that did nothing for longest."""
         self._places: Places | None = None
         self._lock = RLock()
         self._sum = b""
@@ -334,6 +334,7 @@ class Session:
         found: object | None = self.live.get(agent_id)
         if found is None and (found := self._let_go.pop(agent_id, None)) is not None:
             self.live[agent_id] = found
+            self._in_memory[agent_id] = None
         return found
 
     def _hold(self, agent_id: AgentId | None) -> None:
@@ -344,8 +345,7 @@ class Session:
             self._in_memory.move_to_end(agent.id)
             most = self.options.in_memory
             if most is not None and len(self._in_memory) > most:
-                excess = len(self._in_memory) - most
-                self._make_room(most, tries=2 * excess + _TRIES)
+                self._make_room(most, tries=_TRIES, but=agent.id)
 
     def _hold_all(self) -> None:
         """Begin with the agents that a log has, as if they had been live."""
@@ -355,26 +355,26 @@ class Session:
         if self.options.in_memory is not None:
             self._make_room(self.options.in_memory, tries=len(held))
 
-    def _make_room(self, most: int, tries: int) -> None:
+    def _make_room(self, most: int, tries: int, but: AgentId | None = None) -> None:
         """Let go of agents that wait for nothing, those first that did nothing for longest."""
         for _ in range(tries):
             if len(self._in_memory) <= most:
                 return
             agent = self.state.agents[next(iter(self._in_memory))]
-            if self._is_needed(agent):
+            if agent.id == but or self._is_needed(agent):
                 self._in_memory.move_to_end(agent.id)
                 continue
             self._in_memory.pop(agent.id)
             agent.transcript = agent.context = None
-            live = self.live.pop(agent.id, None)
-            if live is not None:
-                self._let_go[agent.id] = live
+            live = self.live.get(agent.id)
+            if getattr(live, "is_in_log", False):
+                self._let_go[agent.id] = self.live.pop(agent.id)
 
     def _is_needed(self, agent: AgentState) -> bool:
         """Whether an agent is in the middle of something."""
         if agent.open_calls or agent.id in self.state.requests or agent.id == self.state.primary:
             return True
-        return not getattr(self.live.get(agent.id), "is_idle", True)
+        return bool(getattr(self.live.get(agent.id), "is_busy", False))
 
     def _revive_for(self, event: ev.Event) -> None:
         """Read again the transcripts on which an event rests."""

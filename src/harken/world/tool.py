@@ -29,8 +29,9 @@ _PARTS = (TextPart, ImagePart, OtherPart)
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """The names that all providers take: another one fails every request with that tool in it."""
 
-SubjectKind: TypeAlias = Literal["text", "path", "command"]
-"""How permission rules match what a call is about: as it is, as a path, as a shell command."""
+SubjectKind: TypeAlias = Literal["text", "path", "command", "url"]
+"""How permission rules match what a call is about: as it is, as a path, as a shell command, as a
+URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ class Tool:
     subject: str | None = None
     """The argument that says what a call is about; permission rules match it."""
     subject_kind: SubjectKind = "text"
+    sends: bool = False
+    """It lets somebody outside know what it is called with: it is asked, though it only reads."""
     edits_files: bool = False
     """All that it changes is files below the world's folder. Rules that deny or ask `edit` or
     `write` hold for it, too."""

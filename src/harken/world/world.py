@@ -27,6 +27,7 @@ from harken.world.result import BadArguments, Failed, Result, caught
 from harken.world.tool import Caller, Tool, parse
 from harken.world.triggers.sources import Sources
 from harken.world.user import User
+from harken.world.web.web import Web
 
 _inner: ContextVar[asyncio.Lock | None] = ContextVar("lock inside a tool", default=None)
 
@@ -55,6 +56,8 @@ class World:
         self.permissions = permissions
         self.sources: Sources | None = None
         """What can wake agents; None: nothing. Somebody has to listen (`Conversation.listen`)."""
+        self.web: Web | None = None
+        """Where agents search the web; None: nowhere."""
         self.variables: dict[str, Any] = {}
         """What tools and hooks share; it lasts as long as the process."""
         self.known = KnownFiles(folder)

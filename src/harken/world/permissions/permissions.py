@@ -25,9 +25,9 @@ from harken.world.tool import Caller, Tool
 from harken.world.user import NobodyThere, Wanted
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
-"""`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free, too,
-but for `.git`, `.harken` and `.claude`; `all`: nothing is asked; `plan`: nothing but reading is
-done."""
+"""`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free,
+too; `all`: nothing is asked; `plan`: nothing but reading is done. Who edits what says which
+programs run the next time (`.git`, `.harken`, ...) is asked in all modes."""
 
 
 _FROM_NARROW: Sequence[Mode] = ("plan", "ask", "edits", "all")
@@ -113,12 +113,16 @@ class Wish:
 
     @property
     def only_edits(self) -> bool:
-        """Whether files below the world's folder, but for those that steer, are all it changes."""
-        plain = (
-            isinstance(one, PathSubject) and one.is_inside and not one.steers
+        """Whether files below the world's folder are all it changes."""
+        plain = (isinstance(one, PathSubject) and one.is_inside for one in self.subjects)
+        return self.tool.edits_files and self.folder is not None and all(plain)
+
+    def steers(self, places: Sequence[Path]) -> bool:
+        """Whether it edits what says which programs run, or what is in one of these places."""
+        return self.tool.edits_files and any(
+            isinstance(one, PathSubject) and (one.steers or any(map(one.is_in, places)))
             for one in self.subjects
         )
-        return self.tool.edits_files and self.folder is not None and all(plain)
 
 
 @dataclass(slots=True)
@@ -127,6 +131,8 @@ class Permissions:
 
     mode: Mode = "ask"
     rules: Rules = field(default_factory=Rules)
+    steering: Sequence[Path] = ()
+    """Folders whose files nobody edits without being asked, in whatever mode: Harken's home."""
     on_rule: Callable[[Rule], None] | None = None
     """Told of each rule that the user accepted from now on, to keep it for later runs."""
     unasked: int = field(default=0, init=False)
@@ -165,9 +171,12 @@ class Permissions:
             return Decision("denied", "in plan mode nothing is changed: say what you plan")
         if doubtful or any(wish.holds(rule) != "no" for rule in self.rules.ask):
             return ASK
-        if wish.tool.reads_only or mode == "all" or wish.is_allowed_by(self.rules.allow):
+        harmless = wish.tool.reads_only and not wish.tool.sends
+        if harmless or wish.is_allowed_by(self.rules.allow):
             return FREE
-        return FREE if mode == "edits" and wish.only_edits else ASK
+        if wish.steers(self.steering):
+            return ASK
+        return FREE if mode == "all" or (mode == "edits" and wish.only_edits) else ASK
 
     def keeps(self, wish: Wish) -> Callable[[str], bool] | None:
         """Return what says which paths rules keep from a call that may run; None: none does.
@@ -194,7 +203,7 @@ class Permissions:
 
     def _with(self, rule: Rule) -> Permissions:
         rules = replace(self.rules, allow=[*self.rules.allow, rule])
-        return Permissions(self.mode, rules)
+        return Permissions(self.mode, rules, self.steering)
 
     def _passes(self, wish: Wish) -> bool:
         """Return whether a call is free. Raises Failed where it is denied."""

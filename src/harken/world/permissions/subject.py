@@ -26,13 +26,14 @@ from harken.world.permissions.pattern import (
     may_go_on,
 )
 from harken.world.permissions.reach import RUNNERS, Reach
+from harken.world.permissions.url import UrlSubject
 from harken.world.tool import Tool
 
 Held: TypeAlias = Literal["yes", "no", "unknown"]
 """Whether a pattern holds for a call."""
 
 _LONGEST_OFFER = 300
-_STEERING = frozenset({".claude", ".git", ".harken"})
+_STEERING = frozenset({".claude", ".git", ".harken", ".mcp.json"})
 """What is in these says what programs run, and what agents may do the next time."""
 
 
@@ -71,6 +72,8 @@ def _subject(tool: Tool, value: Any, folder: Path | None) -> Subject:
             return PathSubject(text, folder)
         case "command":
             return CommandSubject(text)
+        case "url":
+            return UrlSubject(text)
         case "text":
             return TextSubject(text)
 
@@ -124,9 +127,15 @@ class PathSubject:
 
     @property
     def steers(self) -> bool:
-        """Whether it may lie in `.git`, `.harken` or `.claude` below the folder."""
-        names = (name for form in self._forms for name in (form.relative or "").split("/"))
-        return any(folded(name) in _STEERING for name in names)
+        """Whether it may be, or lie in, `.git`, `.harken`, `.claude` or `.mcp.json`."""
+        paths = (one.absolute if one.relative is None else one.relative for one in self._forms)
+        return any(folded(name) in _STEERING for path in paths for name in path.split("/"))
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether it may lie in a folder, as it is written or where links lead."""
+        places = {folded(posixpath.abspath(folder)), folded(posixpath.realpath(folder))}
+        paths = (folded(form.absolute) for form in self._forms)
+        return any(f"{path}/".startswith(f"{place}/") for path in paths for place in places)
 
     def is_within(self, patterns: Sequence[str]) -> bool:
         """Whether it fits one of these patterns, as it is written and as links lead it."""

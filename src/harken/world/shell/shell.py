@@ -112,8 +112,6 @@ class Shell:
         seconds = self.limits.timeout_s if timeout_s is None else timeout_s
         if not 0 < seconds <= self.limits.longest_s:
             raise BadArguments(f"timeout_s is above 0 and at most {self.limits.longest_s:g}")
-        if self.refusal:
-            raise Failed(f"the command was not run: {self.refusal}")
         ready = self._ready(command, caller)
         output = Output.create(self.outputs)
         keep = False
@@ -139,9 +137,8 @@ class Shell:
 
     def begin(self, command: str, caller: Caller | None = None) -> Running:
         """Start a command that runs on; whoever has it ends it. Raises Failed."""
-        if self.refusal:
-            raise Failed(f"the command was not run: {self.refusal}")
-        ready, output = self._ready(command, caller), Output.create(self.outputs)
+        ready = self._ready(command, caller)
+        output = Output.create(self.outputs)
         try:
             processes = self._start(ready, output)
         except BaseException:
@@ -150,7 +147,9 @@ class Shell:
         return Running(processes, output, self.limits.output_bytes, ready.notes)
 
     def _ready(self, command: str, caller: Caller | None) -> _Ready:
-        """Work out how a command is run. Raises Failed where that cannot be."""
+        """Work out how a command is run. Raises Failed where that cannot be, or may not."""
+        if self.refusal:
+            raise Failed(f"the command was not run: {self.refusal}")
         # Passed on, not read: nothing here depends on what is in it.
         inherited = os.environ if self.environment is None else self.environment
         added = {} if caller is None else caller.variables()
@@ -177,12 +176,12 @@ class Shell:
     def _start(self, ready: _Ready, output: Output) -> Processes:
         """Start a command. Raises Failed where that cannot be."""
         try:
-            return Processes.start(
+            start = Processes.start if ready.entered is None else Processes.keep
+            return start(
                 ready.command,
                 folder=self.folder,
                 environment=ready.environment,
                 output=output.descriptor,
-                kept=ready.entered is not None,
             )
         except ValueError:
             raise Failed("the command holds a character that no shell takes (NUL?)") from None
@@ -256,8 +255,8 @@ class Running:
     output: Output
     output_bytes: int
     """A command that writes more is ended."""
-    notes: Callable[[], str]
-    """Says, when it has ended, what should be known beside its output."""
+    notes: Callable[[], str] = str
+    """Says what else there is to say of it, when nothing of it runs any more."""
 
     async def ended(self) -> str:
         """Return how it ended, when it has; what it left behind is ended, too. May be cancelled."""
@@ -265,20 +264,21 @@ class Running:
         while self.processes.exit_code is None:
             if self.output.size_bytes > self.output_bytes:
                 await self.processes.end()
-                self.notes()
-                return f"it wrote more than {self.output_bytes:,} bytes and was ended"
+                return f"it wrote more than {self.output_bytes:,} bytes and was ended{self.notes()}"
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, 0.5)
         left = await self.processes.end(PATIENCE_S)
         also = (
             f"; still running and therefore ended: {', '.join(sorted(set(left)))}" if left else ""
         )
+        if self.processes.never_ran:
+            return "the sandbox could not be set up, and it did not run"
         return how_it_ended(self.processes.exit_code) + also + self.notes()
 
     def end(self) -> None:
         """End it now, if it still runs, and let go of its output, which is kept. Call it once."""
-        if self.processes.running():
-            self.processes.kill()
+        self.processes.kill()
+        self.notes()
         self.output.close(keep=True)
 
 

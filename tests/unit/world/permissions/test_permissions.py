@@ -117,12 +117,35 @@ def test_without_a_folder_no_edit_is_below_it() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [".git/hooks/pre-commit", "lib/.git/config", ".harken/agents/x.md", ".claude/settings.json"],
+    [
+        ".git/hooks/pre-commit",
+        "lib/.git/config",
+        ".harken/hooks/guard.md",
+        ".Harken/config.toml",
+        ".claude/settings.json",
+        "lib/.claude/agents/x.md",
+        ".mcp.json",
+        "/elsewhere/.git/config",
+    ],
 )
-def test_what_steers_programs_is_asked_also_where_edits_are_free(path: str) -> None:
-    assert decided(EDIT, path, "edits") == "ask"
-    assert decided(EDIT, path, "edits", allow=["edit(.*/**)", "edit(lib/**)"]) == "free"
-    assert decided(EDIT, path, "all") == "free"
+def test_what_steers_programs_is_asked_in_all_modes(path: str) -> None:
+    rules = ["edit(.*/**)", "edit(lib/**)", "edit(/elsewhere/**)", "edit(.*)"]
+    for mode in ("edits", "all"):
+        assert decided(EDIT, path, mode) == "ask"
+        assert decided(EDIT, path, mode, allow=rules) == "free"
+
+
+@pytest.mark.parametrize("mode", ["edits", "all"])
+def test_what_is_in_the_home_of_harken_is_asked_in_all_modes(tmp_path: Path, mode: Mode) -> None:
+    """Whatever it is called, and also where the agents live around it."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "link").symlink_to("home")
+    permissions = Permissions(mode, steering=[tmp_path / "home"])
+    decided = {
+        path: permissions.decide(Wish(EDIT, {"path": path}, ["main"], tmp_path)).kind
+        for path in ("home/hooks/guard.md", "link/config.toml", "Home/x", "homely/x", "x")
+    }
+    assert list(decided.values()) == ["ask", "ask", "ask", "free", "free"]
 
 
 def test_deny_beats_ask_beats_allow_beats_the_mode() -> None:
