@@ -22,7 +22,10 @@ from harken.world.result import BadArguments, Failed
 Address: TypeAlias = IPv4Address | IPv6Address
 LONGEST = 8000
 """Characters of a URL."""
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_CARRIERS = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "::/96", "::ffff:0:0:0/96")))
+"""Networks of IPv6 whose last 32 bits are an address of IPv4."""
+_NEVER = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "168.63.129.16/32", "64:ff9b:1::/48")))
+"""Public by the letter, and inside in truth: services of clouds (Oracle, Azure), local NAT64."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -102,7 +105,7 @@ class Reach:
         address = ipaddress.ip_address(text.partition("%")[0])
         if any(address in network for network in self._networks()):
             return True
-        return all(one.is_global and not one.is_multicast for one in _meant(address))
+        return all(map(_is_public, _meant(address)))
 
     def _networks(self) -> Iterator[ipaddress.IPv4Network | ipaddress.IPv6Network]:
         for one in self.allowed:
@@ -110,6 +113,13 @@ class Reach:
                 yield ipaddress.ip_network(one, strict=False)
             except ValueError:
                 continue  # it is a name
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, IPv6Address) and address.is_site_local:
+        return False
+    inside = address.is_multicast or any(address in network for network in _NEVER)
+    return address.is_global and not inside
 
 
 def _meant(address: Address) -> Iterator[Address]:
@@ -120,5 +130,5 @@ def _meant(address: Address) -> Iterator[Address]:
         for inner in (address.ipv4_mapped, address.sixtofour, *teredo):
             if inner is not None:
                 yield inner
-        if address in _NAT64:
+        if any(address in network for network in _CARRIERS):
             yield IPv4Address(int(address) & 0xFFFFFFFF)
