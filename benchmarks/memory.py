@@ -11,10 +11,19 @@ def peak_mb() -> float:
     """Return the most memory that this process has had, in MB.
 
     Not `ru_maxrss`: over fork and exec that begins with what the parent has.
-    Source: proc_pid_status(5), `VmHWM`.
     """
+    return _status_kb("VmHWM") / 1024
+
+
+def now_kb() -> float:
+    """Return the memory that this process has now, in kB."""
+    return _status_kb("VmRSS")
+
+
+def _status_kb(name: str) -> int:
+    """Return a figure about this process. Source: proc_pid_status(5)."""
     status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if "VmHWM" in line) / 1024
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(name))
 
 
 def peak_of_mb(module: str, *arguments: str) -> float:

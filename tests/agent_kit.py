@@ -119,6 +119,11 @@ class Stage:
         root, session = load(self.log, runtime=runtime, options=quick())
         return Stage(root, session, runtime)
 
+    def give(self, **parts: Sequence[Line]) -> None:
+        """Give agents other lines from now on."""
+        assert isinstance(self.runtime.model, Play)
+        self.runtime.model.parts = {**self.runtime.model.parts, **parts}
+
     def agent(self, name: str) -> Agent:
         """Return the agent with this name, wherever it stands, also one that is gone."""
         return self.root.sibling(self.id_of(name))

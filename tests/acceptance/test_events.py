@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from harken import tool
+from harken.core.events import PieceOfText
+from harken.core.ids import AgentId
+from harken.experiments.determinism import check
+from harken.session.reader import events as read
 from harken.views.viewer import SessionViewer
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, run
 from tests.trigger_kit import talking, woken_stage
@@ -96,3 +101,39 @@ def test_an_agent_without_a_parent_is_woken_by_a_command_that_ends(tmp_path: Pat
             return said
 
     assert run(act()) == ["Building.", "It is built."]
+
+
+def test_a_session_with_events_can_be_played_again(tmp_path: Path) -> None:
+    for name in ("idle", "busy"):
+        (tmp_path / name).mkdir()
+    idle, busy = watched(tmp_path / "idle"), in_a_turn(tmp_path / "busy")
+    for one in (idle, busy):
+        one.session.close()
+        checked = check(read(one.log))
+        assert checked.difference is None, checked.difference
+        assert checked.notes == ()
+
+
+def in_a_turn(folder: Path) -> Stage:
+    """Let something happen while a tool runs, and something else between two turns."""
+    held: list[Stage] = []
+
+    def ring() -> None:
+        state = held[0].session.agents[AgentId("agent_001")]
+        text = "[event bell] it rings"
+        piece = PieceOfText(agent_id=state.id, content=text, cause=state.birth, trigger="bell")
+        held[0].session.append(piece)
+
+    @tool
+    async def work() -> str:
+        """Work while the bell rings."""
+        ring()
+        return "worked"
+
+    model = play(main=[calls(call("work")), "I heard it.", "Again."])
+    one = woken_stage(folder, model, tools=[work])
+    held.append(one)
+    one.ask("Work.")
+    ring()
+    assert one.ask() == "Again."
+    return one

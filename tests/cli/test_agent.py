@@ -84,6 +84,7 @@ def test_a_bound_ends_it_and_a_resume_arms_again(cli: Cli, model: str, tmp_path:
     (tmp_path / "here" / "data.json").write_text('{"tea": 1}')
     ran = cli.ok("agent", "run", "--resume", "latest", "--permission", "all", "--for", "3s")
     assert ran.out == "The data changed.\n"
+    assert "Armed again: data (files: data.json)\n" in ran.err
 
 
 def test_a_template_gives_prompt_model_and_tools(cli: Cli, model: str) -> None:

@@ -2,75 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import harken.cli.every_command  # noqa: F401 - it enters the slash commands
-from harken.agents.base import Agent
 from harken.agents.compaction import Compacted
 from harken.agents.runtime import Runtime
-from harken.cli.commands import COMMANDS, Command, Doing, Onward, is_command, run_command
+from harken.cli.commands import COMMANDS, is_command, run_command
 from harken.cli.demo import play as play_demo
 from harken.cli.looking import compacted_text
 from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.core.events import Segment, TranscriptEdited, Usage
 from harken.core.ids import AgentId
-from harken.core.messages import Message, TextPart, ThinkingPart, text_of
+from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.core.text import LoggedString
 from harken.errors import ModelError
 from harken.world.permissions.permissions import Permissions
 from harken.world.world import World
-from tests.agent_kit import Stage, call, calls, play, run, stage
+from tests.agent_kit import Stage, call, calls, play, stage
+from tests.cli.talking import Talking
 
 USAGE = Usage(input_tokens=1500, output_tokens=20, cache_read_tokens=1000)
 ANSWER: list[Chunk] = [TextDelta("Hot."), Finish(stop_reason="end_turn", usage=USAGE, cost_usd=0.5)]
-
-
-class Talking:
-    """What a chat gives to commands, and what they said."""
-
-    def __init__(self, one: Stage) -> None:
-        self.session, self.runtime, self.root = one.session, one.runtime, one.root
-        self.said: list[str] = []
-        self.ended = False
-        self.doing: Mapping[AgentId, str] = {}
-        self.own: Mapping[str, Command] = {}
-        self.sent: list[str] = []
-        self.onward: Onward | None = None
-
-    @property
-    def primary(self) -> Agent:
-        return self.root.sibling(self.session.state.primary or "")
-
-    def act(self, doing: Doing) -> None:
-        self.say(text_of(run(doing()).content))
-
-    def send(self, text: str) -> None:
-        self.sent.append(text)
-
-    def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
-        self.send(run(doing()))
-
-    def go_on(self, onward: Onward) -> None:
-        self.onward = onward
-
-    def say(self, text: str) -> None:
-        self.said.append(text)
-
-    def compact(self, instructions: str) -> None:
-        raise ModelError(f"no tea: {instructions}")
-
-    def quit(self) -> None:
-        self.ended = True
-
-    def __call__(self, text: str) -> str:
-        """Run a command that exists; return what it said."""
-        self.said.clear()
-        assert run_command(self, text)
-        return "\n".join(self.said)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from harken import Conversation, Hook, Ok, Question, Runtime, World, load_session
 from harken.agents.base import Agent, evict
-from harken.agents.schemas import ACTIONS
+from harken.agents.schemas import ACTIONS, OF_HOOKS
 from harken.core.ids import AgentId
 from harken.core.messages import Message, ToolCall, text_of
 from harken.llm.base import Request
@@ -32,7 +32,7 @@ from tests.property.tree_model import Node, Tree, Wrong
 
 Dice: TypeAlias = Callable[[int], int]
 NAMES = ("Ann", "Ben", "Joe", "Kim")
-OFFERED = sorted(ACTIONS.keys() - {"meta", "quit"})
+OFFERED = sorted(ACTIONS.keys() - OF_HOOKS)
 POINTS = ("input", "action", "result", "response")
 
 
@@ -121,11 +121,11 @@ class Run:
 
     def moves_as_hook(self) -> None:
         """A hook acts when it is asked about an agent that makes a subagent."""
-        who = self._somebody(lambda one: one.place == "hook" and not one.is_code)
+        who = self._somebody(lambda one: one.place == "hook" and not one.silent)
         watched, at = None if who is None else who.above, self.one_of(POINTS)
         if who is None or watched is None or watched.is_code or not self._is_known(watched):
             return
-        action = self.one_of(("meta", "meta", "endo", "task"))
+        action = self.one_of(("meta", "meta", "quit", "endo", "task"))
         if at in ("result", "response"):
             name = self.one_of(NAMES)
             made = calls(call("task", f"h{self.number}", name=name, instructions="You."))
@@ -169,7 +169,8 @@ class Run:
         made: list[ToolCall] = []
         expected: list[bool] = []
         for at in range(count):
-            possible = OFFERED if who.place != "hook" else ["task", "discuss", "terminate"]
+            moved = ["task", "discuss", "terminate", "quit", "meta"]
+            possible = OFFERED if who.place in ("primary", "subagent") else moved
             action = self.one_of(possible)
             arguments = self._arguments(who, action)
             made.append(self._call(action, f"c{at}", arguments))
@@ -332,7 +333,7 @@ def test_everybody_stands_where_the_requirements_say(chosen: Any, at: int) -> No
 
 
 @pytest.mark.full
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(steps, st.lists(st.integers(0, 10_000), min_size=5, max_size=5))
 def test_everybody_stands_there_in_many_sessions(chosen: Any, cuts: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:

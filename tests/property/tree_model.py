@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-SMART_ONES_ARE_COPIED = False
-
 
 class Wrong(Exception):
     """What an agent wanted cannot be: it gets an error, and nothing changes."""
@@ -27,6 +25,8 @@ class Node:
     watches: bool = False
     """Whether it was made to be a hook: then subagents of whom it watches get a copy of it."""
     is_code: bool = False
+    silent: bool = False
+    """Whether it is never asked where it stands as a hook."""
     subs: list[Node] = field(default_factory=list)
     hooks: list[Node] = field(default_factory=list)
     speakers: list[Node] = field(default_factory=list)
@@ -68,6 +68,8 @@ class Tree:
         self.trail.append(self.primary.shape())
 
     def do(self, who: Node, action: str, arguments: dict[str, Any]) -> None:
+        if who.place == "gone":
+            raise Wrong
         getattr(self, action)(who, **arguments)
         self.note()
 
@@ -131,12 +133,13 @@ class Tree:
         watched = who.above if who.place == "hook" else who
         assert watched is not None
         _free(watched.hooks, name)
-        watched.add(Node(name, watches=SMART_ONES_ARE_COPIED), "hook")
+        watched.add(Node(name, watches=True), "hook")
 
     def quit(self, who: Node) -> None:
         if who.place != "hook":
             raise Wrong
         _leave(who)
+        who.place = "gone"
 
     def meta(self, who: Node) -> None:
         if who.place != "hook" or who.above is None:
@@ -147,29 +150,24 @@ class Tree:
     def endo(self, who: Node, subagent: str, prompt: str = "", points: Any = None) -> None:
         child = who.sub(subagent)
         self._check(child, who, who, "hook")
-        self._under(who, child)
+        self._under(who, child, silent=False)
 
-    def _under(self, who: Node, child: Node) -> None:
+    def _under(self, who: Node, child: Node, *, silent: bool) -> None:
         there = {one.name for one in child.hooks}
         for copy in [one for one in who.copies() if one.name not in there]:
             copy.name = _other(copy.name, {who.name, *(one.name for one in child.hooks)})
             child.add(copy, "hook")
             self.note()
         self._swap(child, who, "hook")
+        who.silent = silent
 
     def talk_with(self, who: Node, name: str) -> None:
         way = [who]
         for step in name.split("/"):
-            way.append(_named([*way[-1].subs, *way[-1].hooks], step))
-            now = "subagent" if way[-1].place == "hook" else "hook"
-            if way[-1].is_code:
-                raise Wrong
-            self._check(way[-1], way[-2], who, now)
+            way.append(way[-1].sub(step))
+            self._check(way[-1], way[-2], who, "hook")
         for at, one in pairwise(way):
-            if one.place == "hook":
-                self._swap(one, at, "subagent")
-            else:
-                self._under(at, one)
+            self._under(at, one, silent=True)
             self.note()
 
     def _check(self, taker: Node, before: Node, first: Node, now: str) -> None:
@@ -182,6 +180,8 @@ class Tree:
     def _swap(self, taker: Node, before: Node, now: str) -> None:
         _leave(taker)
         taker.place, taker.above = before.place, before.above
+        if before.place == "hook":
+            taker.silent = before.silent
         if before.above is None:
             self.primary = taker
         else:
@@ -219,7 +219,7 @@ def _other(name: str, taken: set[str]) -> str:
 
 def _copy(one: Node, watching: Sequence[Node]) -> Node:
     """An agent with all at it, each watched by copies of some hooks, too."""
-    new = Node(one.name, one.place, None, one.watches, one.is_code)
+    new = Node(one.name, one.place, None, one.watches, one.is_code, one.silent)
     if not one.is_code:
         for hook in Node("", hooks=list(watching)).copies():
             new.add(hook, "hook")

@@ -20,7 +20,7 @@ from harken.agents.asking import LoggedUser
 from harken.agents.gate import Gate, woken_ones_done
 from harken.agents.hook import BLOCKED, Judgement, TurnEnded, consult
 from harken.agents.initial import UNNAMED
-from harken.agents.schemas import is_action
+from harken.agents.schemas import ACTIONS, is_action
 from harken.agents.structure import RUN
 from harken.agents.verdict import Question
 from harken.context.socket import VARIABLE
@@ -29,7 +29,7 @@ from harken.core.messages import FunctionCall, ToolCall
 from harken.core.outside import content_from_outside
 from harken.errors import EventRefused
 from harken.session.state import OpenCall
-from harken.world.result import BadArguments, Result, caught
+from harken.world.result import BadArguments, Failed, Result, caught
 from harken.world.tool import Caller, parse
 
 
@@ -128,7 +128,7 @@ async def _after(
 def footprint(agent: Actor, call: OpenCall) -> Footprint:
     """Return what a call may collide with, as far as it can be told before it runs."""
     tool = agent.tools.get(call.name)
-    if is_action(tool):
+    if is_action(tool) or (tool is None and call.name in ACTIONS):  # it may have it by then
         named = touches(agent, call.name, lenient(call.arguments))
         return Footprint(subtrees=None if named is None else frozenset(named))
     reads_only = tool is None or tool.reads_only
@@ -172,6 +172,8 @@ def _blocked(judgement: Judgement) -> Result:
 
 async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
     tool = agent.tools.get(call.name)
+    if agent.state.place == "gone":
+        raise Failed(f"{call.name} was not run: you have left")
     if tool is None:
         there = ", ".join(agent.tools) or "none"
         raise BadArguments(f"{agent.name} may not use a tool {call.name!r}; it may use: {there}")

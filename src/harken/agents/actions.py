@@ -54,7 +54,7 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     check_birth(agent.session.state, agent.agent_id)
     servers = servers_for(agent, arguments["tools"], template)
     child = agent.make_subagent(instructions, allowed, template, servers)
-    hooks = copies_for(child, agent.hooks)
+    hooks = copies_for(child, agent)
     hooks += hooks_of(template, child, {name for name, _ in hooks})
     agent.keep("spawn")  # the child's history goes on into that of its parent
     child.log_birth(birth_cause(agent, call), name, "subagent")
@@ -70,9 +70,17 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     return handed_through((await answer_of(agent, child)).said)
 
 
-def copies_for(child: Agent, hooks: Sequence[Agent]) -> list[tuple[str, Agent]]:
-    """Return copies of hooks, not yet born, for somebody to be watched, by name."""
-    copies = [(hook.name, copy_of(hook, child)) for hook in hooks]
+def copies_for(
+    child: Agent, watched: Agent, but: Collection[str] = (), *, below: bool = True
+) -> list[tuple[str, Agent]]:
+    """Return copies, not yet born, of what watches an agent, by name, for somebody else.
+
+    They are in the order of installation; but: names of those that are not copied; below: whether
+    that one is a subagent, see `copy_of`.
+    """
+    hooks = [watched.sibling(id_) for id_ in watched.state.hooks]
+    copied = [hook for hook in hooks if hook.name not in but]
+    copies = [(hook.name, copy_of(hook, child, below=below)) for hook in copied]
     return [(name, copy) for name, copy in copies if copy is not None]
 
 

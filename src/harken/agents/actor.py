@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.agents.base import Agent
-from harken.agents.hook import Judgement, comment_entry
+from harken.agents.hook import Judgement, comment_entry, unheard
 from harken.agents.schemas import may_use, with_templates
 from harken.agents.skills import SKILL, skills_of, with_skills
 from harken.agents.templates import Template
-from harken.agents.verdict import Comment, Opinion, verdict_of
-from harken.core.ids import base_of
-from harken.core.verdict_words import said_in
+from harken.agents.verdict import Comment, Opinion
+from harken.core.ids import number_of
 from harken.llm.base import ToolSchema, tools_hash
-from harken.session.state import OpenCall
+from harken.session.state import AgentState, OpenCall
 from harken.world.mcp.naming import server_in
 from harken.world.tool import Tool
 
@@ -131,19 +130,18 @@ class Actor(Agent):
                 self.session.append(comment_entry(self, opinion, opinion.verdict.text))
 
     def _undelivered(self) -> list[Opinion]:
-        """Return the comments of its hooks in the log that no message to it has as its cause."""
-        entries = self.state.transcript or ()
-        heard = {one.cause for one in entries if one.role == "user" and isinstance(one.cause, str)}
-        own = {entry.message_id for entry in entries}
-        found: list[Opinion] = []
-        for hook in map(self.session.agent, self.state.hooks):
-            asked = False
-            for entry in hook.transcript or ():
-                if entry.role == "user":
-                    asked = isinstance(entry.cause, str) and base_of(entry.cause) in own
-                elif entry.is_utterance and asked and entry.message_id not in heard:
-                    said = said_in(entry)
-                    if said is not None:
-                        verdict = verdict_of(said)
-                        found.append(Opinion(hook.name or hook.id, verdict, entry.message_id))
-        return found
+        """Return the comments of its hooks in the log that it has not heard, oldest first.
+
+        Also of those that left with their comment: what they said last still counts.
+        """
+        found = [one for hook in self._watchers() for one in unheard(hook, self.state)]
+        return sorted(found, key=lambda opinion: number_of(opinion.message_id, "msg_") or 0)
+
+    def _watchers(self) -> list[AgentState]:
+        """Return its hooks, and those that left and are still in memory: see `load_session`."""
+        gone = [
+            one
+            for one in self.session.agents.values()
+            if one.place == "gone" and one.parent == self.agent_id and one.transcript is not None
+        ]
+        return [*map(self.session.agent, self.state.hooks), *gone]

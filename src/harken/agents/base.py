@@ -61,6 +61,8 @@ class Agent:
 
     kind: ClassVar[str] = "agent"
     """What the birth calls it: `smart`, or the registered name of a dumb agent."""
+    in_log: ClassVar[bool] = False
+    """Whether a long session may let go of an idle object of just this class, and make it anew."""
     points: ClassVar[frozenset[Point]] = POINTS
     """Where it is asked while it stands as a hook, unless its spec says so."""
     portable: ClassVar[bool] = True
@@ -321,10 +323,18 @@ class Agent:
         return bool(self.news or self.session.agents[self.agent_id].unheard)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nothing is under way with it that its log does not say: it may be let go."""
-        busy = self.gate.is_waited_for or not self.gate.is_open or self.asking.is_held
-        return not (busy or self.news or self._initial)
+    def is_busy(self) -> bool:
+        """Whether something is under way with it that its log does not say."""
+        waited = self.gate.is_waited_for or not self.gate.is_open or self.asking.is_held
+        return bool(waited or self.news or self._initial)
+
+    @property
+    def is_in_log(self) -> bool:
+        """Whether the object may be let go by itself, since it keeps nothing that the log has not.
+
+        Its class says so of itself (`in_log`), not of those that derive from it.
+        """
+        return bool(vars(type(self)).get("in_log")) and not self.is_busy
 
     def hear_news(self, most: int | None = None) -> list[TranscriptEntry]:
         """Hear what there is to hear, or the first so many of it; return the entries.

@@ -20,7 +20,7 @@ from harken.core.messages import Message
 from harken.session.session import Session
 from harken.session.state import AgentState
 
-OF_A_PLACE = frozenset({"points", "keeps"})
+OF_A_PLACE = frozenset({"points", "keeps", "copy", "subagents", "self_made"})
 """Members of a spec that say how an agent stands as a hook."""
 OF_A_SESSION = frozenset({"recorded", "rerun", "triggers"})
 """Members of a spec that mean something only where the agent was born."""
@@ -86,7 +86,7 @@ def with_everybody(agent: Agent, call: str) -> Blueprint:
     is who may not be taken elsewhere.
     """
     state, agents = agent.state, agent.session.agents
-    hooks = [hook for hook in agent.hooks if hook.portable]
+    hooks = [hook for hook in map(agent.sibling, state.hooks) if hook.portable]
     below = [child for child in agent.subagents.values() if child.portable]
     there = {child.agent_id: child.name for child in below}
     return msgspec.structs.replace(

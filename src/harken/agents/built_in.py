@@ -25,7 +25,7 @@ BUILT_IN: dict[str, str] = {
 }
 """Registered name -> module."""
 
-register_later({**BUILT_IN, "websearch": "harken.agents.websearch"})
+register_later(BUILT_IN)
 
 
 def hook_kind(name: str, runtime: Runtime) -> type[Hook]:

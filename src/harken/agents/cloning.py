@@ -74,7 +74,7 @@ def _copied(above: Agent, original: Blueprint, name: str, call: Reference) -> Ag
         spec = {**spec, "tools": allowed}
     plan = msgspec.structs.replace(original, spec=spec, name=name)
     copy = made_from(plan, above.session, above.runtime)
-    hooks = copies_for(copy, above.hooks)
+    hooks = copies_for(copy, above)
     above.keep("spawn")
     bear(copy, plan, [above.state.birth, call], name, "subagent")
     try:

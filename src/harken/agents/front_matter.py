@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,7 @@ def _by_lines(lines: Sequence[str]) -> Mapping[str, Any]:
     return front
 
 
+@lru_cache(maxsize=256)  # a folder of many is read for each agent that is told of them
 def _front(written: str) -> Mapping[str, Any]:
     import yaml  # noqa: PLC0415 - slow to import, and only such files need it
 

@@ -30,6 +30,7 @@ from harken.agents.verdict import (
     checked,
     in_words,
     is_question,
+    verdict_of,
 )
 from harken.core.events import AgentMoved, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, base_of, number_of
@@ -200,20 +201,21 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
     return Opinion(hook.name, verdict, said)
 
 
-def copy_of(hook: Agent, child: Agent) -> Agent | None:
-    """Return the copy of a hook for a new subagent; None: it gets none.
+def copy_of(hook: Agent, agent: Agent, *, below: bool = True) -> Agent | None:
+    """Return the copy of a hook for an agent to be watched; None: it gets none.
 
-    What was said of the hook itself when it was put there, where it is asked for one, holds for
-    its copies.
+    below: the agent is a subagent of whom the hook watches; else it takes that one's place, and is
+    watched even by hooks that leave subagents alone. What was said of the hook when it was put
+    there, where it is asked for one, holds for its copies.
     """
     spec = hook.state.spec
-    copy = None if spec.get("subagents") is False else hook.copy_for(child)
+    copy = None if below and spec.get("subagents") is False else hook.copy_for(agent)
     if copy is not None:
         copy.born_with |= {name: spec[name] for name in _INHERITED if name in spec}
     return copy
 
 
-_INHERITED = ("points", "self_made")
+_INHERITED = ("points", "self_made", "subagents")
 
 
 def has_judged(hook: Agent, subject: Reference) -> bool:
@@ -233,6 +235,32 @@ def has_judged(hook: Agent, subject: Reference) -> bool:
         else:
             spoke = False
     return False
+
+
+def unheard(hook: AgentState, watched: AgentState) -> list[Opinion]:
+    """Return the comments of a hook, in memory, that no message of the watched agent comes from."""
+    entries = watched.transcript or ()
+    heard = {one.cause for one in entries if one.role == "user" and isinstance(one.cause, str)}
+    own = {entry.message_id for entry in entries}
+    found: list[Opinion] = []
+    asked = False
+    for entry in hook.transcript or ():
+        if entry.role == "user":
+            if entry.cause is None or is_question(entry):
+                asked = isinstance(entry.cause, str) and base_of(entry.cause) in own
+        elif asked and entry.message_id not in heard and (said := said_in(entry)) is not None:
+            verdict = verdict_of(said)
+            if isinstance(verdict, Comment):
+                found.append(Opinion(hook.name or hook.id, verdict, entry.message_id))
+    return found
+
+
+def left_unheard(session: Session, state: AgentState) -> bool:
+    """Whether an agent left as a hook, with a comment that nobody has heard yet."""
+    above = session.agents.get(state.parent) if state.parent is not None else None
+    if state.place != "gone" or above is None or above.transcript is None:
+        return False
+    return any(map(is_question, state.transcript or ())) and bool(unheard(state, above))
 
 
 def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseException) -> Opinion:

@@ -8,10 +8,11 @@ from typing import Any
 from harken.agents.actions import allowed_for, check_plain, instructions_in, template_in
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
+from harken.agents.budget import check_birth
 from harken.agents.template_servers import servers_for
 from harken.agents.templates import Template
 from harken.agents.verdict import ALLOWED, FORMS, GUARDED
-from harken.core.events import Reference
+from harken.core.events import AgentMoved, Reference
 from harken.core.ids import base_of
 from harken.errors import HarkenError
 from harken.world.result import BadArguments, Result
@@ -38,24 +39,33 @@ NOTES = {
 async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
     """Put a hook above the caller, or above the agent that a calling hook watches.
 
-    Raises BadArguments.
+    Raises BadArguments, BudgetExceeded.
     """
     watched = watched_by(agent) if agent.state.place == "hook" else agent
     name, given = arguments["name"], arguments["instructions"]
     check_hook_name(watched, name)
+    is_own = watched is agent and base_of(call) in agent.session.state.owners
+    if is_own:
+        check_birth(agent.session.state, agent.agent_id, lower=-1)
     if given is not None and given.startswith("hook:"):
         hook = _found(agent, watched, given, arguments)
     else:
         hook = await _told(agent, call, arguments)
-    if watched is agent and base_of(call) in agent.session.state.owners:
+    if is_own:
         hook.born_with["self_made"] = True
     hook.log_birth([watched.state.birth, call], name, "hook")
     return Result(f"Installed hook: {name} watches {watched.name}")
 
 
 async def run_quit(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
-    """Note that the calling hook leaves after its verdict; see `smart_hook.after_verdict`."""
-    return Result("You watch no longer, after the verdict that you give now.")
+    """Note that the calling hook leaves after its verdict; see `smart_hook.after_verdict`.
+
+    One that is not asked anything now, as it has just given its place to another, leaves at once.
+    """
+    if agent.asking.here().locked():
+        return Result("You watch no longer, after the verdict that you give now.")
+    agent.session.append(AgentMoved(agent_id=agent.agent_id, place="gone", cause=call))
+    return Result("You watch no longer, and are gone when this turn ends.")
 
 
 def new_hook(

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import msgspec
 
-import harken.agents.built_in  # noqa: F401 - a log may name them
+import harken.agents.built_in
+import harken.agents.websearch  # noqa: F401 - a log may name them
 from harken.agents.base import Agent, evict, revive
 from harken.agents.budget import Budget, budget_of
 from harken.agents.compaction import end_compactions
+from harken.agents.hook import left_unheard
 from harken.agents.model_call import log_interrupted, unanswered
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
@@ -106,7 +108,7 @@ def _restored(session: Session, runtime: Runtime) -> Agent:
     end_compactions(session)
     finish_verdicts(session, lambda agent_id: revive(session, agent_id, runtime))
     for state in session.agents.values():
-        if not session.state.is_live(state.id):
+        if not session.state.is_live(state.id) and not left_unheard(session, state):
             evict(session, state.id)  # as when it was ended: a long session holds what lives
     if runtime.checkpoints is not None:
         runtime.checkpoints.finish(session, runtime.tell)  # what a crash left pending

@@ -73,8 +73,7 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
     """
     check_endo(agent, child)
     there = {hook.name for hook in child.hooks}
-    copies = copies_for(child, [one for one in agent.hooks if one.name not in there])
-    install(copies, child, but=there | {agent.name})
+    install(copies_for(child, agent, but=there, below=False), child, but=there | {agent.name})
     _swap(child, agent, "hook", cause, points)
 
 
@@ -168,8 +167,14 @@ def _swap(
     points: where that one is asked from now on, where it is a hook then.
     """
     place = before.state.place
-    own = {"points": _points_at(before)} if place == "hook" else {}
-    theirs = {"points": None if points is None else list(points)} if now == "hook" else {}
+    own: dict[str, Any] = {}
+    if place == "hook":
+        own = {"points": _points_at(before)}
+        if before.state.spec.get("self_made"):
+            own["self_made"] = True
+    theirs: dict[str, Any] = {}
+    if now == "hook":  # put there by an agent itself: who watches both judges what it rewrites
+        theirs = {"points": None if points is None else list(points), "self_made": True}
     moved = AgentMoved(
         agent_id=taker.agent_id,
         place=place,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -52,10 +52,7 @@ class Restoring:
 
         Raises BadArguments and BudgetExceeded, where nobody was born.
         """
-        births = 1 + sum(
-            len(one.subagents) + sum(hook.kind == SMART for hook in one.hooks)
-            for one in plan.everybody()
-        )
+        births = 1 + sum(len(one.subagents) + len(one.hooks) for one in plan.everybody())
         check_birth(self.session.state, self.agent.agent_id, births, plan.levels)
         plan = self._admitted(msgspec.structs.replace(plan, name=name))
         try:
@@ -104,7 +101,7 @@ class Restoring:
             model=self._model(plan),
             spec=self._spec(plan),
             transcript=[_message(one) for one in plan.transcript],
-            hooks=[self._admitted(one) for one in plan.hooks],
+            hooks=[_self_made(self._admitted(one)) for one in plan.hooks],
             subagents=[self._admitted(one) for one in plan.subagents],
         )
 
@@ -148,7 +145,7 @@ class Restoring:
             raise BadArguments(f"{plan.name} cannot be made as the dump says: {why}") from None
         self._made[id(plan)] = agent, []
         if watched:
-            self._made[id(plan)] = agent, copies_for(agent, self.agent.hooks)
+            self._made[id(plan)] = agent, copies_for(agent, self.agent)
         for hook in plan.hooks:
             self._make(hook, watched=hook.kind == SMART and hook.spec.get("tools") != [])
         for child in plan.subagents:
@@ -173,6 +170,11 @@ class Restoring:
         return agent.agent_id
 
 
+def _self_made(hook: Blueprint) -> Blueprint:
+    """Return a hook that is asked before others: they judge what it makes of its agent's words."""
+    return msgspec.structs.replace(hook, spec={**hook.spec, "self_made": True})
+
+
 class _Given(msgspec.Struct, omit_defaults=True):
     """What a dump may say of an agent that a model decides for; anything else is passed over."""
 
@@ -180,7 +182,10 @@ class _Given(msgspec.Struct, omit_defaults=True):
     budget: Budget | None = None
     template: dict[str, str] | None = None
     points: list[str] | None = None
-    keeps: str | None = None
+    keeps: Literal["notes", "all"] | None = None
+    copy: str | None = None
+    skills: list[str] | None = None
+    subagents: bool | None = None
 
 
 def _message(given: Mapping[str, Any]) -> dict[str, Any]:

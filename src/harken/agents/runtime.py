@@ -18,6 +18,7 @@ from harken.llm.base import Model, ModelResolver
 from harken.llm.observer import ModelObserver
 from harken.llm.resolve import one_per_name
 from harken.llm.windows import Windows
+from harken.world.environment import shown
 from harken.world.world import World
 
 OnChunk: TypeAlias = Callable[[AgentId, Chunk], None]
@@ -34,6 +35,10 @@ class HookFinder(Protocol):
         `install(watched, name)` puts it there. Raises UnknownName with the names that there are,
         ConfigError, on one line, for one that cannot be used.
         """
+        ...
+
+    def names(self) -> Sequence[str]:
+        """Return the names that there are."""
         ...
 
 
@@ -54,8 +59,8 @@ class Runtime:
     """Hooks that templates, `hook` and a configuration find by name; None: there is none."""
     skills: Skills | None = None
     """What the tool `skill` of the world reads: agents are told of those that there are."""
-    environment: Mapping[str, str] | None = None
-    """What commands get that are hooks; None: what we have ourselves."""
+    environment: Callable[[Mapping[str, str]], Mapping[str, str]] = shown
+    """Which of our variables commands get that are hooks; by default those that are not secret."""
     actions: Collection[str] = BASIC
     """The structural actions of agents that have no list of what they may use."""
     on_chunk: OnChunk | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -70,6 +70,8 @@ AGAIN = 0.05
 @register("smart")
 class SmartAgent(Actor):
     """An agent whose language model decides what to say and do."""
+
+    in_log: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -132,7 +134,9 @@ class SmartAgent(Actor):
 
     def _skills_for(self, template: Template | None) -> list[str] | None:
         """Return the skills of a subagent: never more than its parent's, nor its template's."""
-        own, limit = skills_of(self), None if template is None else template.skills
+        is_born = self.agent_id in self.session.agents
+        own = skills_of(self) if is_born else self._given.get("skills")
+        limit = None if template is None else template.skills
         if limit is None:
             return own
         return [name for name in limit if own is None or name in own]
@@ -354,7 +358,7 @@ class SmartAgent(Actor):
         the middle of a turn.
         """
         with self._busy():
-            await self._finish_calls()
+            await self._settle_calls()
             done = await compact(self, self.model, pending=self.cut_off, instructions=instructions)
         self.session.settle()
         return done
@@ -380,10 +384,19 @@ class SmartAgent(Actor):
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         with self._busy():
-            try:
-                await self._finish_calls()
-            except TurnEnded:
-                self._give_way()
+            await self._settle_calls()
+
+    async def _settle_calls(self) -> None:
+        """Finish calls that were cut off; where a hook ends that, they have a result that says so.
+
+        For whoever wants something else of the agent than to go on.
+        """
+        try:
+            await self._finish_calls()
+        except TurnEnded:
+            self._give_way()
+        except TurnStopped:
+            self._leave_undone(STOPPED)
 
     async def _finish_calls(self) -> None:
         for call in list(self.state.open_calls.values()):

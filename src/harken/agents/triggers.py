@@ -14,7 +14,7 @@ Source: docs/explanation/events.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import TypeAlias
@@ -29,7 +29,9 @@ from harken.core.text import LoggedString
 from harken.errors import EventRefused, LogError
 from harken.session.session import Session
 from harken.world.result import Failed
+from harken.world.triggers.alarm import Alarm
 from harken.world.triggers.armed import AnyArmed, armed_in, log_armed
+from harken.world.triggers.files import Own
 from harken.world.triggers.source import Happening, Source
 from harken.world.triggers.sources import Sources
 
@@ -131,8 +133,8 @@ class Listening:
         last = self.session.agents[agent_id].happened.get(name)
         try:
             if last is None or not armed.is_once:  # else only this was cut off
-                source = sources.source(armed, agent_id, last, partial(self._own, agent_id))
-                await self._tell_all(source, key, armed)
+                make = partial(sources.source, armed, agent_id, last)
+                await self._tell_all(make, sources.alarm, key, armed)
             self._disarm(key, armed)
         except Exception as error:  # noqa: BLE001 - as in `_stir`
             self._fail(error)
@@ -141,9 +143,13 @@ class Listening:
                 del self._watching[key]
             self.stirred.set()
 
-    async def _tell_all(self, source: Source, key: Key, armed: AnyArmed) -> None:
-        alarm, told = self.runtime.world.sources.alarm, list[MessageId]()  # type: ignore[union-attr]
+    async def _tell_all(
+        self, make: Callable[[Own], Source], alarm: Alarm, key: Key, armed: AnyArmed
+    ) -> None:
+        """Make a source, and log what it tells, as often as its agent can bear."""
+        told: list[MessageId] = []
         try:
+            source = make(partial(self._own, key[0]))
             async with source.open():
                 is_over = False
                 while not is_over:
@@ -227,8 +233,9 @@ class Listening:
 
     async def _turn(self, agent_id: AgentId, *, is_owed: bool) -> None:
         """Let an agent answer what it has not heard, and let its parent know."""
-        agent = self._agent(agent_id)
+        name = self.session.agents[agent_id].name or agent_id
         try:
+            agent = self._agent(agent_id)
             await agent.gate.opened()
             news = news_of(self.session, agent_id)  # it may have heard all in a turn meanwhile
             if (news or is_owed) and agent_id != self.session.state.primary:
@@ -237,7 +244,7 @@ class Listening:
         except LogError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 - the border: nobody waits for this turn
-            self.runtime.tell(f"{agent.name} was woken and could not answer: {error}")
+            self.runtime.tell(f"{name} was woken and could not answer: {error}")
         finally:
             del self._turns[agent_id]
             self._stir()

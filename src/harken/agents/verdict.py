@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from harken.core.events import Reference, TranscriptEntry
@@ -98,10 +99,7 @@ class Question:
     @property
     def words(self) -> str:
         """The question as the hook hears it: what is judged stands between two equal lines."""
-        text, fence = from_outside(self.text), "~~~"
-        while fence in text:
-            fence += "~"
-        return f"[{self.point}] Agent {_named(self.agent)} {self._does}:\n{fence}\n{text}\n{fence}"
+        return f"[{self.point}] Agent {_named(self.agent)} {self._does}:\n{_fenced(self.text)}"
 
     @property
     def older_words(self) -> str:
@@ -120,6 +118,15 @@ class Question:
             "result": "got the result",
             "response": "is about to answer",
         }[self.point]
+
+
+@lru_cache(maxsize=4)
+def _fenced(text: str) -> str:
+    """Return a text between two lines that it does not have; several hooks are asked about it."""
+    text, fence = from_outside(text), "~~~"
+    while fence in text:
+        fence += "~"
+    return f"{fence}\n{text}\n{fence}"
 
 
 _QUESTION = re.compile(r"\[(input|action|result|response)\] Agent ")

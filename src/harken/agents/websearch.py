@@ -103,7 +103,7 @@ class WebSearch(DumbAgent):
         check_birth(agent.session.state, agent.agent_id)
         made = cls(agent.session, runtime=agent.runtime)
         made._call, made._model = call, agent.language_model
-        hooks = copies_for(made, agent.hooks)
+        hooks = copies_for(made, agent)
         made.log_birth(call, _free_name(agent), "subagent")
         install(hooks, made)
         return made
@@ -178,7 +178,7 @@ class WebSearch(DumbAgent):
         if model is not None:
             runtime = replace(runtime, model=self.runtime.model_named(model))
         reader = SmartAgent(self.session, READER, runtime=runtime, tools=[])
-        hooks = copies_for(reader, self.hooks)
+        hooks = copies_for(reader, self)
         # Of a birth that no call of its own made, the birth of the agent above comes first.
         reader.log_birth([self.state.birth, self.state.spec["call"]], name, "subagent")
         install(hooks, reader)

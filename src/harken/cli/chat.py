@@ -96,14 +96,14 @@ _WISHED: list[Callable[[Any], Any]] = [
         help="A folder beside this one that agents may use; several times for several.",
     ),
     click.option(
-        "--claude-hooks",
-        is_flag=True,
-        help="Let the hooks in the settings of Claude Code (.claude/settings.json) count here.",
-    ),
-    click.option(
         "--sandbox",
         type=click.Choice(["auto", "on", "off"]),
         help="Whether commands run in a sandbox (default: as configured, else where there is one).",
+    ),
+    click.option(
+        "--claude-hooks",
+        is_flag=True,
+        help="Let the hooks in the settings of Claude Code (.claude/settings.json) count here.",
     ),
     click.option(
         "--memory",

@@ -93,6 +93,8 @@ class ToolsTable(msgspec.Struct, frozen=True, kw_only=True):
 class HooksTable(msgspec.Struct, frozen=True, kw_only=True):
     """`[hooks]`."""
 
+    use: list[str] = []
+    """Names of hooks that watch the first agent of each new session."""
     claude_settings: bool = False
     """Whether the commands that the settings of Claude Code have as hooks watch new sessions."""
 

@@ -54,6 +54,7 @@ COMMANDS = {
     "session": ("harken.cli.session", "Check, repair or pack session logs."),
     "init": ("harken.cli.init", "Write a first config.toml from what is found here."),
     "models": ("harken.cli.models", "List the models that can be used, and what others need."),
+    "hooks": ("harken.cli.hooks", "List the hooks that can watch agents, and show one."),
     "mcp": ("harken.cli.mcp", "List the MCP servers, and what they have."),
     "trust": ("harken.cli.trust", "Let the .harken/ of a project count."),
 }

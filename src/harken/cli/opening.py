@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from harken.agents.base import Agent
 from harken.agents.budget import Budget
@@ -25,6 +24,7 @@ from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
+from harken.agents.triggers import armed_triggers
 from harken.cli.confined import Confined, confined
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
@@ -36,6 +36,7 @@ from harken.cli.local_zone import zone_name
 from harken.cli.opened_store import open_store
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
+from harken.cli.terminal import program
 from harken.cli.webbed import web_tools
 from harken.context.names import find as find_commit
 from harken.core.events import TranscriptEntry
@@ -58,6 +59,7 @@ from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Mode, Permissions
 from harken.world.permissions.rules import Rules
 from harken.world.shell.sandbox import Wanted
+from harken.world.shell.shell import Shell
 from harken.world.tool import Tool
 from harken.world.triggers.tools import trigger_tools
 from harken.world.user import User
@@ -203,24 +205,14 @@ def open_chat(
             start_from(root, ctx)
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
+            watch_with_hooks(root, settings)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
-        opened = Opened(
-            root,
-            session,
-            runtime,
-            settings,
-            kept.store,
-            (*notes_for(wish, settings, kept, root), *around.box.notes),
-        )
+        said = (*notes_for(wish, settings, kept, root), *around.box.notes)
+        notes = (*said, *armed_notes(session, wish))
+        opened = Opened(root, session, runtime, settings, kept.store, notes)
         check_agent(opened.primary)
         opening.pop_all()
     return opened
-
-
-def check_there(old: Path | None) -> None:
-    """Raise what is wrong with a log that is not there, or empty."""
-    if old is not None and not is_packed(old) and not (old.is_file() and old.stat().st_size):
-        Session.load(old).close()
 
 
 def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tuple[str, ...]:
@@ -238,6 +230,24 @@ def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tup
     return tuple(filter(None, notes))
 
 
+def check_there(old: Path | None) -> None:
+    """Raise what is wrong with a log that is not there, or empty."""
+    if old is not None and not is_packed(old) and not (old.is_file() and old.stat().st_size):
+        Session.load(old).close()
+
+
+def watch_with_hooks(root: Agent, settings: Settings) -> None:
+    """Let the hooks that are configured watch an agent. Raises ConfigError."""
+    for name in settings.use_hooks:
+        if name == ChangedFiles.kind:
+            continue  # it watches already
+        try:
+            hook = settings.hooks.make(name, root)
+        except UnknownName as error:
+            raise ConfigError(f"hooks.use: {error}; `{program()} hooks` says more") from None
+        hook.install(root, name)
+
+
 def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
     """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
     entries = settings.commands.entries
@@ -250,14 +260,22 @@ def runtime_of(settings: Settings) -> Runtime:
     """Return what the agents of a run share, as far as it is configured."""
     return Runtime(
         templates=settings.templates,
+        hooks=settings.hooks,
         skills=settings.skills,
         actions=settings.actions,
         compact_at=settings.compact_at or None,
         windows=settings.windows,
         parameters=settings.parameters,
         model_parameters=settings.model_parameters,
-        environment=shown(environment(), named=settings.pass_env, hide=settings.key_variables),
+        environment=partial(shown, named=settings.pass_env, hide=settings.key_variables),
     )
+
+
+def armed_notes(session: Session, wish: Wish) -> list[str]:
+    """Say what wakes the agents of an old session again."""
+    armed = armed_triggers(session) if wish.wakes else {}
+    said = ", ".join(f"{name} ({one.words})" for (_, name, _), one in armed.items())
+    return [f"Armed again: {said}"] if said else []
 
 
 def permissions_of(settings: Settings, *steering: Path) -> Permissions:
@@ -305,21 +323,24 @@ def open_world(
     around: Around,
 ) -> World:
     """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
-    sources, web = None, None
+    sources, web, box = None, None, around.box
     servers = settings.servers if tools is None else ()
     if tools is None:
-        limits: dict[str, Any] = {
-            "allowed": [*wish.allowed, *settings.allow_folders],
-            "outputs": around.outputs,
-            "hide": settings.key_variables,
-            "named": settings.pass_env,
-            "sandbox": around.box.refusal or around.box.sandbox,
-        }
-        tools = local_tools(here(), readable=settings.skills.folders, **limits)
+        allowed, outputs = [*wish.allowed, *settings.allow_folders], around.outputs
+        shell = Shell(
+            here(), outputs, settings.key_variables, settings.pass_env, box.sandbox, box.refusal
+        )
+        tools = local_tools(
+            here(),
+            allowed=allowed,
+            readable=settings.skills.folders,
+            outputs=outputs,
+            shell=shell,
+        )
         more, web = web_tools(settings.web)
         tools = [*tools, skill_tool(settings.skills), *more]
         if wish.wakes:
-            sources = local_sources(here(), **limits)
+            sources = local_sources(here(), allowed=allowed, outputs=outputs, shell=shell)
             sources.zone = zone_name()
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:

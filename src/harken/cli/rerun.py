@@ -171,7 +171,8 @@ class Bench:
             outputs = home.folder / "outputs" / stem
             box = confined(home, settings, outputs=outputs)
             around = Around(outputs, box, runtime.tell)
-            return open_world(Wish(), settings, permissions_of(settings), None, around)
+            permissions = permissions_of(settings, home.folder)
+            return open_world(Wish(), settings, permissions, None, around)
 
         return cls(home, runtime, kept.store, live)
 

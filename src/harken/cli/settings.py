@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from harken.agents.command_hooks.entry import Hooks
+from harken.agents.hook_files import HookFiles
 from harken.agents.schemas import ACTIONS, BASIC
 from harken.agents.skills import Skills
 from harken.agents.templates import Templates
@@ -47,6 +48,7 @@ from harken.world.permissions.permissions import Mode
 from harken.world.shell.sandbox import Wanted as Sandboxed
 
 AGENTS = "agents"
+HOOKS = "hooks"
 MODEL = "HARKEN_MODEL"
 _COMMAND_LINE = "the command line"
 _THE_USERS = (MODEL, _COMMAND_LINE)
@@ -97,6 +99,10 @@ class Settings:
     skills: Skills = field(default_factory=Skills)
     own: OwnCommands = field(default_factory=OwnCommands)
     """Slash commands that a person wrote."""
+    hooks: HookFiles = field(default_factory=HookFiles)
+    """Hooks by name: those of files, and those that are built in."""
+    use_hooks: tuple[str, ...] = ()
+    """Names of those that watch the first agent of a new session, those of the home first."""
     claude_hooks: bool = False
     """Whether the hooks that Claude Code is configured with count here, too."""
     commands: Hooks = field(default_factory=Hooks)
@@ -144,15 +150,16 @@ def load_settings(
     found = _with_file(Settings(providers=BUILT_IN), ours, mine)
     theirs_too: list[Server] = []
     notes: list[str] = []
-    folders = [home.folder / AGENTS]
+    folders, hook_folders = [home.folder / AGENTS], [home.folder / HOOKS]
     config, before = ConfigFile(), found
     if project is not None and project.trusted:
         theirs, agents = project.config, project.folder / AGENTS
-        _check_inside(theirs)
-        _check_inside(agents)
+        for path in (theirs, agents, project.folder / HOOKS):
+            _check_inside(path)
         config = _of_project(theirs, found.providers)
         found = _with_file(found, config, theirs)
         folders.insert(0, agents)
+        hook_folders.insert(0, project.folder / HOOKS)
         theirs_too, notes = project_servers(
             project.root, config, theirs, found.key_variables, project.mcp_obstacle
         )
@@ -176,6 +183,7 @@ def load_settings(
         found,
         providers=with_keys(found.providers, environ),
         templates=Templates(folders, [claude]),
+        hooks=HookFiles(hook_folders),
         skills=claude_code.skills(project, home),
         own=claude_code.commands(project, home),
         commands=commands,
@@ -279,10 +287,11 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         backing=_behind(config.store.backing, file) or found.backing,
         most_mb=config.store.most_mb or found.most_mb,
         allow_folders=(*found.allow_folders, *_folders(config, file)),
+        web=found.web if config.web == WebTable() else config.web,
         actions=_actions(config.actions, found.actions),
+        use_hooks=tuple(dict.fromkeys([*found.use_hooks, *config.hooks.use])),
         claude_hooks=config.hooks.claude_settings or found.claude_hooks,
         sandbox=config.tools.sandbox or found.sandbox,
-        web=found.web if config.web == WebTable() else config.web,
         network=found.network if config.tools.network is None else config.tools.network,
         pass_env=(*found.pass_env, *config.tools.pass_env),
     )

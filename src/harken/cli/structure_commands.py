@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
+from harken.agents.actor import Actor
 from harken.agents.base import Agent
+from harken.agents.built_in import BUILT_IN, hook_kind
 from harken.agents.hook import Hook
+from harken.agents.hooking import check_hook_name
 from harken.agents.schemas import ACTIONS
 from harken.agents.structure import RUN
 from harken.agents.user_command import Doing, dismiss, obey
 from harken.cli.agents_in_chat import hooks_lines
-from harken.cli.commands import COMMANDS, Command, Talk, slash
+from harken.cli.commands import COMMANDS, Command, Talk, choice, slash
 from harken.cli.user_form import Form
 from harken.cli.whereabouts import names_of, one_agent, paths, who_is_there
+from harken.core.events import Reference
 from harken.errors import ConfigError
-from harken.world.result import BadArguments
+from harken.world.result import BadArguments, Result
 
 COMMAND_OF: Mapping[str, str] = {
     **{name: name.replace("_", "") for name in ACTIONS},
@@ -36,6 +40,7 @@ _MEANINGS = {
     "dump": "write an agent, with all below it, to a file",
     "restore": "bring back an agent from a file",
 }
+_PLANNING = "planning-mode"
 _NAMES_SUBAGENTS = frozenset({"subagent", "speakers", "listeners"})
 
 
@@ -125,7 +130,9 @@ def _meta(talk: Talk, rest: str) -> None:
 def _complete_hooks(talk: Talk, before: Sequence[str]) -> Iterable[str]:
     if not before:
         return ("add", "remove", *who_is_there(talk, "everybody"))
-    return who_is_there(talk, "hooks") if before == ["remove"] else ()
+    if [*before] == ["add"]:
+        return (*BUILT_IN, *(() if talk.runtime.hooks is None else talk.runtime.hooks.names()))
+    return who_is_there(talk, "hooks") if [*before] == ["remove"] else ()
 
 
 @slash(
@@ -158,9 +165,58 @@ def _add_hook(talk: Talk, rest: str, more: str) -> None:
         raise BadArguments(
             "say which hook: /hooks add NAME, or /hooks add NAME WHAT IT WATCHES FOR"
         )
+    if name == _PLANNING and not text.strip():
+        act(talk, f"/hooks {rest}", _planned)
+        return
+    if not text.strip() and talk.runtime.hooks is None:
+        kind = hook_kind(name, talk.runtime)
+        act(talk, f"/hooks {rest}", lambda agent, command: _install(kind, name, agent, command))
+        return
     given = {"name": name, "instructions": text.strip() or f"hook:{name}"}
     arguments = ACTIONS["hook"].check(given)
     act(talk, f"/hooks {rest}", lambda agent, command: RUN["hook"](agent, command, arguments))
+
+
+async def _install(kind: type[Hook], name: str, agent: Actor, command: Reference) -> Result:
+    """Put a hook of code above an agent. Raises BadArguments."""
+    check_hook_name(agent, name)
+    hook = kind(agent.session, runtime=agent.runtime)
+    hook.log_birth([agent.state.birth, command], name, "hook")
+    return Result(f"Installed hook: {name} watches {agent.name}")
+
+
+@slash(
+    "plan",
+    "planning mode: look and think, change nothing, until you agree",
+    "true|false",
+    group="agents",
+    completes=choice("true", "false"),
+)
+def _plan(talk: Talk, rest: str) -> None:
+    from harken.agents.hooks.planning_mode import planning
+
+    is_on = bool(planning(talk.primary))
+    if rest in ("true", "false"):
+        act(talk, f"/plan {rest}", _planned if rest == "true" else _no_plan)
+    elif not rest:
+        how = "/plan false, or a yes to a plan, ends it" if is_on else "/plan true begins it"
+        talk.say(f"planning mode is {'on' if is_on else 'off'}: {how}")
+    else:
+        raise BadArguments("say true or false")
+
+
+async def _planned(agent: Actor, command: Reference) -> Result:
+    from harken.agents.hooks.planning_mode import start_planning
+
+    start_planning(agent, command)
+    return Result("Planning mode is on: what would change something is denied.")
+
+
+async def _no_plan(agent: Actor, command: Reference) -> Result:
+    from harken.agents.hooks.planning_mode import stop_planning
+
+    was_on = stop_planning(agent, command)
+    return Result("Planning mode is off." if was_on else "Planning mode was not on.")
 
 
 for _action, _name in COMMAND_OF.items():

@@ -287,6 +287,8 @@ def weighty(file: Path) -> Iterator[str]:
     if config.model is not None:
         yield f"model = {config.model}"
     yield from (f"provider {name} at {one.base_url}" for name, one in config.providers.items())
+    if config.hooks.use:
+        yield f"hooks = {', '.join(config.hooks.use)}"
 
 
 def programs(root: Path) -> Iterator[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import unicodedata
 from functools import lru_cache
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
@@ -53,13 +54,19 @@ def content_from_outside(content: Content) -> Content:
     if not isinstance(content, list):
         return content
     return [
-        replace(part, text=from_outside(part.text)) if isinstance(part, TextPart) else part
-        for part in content
+        replace(part, text=from_outside(part.text)) if _has_text(part) else part for part in content
     ]
+
+
+def _has_text(part: object) -> TypeGuard[TextPart]:
+    return isinstance(part, TextPart) and isinstance(part.text, str)  # a tool may say it is one
 
 
 def _plain(line: str) -> str:
     """Return a line, with a backslash before what would begin it as a hook's comment begins."""
+    first = line.lstrip()[:1]
+    if first.isascii() and first.isalnum():  # nearly every line: no mark begins so
+        return line
     start, wanted = -1, _MARK
     for at, letter in enumerate(line):
         read = _read(letter)

@@ -137,6 +137,9 @@ class Playing:
             self.crash()
         if isinstance(event, ev.AgentCreated) and lane:
             self._templates.shown = self.recorded.listing(self.recorded.first_tools(lane))
+        coming = None if self._turn is None or self.parted else self.script.next()
+        if isinstance(coming, ev.PieceOfText) and coming.trigger is not None:
+            self._append(coming)  # something happened in the middle of this turn
 
     async def _bring(self, event: ev.Event) -> None:
         """Do what came from outside, or let the agent act whose event it is."""
@@ -157,7 +160,7 @@ class Playing:
                 self._append(event)
             case ev.AgentMoved() | ev.InterlocutorsSet() if not self._is_of_a_call(event.cause):
                 self._append(event)
-            case ev.MemoryOperation(cause=None):
+            case ev.MemoryOperation(cause=None) | ev.PieceOfText(trigger=str()):
                 self._append(event)
             case _ if isinstance(event, _BY_HAND):
                 self._append(event)

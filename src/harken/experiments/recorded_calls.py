@@ -148,4 +148,8 @@ def _is_beside(event: ev.Event) -> bool:
     """Whether a tool logs such an event while it runs."""
     if isinstance(event, ev.TranscriptEntry):
         return event.agent_id == USER or (event.role == "user" and event.substance is not None)
-    return isinstance(event, ev.PieceOfText | ev.MemoryOperation)
+    if isinstance(event, ev.PieceOfText):
+        return event.trigger is None  # what happened outside came when it came
+    if isinstance(event, ev.AgentConfigured):
+        return "triggers" in (event.spec or {})
+    return isinstance(event, ev.MemoryOperation)

@@ -172,7 +172,8 @@ class RecordedWorld(World):
         named = (state.id for state in states if (state.name or state.id) == name)
         agent_id = USER if event.agent_id == USER else next(named, None)
         if agent_id is None or not isinstance(
-            event, ev.TranscriptEntry | ev.PieceOfText | ev.MemoryOperation
+            event,
+            ev.TranscriptEntry | ev.PieceOfText | ev.MemoryOperation | ev.AgentConfigured,
         ):
             return None
         again = msgspec.structs.replace(

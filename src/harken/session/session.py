@@ -43,8 +43,10 @@ Durability: TypeAlias = Literal["turn", "always", "none"]
 before an answer is shown), after every event, or never (a crash of the process loses nothing
 even then)."""
 
+_FEW = 8
+"""With so few agents in memory nobody is let go soon."""
 _TRIES = 8
-"""So many agents are looked at for each one too many: all may be in the middle of something."""
+"""So many agents are looked at, at most, with each event: all may be in the middle of something."""
 
 Listener: TypeAlias = Callable[[ev.Event], None]
 
@@ -59,8 +61,9 @@ class SessionOptions:
     resolver: Resolver | None = None
     """Gives the messages of commits that agents started from."""
     in_memory: int | None = 256
-    """So many agents are held with their transcripts; where there are more, those that did nothing
-    for the longest time and wait for nothing are let go, until somebody needs them. None: all."""
+    """So many agents are held with their transcripts; where there are more, those that nobody
+    needed for the longest time, and that wait for nothing, are let go until somebody needs them.
+    None: all are held."""
 
 
 class Session:
@@ -81,7 +84,7 @@ class Session:
         self._let_go: WeakValueDictionary[AgentId, Any] = WeakValueDictionary()
         """Agent objects that this holds no longer, as long as somebody else does."""
         self._in_memory: OrderedDict[AgentId, None] = OrderedDict()
-        """Agents whose transcripts are in memory, those first that did nothing for longest."""
+        """Agents of whom something is in memory, those first that nobody needed for longest."""
         self._places: Places | None = None
         self._lock = RLock()
         self._sum = b""
@@ -311,6 +314,11 @@ class Session:
             raise UnknownName("agent", agent_id, self.state.agents)
         if state.transcript is None:
             self._revive(state)
+        elif len(self._in_memory) > _FEW:  # whoever looks at it now may look again
+            try:  # noqa: SIM105 - asked for all the time: `suppress` costs ten times as much
+                self._in_memory.move_to_end(state.id)
+            except KeyError:
+                pass  # a thread that logs something let go of it just now
         return state
 
     def context(self, agent_id: str) -> Sequence[ChatMessage]:
@@ -334,6 +342,7 @@ class Session:
         found: object | None = self.live.get(agent_id)
         if found is None and (found := self._let_go.pop(agent_id, None)) is not None:
             self.live[agent_id] = found
+            self._in_memory[agent_id] = None
         return found
 
     def _hold(self, agent_id: AgentId | None) -> None:
@@ -344,8 +353,7 @@ class Session:
             self._in_memory.move_to_end(agent.id)
             most = self.options.in_memory
             if most is not None and len(self._in_memory) > most:
-                excess = len(self._in_memory) - most
-                self._make_room(most, tries=2 * excess + _TRIES)
+                self._make_room(most, tries=_TRIES, but=agent.id)
 
     def _hold_all(self) -> None:
         """Begin with the agents that a log has, as if they had been live."""
@@ -355,26 +363,26 @@ class Session:
         if self.options.in_memory is not None:
             self._make_room(self.options.in_memory, tries=len(held))
 
-    def _make_room(self, most: int, tries: int) -> None:
-        """Let go of agents that wait for nothing, those first that did nothing for longest."""
+    def _make_room(self, most: int, tries: int, but: AgentId | None = None) -> None:
+        """Let go of agents that wait for nothing, those first that nobody needed for longest."""
         for _ in range(tries):
             if len(self._in_memory) <= most:
                 return
             agent = self.state.agents[next(iter(self._in_memory))]
-            if self._is_needed(agent):
+            if agent.id == but or self._is_needed(agent):
                 self._in_memory.move_to_end(agent.id)
                 continue
             self._in_memory.pop(agent.id)
             agent.transcript = agent.context = None
-            live = self.live.pop(agent.id, None)
-            if live is not None:
-                self._let_go[agent.id] = live
+            live = self.live.get(agent.id)
+            if getattr(live, "is_in_log", False):
+                self._let_go[agent.id] = self.live.pop(agent.id)
 
     def _is_needed(self, agent: AgentState) -> bool:
         """Whether an agent is in the middle of something."""
         if agent.open_calls or agent.id in self.state.requests or agent.id == self.state.primary:
             return True
-        return not getattr(self.live.get(agent.id), "is_idle", True)
+        return bool(getattr(self.live.get(agent.id), "is_busy", False))
 
     def _revive_for(self, event: ev.Event) -> None:
         """Read again the transcripts on which an event rests."""

@@ -18,7 +18,6 @@ from harken.world.files.tools import file_tools
 from harken.world.permissions.permissions import Permissions
 from harken.world.search.engines import engine_for, ripgrep
 from harken.world.search.tools import search_tools
-from harken.world.shell.sandbox import Sandbox
 from harken.world.shell.shell import Shell
 from harken.world.todo import todo
 from harken.world.tool import Tool
@@ -34,16 +33,15 @@ def local_tools(
     readable: Sequence[Path] = (),
     outputs: Path | None = None,
     hide: Collection[str] = (),
-    named: Collection[str] = (),
-    sandbox: Sandbox | str | None = None,
+    shell: Shell | None = None,
 ) -> list[Tool]:
     """Return the tools of a folder: read, write, edit, ls, glob, grep, bash, todo, ask_user.
 
     allowed: folders beside it that file tools may use; readable: those that they may only read.
-    outputs: where output goes that is too long
-    for a result; None: a new temporary folder. hide: environment variables that commands do not
-    get beside those that look secret, such as the keys of models; named: secret ones that they get.
-    sandbox: where commands run; None: they can do all that their user can; a text: why none runs.
+    outputs: where output goes that is too long for a result; None: a new temporary folder. hide:
+    environment variables that commands do not get beside those that look secret, such as the keys
+    of models. shell: what runs commands, for instance in a sandbox; None: one that lets them do
+    all that their user can.
     """
     # Nobody else can have made it: what is in it is shown to models, and files there are read.
     outputs = outputs or Path(mkdtemp(prefix="harken-outputs-"))
@@ -56,15 +54,10 @@ def local_tools(
     return [
         *file_tools(root),
         *search_tools(root, engine_for(search)),
-        Shell(folder, outputs, hide, named, *_confined(sandbox)).tool,
+        (shell or Shell(folder, outputs, hide)).tool,
         todo,
         ask_user,
     ]
-
-
-def _confined(sandbox: Sandbox | str | None) -> tuple[Sandbox | None, str]:
-    """Return where commands run, and why none does."""
-    return (None, sandbox) if isinstance(sandbox, str) else (sandbox, "")
 
 
 def local_sources(
@@ -73,14 +66,13 @@ def local_sources(
     allowed: Sequence[Path] = (),
     outputs: Path,
     hide: Collection[str] = (),
-    named: Collection[str] = (),
-    sandbox: Sandbox | str | None = None,
+    shell: Shell | None = None,
 ) -> Sources:
     """Return what can wake the agents of a folder; the arguments are those of `local_tools`.
 
     `trigger_tools` are the tools for it; a world has it as `sources`.
     """
-    shell = Shell(folder, outputs, hide, named, *_confined(sandbox))
+    shell = shell or Shell(folder, outputs, hide)
     return Sources(root=Root(folder, [*allowed, outputs]), shell=shell)
 
 

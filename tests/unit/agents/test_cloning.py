@@ -73,21 +73,13 @@ def test_another_subagent_can_be_given_a_copy_and_is_told(tmp_path: Path) -> Non
 
 @pytest.mark.req("S4-29")
 def test_a_copy_is_watched_by_copies_of_the_hooks_of_whom_it_works_for(tmp_path: Path) -> None:
-    one = cloning(tmp_path)
+    one = cloning(tmp_path, "Ready.", calls(call("clone", name="Ann", as_name="Eve")))
     one.ask("Go.")
-    model = play(
-        main=[
-            *one.runtime.model.parts["main"][:3],
-            calls(call("clone", name="Ann", as_name="Eve")),
-            "Ok.",
-        ]
-    )  # type: ignore[union-attr]
-    again = one.again(model)
-    guard = watch(again)
-    assert again.ask("On.") == "Ok."
-    [copy] = again.root.subagents["Eve"].hooks
+    guard = watch(one)
+    assert one.ask("On.") == "Done."
+    [copy] = one.root.subagents["Eve"].hooks
     assert (copy.name, copy.agent_id != guard.agent_id) == ("guard", True)
-    assert again.root.subagents["Ann"].hooks == []
+    assert one.root.subagents["Ann"].hooks == []
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def no_models(name: str) -> Any:
 BAD = {
     "---\nmodel: gone\n---\nHi": "cannot be used: there is no model 'gone'",
     "---\ntools: [Read]\n---\nHi": "template:reviewer names a tool 'Read' that is not here; "
-    "there is: discuss, endo, ",
+    "there is: clone, discuss, ",
     "---\nno end": "reviewer.md: its front matter has no end",
 }
 

@@ -10,7 +10,8 @@ import aiohttp
 import pytest
 
 from harken import Budget, ModelError
-from harken.core.events import PieceOfText
+from harken.core.events import AgentConfigured, PieceOfText
+from harken.core.ids import AgentId
 from harken.core.messages import ToolCall
 from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, run
 from tests.trigger_kit import FakeTime, settled, talking, until, woken_stage
@@ -274,3 +275,32 @@ def test_a_budget_ends_what_events_cost(tmp_path: Path) -> None:
     one.session.close()
     again = woken_stage(tmp_path, play(main=[]))
     assert everything(again.session) == live
+
+
+ODD = {
+    "a": {"kind": "time", "call": "msg_900", "armed": "never", "every_s": 60},
+    "b": {"kind": "time", "call": "msg_900", "armed": "2026-01-01T00:00:00Z", "zone": "../x"},
+    "c": {"kind": "files", "call": "msg_900", "armed": "", "paths": ["../.."]},
+    "d": {"kind": "webhook", "call": "x", "armed": "", "token_sha256": "\u00e9", "port": 99999},
+    "e": {"kind": "command", "call": "x", "armed": "", "command": "touch evil", "output": "/x"},
+    "f": {"kind": "rocket", "call": "x", "armed": ""},
+    "g": 5,
+}
+
+
+def test_what_a_foreign_log_has_armed_runs_nothing_and_is_told(tmp_path: Path) -> None:
+    one = woken_stage(tmp_path, play(main=["I see."]))
+    one.session.append(AgentConfigured(agent_id=AgentId("agent_001"), spec={"triggers": ODD}))
+
+    async def act() -> None:
+        async with talking(one) as talk:
+            await until(lambda: len(pieces(one)) == 5)
+            assert await talk.news()
+            assert await talk.say() == "I see."
+
+    run(act())
+    told = {text.partition("]")[0]: text for text in pieces(one)}
+    assert sorted(told) == [f"[event {name}" for name in "abcde"]
+    assert all("nothing more will be told: " in text for text in told.values())
+    assert not (tmp_path / "work" / "evil").exists()
+    check_log(one.log)

@@ -27,6 +27,10 @@ EVENTS: list[tuple[ev.Event, str]] = [
     (ev.AgentStateSaved(state={"n": 1}), "7 B of state"),
     (ev.AgentMoved(place="hook", parent=JACK), "hook of Jack"),
     (ev.AgentMoved(place="gone"), "gone"),
+    (
+        ev.AgentMoved(place="primary", replaces=JACK, replaced_as="hook"),
+        "primary in place of Jack, now its hook",
+    ),
     (ev.InterlocutorsSet(speakers=[JACK]), "speakers: Jack; listeners: none"),
     (ev.TranscriptEntry(role="assistant", content="Hm", tool_calls=[CALL]), "Hm\nlook {}"),
     (ev.PieceOfText(content="a piece"), "a piece"),

@@ -287,3 +287,28 @@ def test_every_denial_of_an_answer_is_found(tmp_path: Path) -> None:
     denied, fine = [row for row in SessionViewer(one.log).verdicts() if row.point == "response"]
     assert (denied.kind, denied.proposed, fine.proposed) == ("denial", "Done.", "Really done.")
     assert outcomes(denied) == [("main", "[hook guard]: Your response was blocked (1 of 3): again")]
+
+
+def test_an_agent_that_came_to_be_a_hook_is_read_as_one_from_then_on(
+    play: Play, guard: AgentId
+) -> None:
+    """And what its own hooks tell it meanwhile is no question."""
+    jack = play.born("Jack", by=play.root)
+    play.says(play.root, "OK")  # nobody asked
+    moved = ev.AgentMoved(agent_id=jack, place="primary", replaces=play.root, replaced_as="hook")
+    play.session.append(moved)
+    heard = play.hears(jack, "Send it.")
+    question = asked(play, play.root, heard)
+    asked(play, guard, question)
+    comment = play.says(guard, "COMMENT: Be kind.")
+    play.hears(play.root, "[hook Guard]: Be kind.", cause=comment)
+    verdict = play.says(play.root, "COMMENT: It is Friday.")
+    rows = found(play)
+    assert kinds(rows) == [("comment", "input", question), ("comment", "input", heard)]
+    assert (rows[1].message_id, rows[1].question) == (verdict, question)
+    play.session.append(
+        ev.AgentMoved(agent_id=play.root, place="primary", replaces=jack, replaced_as="subagent")
+    )
+    play.hears(play.root, "Well?", cause=heard)
+    play.says(play.root, "OK")
+    assert len(found(play)) == 2

@@ -138,9 +138,10 @@ class CommandHook(Hook):
         if not due:
             return Answer()
         said = codec.encode(situation.payload(event, self._paths(situation)))
-        inherited = self.runtime.environment
-        inherited = os.environ if inherited is None else inherited
-        environment = {**inherited, "CLAUDE_PROJECT_DIR": str(situation.folder)}
+        environment = {
+            **self.runtime.environment(os.environ),
+            "CLAUDE_PROJECT_DIR": str(situation.folder),
+        }
         ended = await asyncio.gather(
             *(run(one, said, folder=situation.folder, environment=environment) for one in due)
         )

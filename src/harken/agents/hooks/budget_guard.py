@@ -73,6 +73,7 @@ class Use:
 class BudgetGuard(Hook):
     """Comments when shares of a limit are reached, denies what is expensive near the end."""
 
+    in_log: ClassVar[bool] = True
     points: ClassVar[frozenset[Point]] = frozenset({"input", "result", "action"})
     Options = BudgetGuardOptions
     options: BudgetGuardOptions

@@ -21,6 +21,7 @@ _NAMED = 20
 class ChangedFiles(Hook):
     """Comments, once per change, on files that the watched agent knows and that were changed."""
 
+    in_log: ClassVar[bool] = True
     points: ClassVar[frozenset[Point]] = frozenset({"input", "result"})
 
     def begin(self) -> None:

@@ -31,6 +31,7 @@ class DiscussionRounds(Hook):
     It keeps nothing: how many rounds there were is what the transcript says.
     """
 
+    in_log: ClassVar[bool] = True
     points: ClassVar[frozenset[Point]] = frozenset({"action"})
     Options = DiscussionRoundsOptions
     options: DiscussionRoundsOptions

@@ -42,6 +42,7 @@ class Idle:
 class GarbageCollector(Hook):
     """Comments on idle subagents, by name and with what they cost; again after as long."""
 
+    in_log: ClassVar[bool] = True
     points: ClassVar[frozenset[Point]] = frozenset({"input", "result"})
     Options = GarbageCollectorOptions
     options: GarbageCollectorOptions

@@ -58,6 +58,7 @@ class PlanningModeOptions(HookOptions, frozen=True):
 class PlanningMode(Hook):
     """Denies what may change the world, until user and agent agree to go ahead."""
 
+    in_log: ClassVar[bool] = True
     points: ClassVar[frozenset[Point]] = frozenset({"input", "result", "action"})
     Options = PlanningModeOptions
     options: PlanningModeOptions

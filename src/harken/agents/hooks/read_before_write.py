@@ -30,6 +30,7 @@ class ReadBeforeWriteOptions(HookOptions, frozen=True):
 class ReadBeforeWrite(Hook):
     """Denies a change of a file that the agent has not read, or that was changed since."""
 
+    in_log: ClassVar[bool] = True
     points: ClassVar[frozenset[Point]] = frozenset({"action"})
     Options = ReadBeforeWriteOptions
     options: ReadBeforeWriteOptions

@@ -32,6 +32,7 @@ class TodoReminderOptions(HookOptions, frozen=True):
 class TodoReminder(Hook):
     """Comments with the list as it stands, after so many requests without a look at it."""
 
+    in_log: ClassVar[bool] = True
     points: ClassVar[frozenset[Point]] = frozenset({"input", "result"})
     Options = TodoReminderOptions
     options: TodoReminderOptions

@@ -33,6 +33,10 @@ _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 def content_of(result: CallToolResult, outputs: Path) -> Content:
     """Return what a tool gave: text, or parts where there is an image in it."""
+    if len(result.content) == 1 and isinstance(only := result.content[0], TextContent):
+        plain = only.text if only.text.isprintable() else readable(only.text)
+        if plain.strip() and len(plain) <= MAX_CHARACTERS:  # most are so, and calls are many
+            return plain
     parts = [part for block in result.content for part in block_parts(block)]
     said = any(isinstance(one, TextContent) and one.text.strip() for one in result.content)
     if result.structured_content is not None and not said:

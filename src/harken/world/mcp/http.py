@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import httpx2
 from mcp.client._transport import TransportStreams
@@ -36,7 +37,14 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._body.aclose()
 
 
-async def _bound(response: httpx2.Response) -> None:
+async def _bound(response: httpx2.Response, tell: Callable[[str], None]) -> None:
+    """Bound what is read of an answer; tell of a status that says what the SDK does not."""
+    if response.status_code in (401, 403):
+        tell(
+            f"it answers HTTP {response.status_code}: name a header that lets you in, in `headers`"
+        )
+    elif response.status_code >= 500:
+        tell(f"it answers HTTP {response.status_code}")
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise httpx2.StreamError("it answers compressed, which nobody asked for")
     if "text/event-stream" not in response.headers.get("content-type", "").lower():
@@ -55,7 +63,7 @@ async def http_transport(
         httpx2.AsyncClient(
             headers={**server.headers, "accept-encoding": "identity"},
             timeout=patience,
-            event_hooks={"response": [_bound]},
+            event_hooks={"response": [partial(_bound, tell=tell)]},
         ) as client,
         streamable_http_client(
             server.url, http_client=client, max_sse_event_size=MAX_LINE_BYTES

@@ -24,6 +24,9 @@ from harken.world.mcp.stdio import NoMessage
 from harken.world.mcp.surroundings import Surroundings
 from harken.world.user import User
 
+MAX_FORMS = 8
+"""How often a server may ask because of one call."""
+
 
 @dataclass(slots=True, eq=False)
 class Asking:
@@ -32,6 +35,10 @@ class Asking:
     agent: str
     user: User | None
     patience: Patience
+    forms: int = 0
+    """How often the server asked so far."""
+    refused: bool = False
+    """Whether the user would not say, or nobody was there."""
 
 
 class Inbound:
@@ -65,13 +72,21 @@ class Inbound:
     async def elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
-        """Ask the user of the newest call that is under way; without a call nobody is asked."""
-        if not self._asking:
+        """Ask the user of the newest call that is under way; without a call nobody is asked.
+
+        Who refused once is not asked again in that call: nobody is to be worn down.
+        """
+        asking = self._asking[-1] if self._asking else None
+        if asking is None:
             return types.ElicitResult(action="cancel")
-        asking = self._asking[-1]
         with asking.patience.waiting_for_a_person():
             async with self._one_at_a_time:
-                return await Form(self._server.name, asking.agent, asking.user).fill(params)
+                if asking.refused or asking.forms >= MAX_FORMS:
+                    return types.ElicitResult(action="cancel")
+                asking.forms += 1
+                result = await Form(self._server.name, asking.agent, asking.user).fill(params)
+        asking.refused = result.action != "accept"
+        return result
 
     async def roots(self, context: ClientRequestContext) -> types.ListRootsResult | types.ErrorData:
         """Name the folder that agents work in."""

@@ -1,8 +1,9 @@
 """`Life`: one time that a server is connected, from its opening to its end, owned by one task.
 
-The SDK's sessions must be closed by the task that opened them, and last in, first out. So nobody
-but the owning task has the session: whoever wants something puts a job into its queue, and waits.
-Whatever happens to the server, everybody who waits gets an answer.
+The SDK's sessions must be closed by the task that opened them, and last in, first out. So one task
+opens a connection, waits for its end and closes it, and does nothing else. Requests are made in the
+tasks of whoever wants something: that way cancelling such a task cancels its request, and a call
+costs no more than the SDK takes. Whatever happens to the server, all who wait get an answer.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import CONNECTION_CLOSED
 
 from harken.world.mcp.failing import is_closed, one_line, reason_of
-from harken.world.mcp.patience import OutOfPatience, Patience
+from harken.world.mcp.patience import Patience
 from harken.world.mcp.servers import Server
 from harken.world.mcp.stdio import Stdio
 from harken.world.result import Failed
@@ -25,21 +26,9 @@ from harken.world.result import Failed
 CLOSE_S = 6.0
 """How long a server has to end, before its owner is cancelled."""
 COURTESY_S = 1.0
-"""How long the word that a call is cancelled may take to go out."""
+"""How long what goes on beside may take to end."""
 
 Work: TypeAlias = Callable[[Client], Awaitable[Any]]
-
-
-@dataclass(slots=True, eq=False)
-class Job:
-    """Something that somebody wants of the server, and waits for."""
-
-    what: str
-    """For messages: the name of a tool."""
-    work: Work
-    patience: Patience
-    done: asyncio.Future[Any]
-    task: asyncio.Task[None] | None = None
 
 
 class Follower(Protocol):
@@ -79,32 +68,49 @@ class Life:
         self.opened: asyncio.Future[None] = self.loop.create_future()
         self.closing = self.lost = False
         """Whether somebody wants it to end; whether the server is gone."""
-        self._queue: asyncio.Queue[Job | None] = asyncio.Queue()
-        self._jobs: set[Job] = set()
+        self._why = ""
+        self.reason = ""
+        """How it ended; empty while it goes on."""
+        self._session: Client | None = None
+        self._end = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         if stdio is not None:
             stdio.ended = self.is_lost
         self.owner = self.loop.create_task(self._own(), name=f"harken mcp {server.name}")
 
     async def request(self, what: str, work: Work, patience: Patience) -> Any:
-        """Have something done and return what it gives.
+        """Have something done and return what it gives; `what` is for messages.
 
         Where the caller is cancelled, so is the request, and the server is told. Raises Failed.
         """
-        job = Job(what, work, patience, self.loop.create_future())
-        if self.owner.done():
-            raise Failed(self._gone(what, "it ended"))
-        self._jobs.add(job)
-        self._queue.put_nowait(job)
+        if self._session is None:
+            raise Failed(self._gone(what))
         try:
-            return await job.done
-        except asyncio.CancelledError:
-            if job.task is not None:
-                job.task.cancel()
-                await asyncio.wait({job.task}, timeout=COURTESY_S)
+            with patience:
+                return await work(self._session)
+        except TimeoutError:
+            if not patience.is_over:
+                raise
+            raise Failed(
+                f"{self._of(what)} did not finish within {patience.silence_s:g} s and was "
+                f"cancelled. It may or may not have acted: check before you do it again"
+            ) from None
+        except MCPError as error:
+            if is_closed(error):
+                self._why = "" if error.code == CONNECTION_CLOSED else reason_of(error)
+                self.is_lost()
+                await asyncio.wait({self.owner}, timeout=CLOSE_S)  # it knows why
+                raise Failed(self._gone(what)) from None
+            raise Failed(f"{self._of(what)} failed: {reason_of(error)}") from None
+        except Failed:
             raise
-        finally:
-            self._jobs.discard(job)
+        except Exception as error:  # noqa: BLE001 - the border: whatever it answers is a result
+            raise Failed(f"{self._of(what)} gave what cannot be used: {reason_of(error)}") from None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was open, or could not be opened, and is at its end."""
+        return self.opened.done() and self._session is None
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something beside, which ends with this life."""
@@ -116,7 +122,7 @@ class Life:
     def is_lost(self) -> None:
         """Take note that the server is gone, and let the owner close what is left."""
         self.lost = not self.closing
-        self._queue.put_nowait(None)
+        self._end.set()
 
     async def close(self) -> None:
         """End it, and wait until the owner has done so. Raises nothing."""
@@ -125,7 +131,7 @@ class Life:
             return
         if not self.opened.done():
             self.owner.cancel()
-        self._queue.put_nowait(None)
+        self._end.set()
         await asyncio.wait({self.owner}, timeout=CLOSE_S)
         if not self.owner.done():
             self.owner.cancel()
@@ -138,7 +144,7 @@ class Life:
 
     async def _own(self) -> None:
         """Open the connection, serve, and close it; say then how it was."""
-        reason, limit_s = "it ended", self.server.start_timeout_s
+        reason, limit_s = "", self.server.start_timeout_s
         try:
             if self._before is not None:
                 await asyncio.wait({self._before.owner})
@@ -149,9 +155,11 @@ class Life:
                 async with asyncio.timeout(limit_s) as limit:
                     client = await stack.enter_async_context(self._client)
                     await self._follower.is_opening(client)
+                self._session = client
                 self._follower.is_open(client)
                 self.opened.set_result(None)
-                await self._serve(client)
+                await self._end.wait()
+                await self._stop_tasks()
         except TimeoutError as error:
             late = f"it did not start within {limit_s:g} s"
             reason = late if limit.expired() else reason_of(error)
@@ -161,6 +169,7 @@ class Life:
         except Exception as error:  # noqa: BLE001 - the border: whatever a server does is a reason
             reason = reason_of(error)
         finally:
+            self._session = None
             self._is_over(reason)
 
     def _is_over(self, reason: str) -> None:
@@ -168,59 +177,30 @@ class Life:
         wanted = self.closing and not self.lost
         if wanted:
             reason = "it was closed"
-        elif self._stdio is not None and self._stdio.ending:
+        reason = reason or self._why or "it ended"
+        if not wanted and self._stdio is not None and self._stdio.ending:
             reason = f"{reason} ({one_line(self._stdio.ending)})"
+        self.reason = reason
         self._follower.is_over(reason, wanted=wanted)
         if not self.opened.done():
             self.opened.set_exception(
                 Failed(f"the MCP server {self.server.name} cannot be used: {reason}")
             )
             self.opened.exception()  # nobody has to wait for it
-        for job in self._jobs:
-            if not job.done.done():
-                job.done.set_exception(Failed(self._gone(job.what, reason)))
 
-    def _gone(self, what: str, reason: str) -> str:
+    def _gone(self, what: str) -> str:
+        why = self.reason or "it does not end"
         return (
-            f"the MCP server {self.server.name} is gone: {reason}. {what} may or may not have "
-            f"acted; the next call starts the server again"
+            f"the MCP server {self.server.name} is gone: {why}. {what} may or may not have acted; "
+            f"the next call starts the server again"
         )
 
-    async def _serve(self, client: Client) -> None:
-        """Do what is asked, each job in a task of its own, until there is no more to do."""
-        try:
-            while (job := await self._queue.get()) is not None:
-                job.task = self.start(self._do(client, job))
-        finally:
-            tasks = [*self._tasks]
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                await asyncio.wait(tasks, timeout=COURTESY_S)
+    def _of(self, what: str) -> str:
+        return f"{what} of the MCP server {self.server.name}"
 
-    async def _do(self, client: Client, job: Job) -> None:
-        """Do one job. Its end, whatever it is, is what its future says."""
-        if job.done.done():
-            return
-        of = f"{job.what} of the MCP server {self.server.name}"
-        try:
-            async with job.patience.limited():
-                result = await job.work(client)
-        except OutOfPatience:
-            error = Failed(
-                f"{of} did not finish within {job.patience.silence_s:g} s and was cancelled. "
-                f"It may or may not have acted: check before you do it again"
-            )
-        except MCPError as failure:
-            if is_closed(failure):
-                self.is_lost()
-                return  # the owner tells, when it knows why
-            error = Failed(f"{of} failed: {reason_of(failure)}")
-        except Exception as failure:  # noqa: BLE001 - the border: whatever it answers is a result
-            error = Failed(f"{of} gave what cannot be used: {reason_of(failure)}")
-        else:
-            if not job.done.done():
-                job.done.set_result(result)
-            return
-        if not job.done.done():
-            job.done.set_exception(error)
+    async def _stop_tasks(self) -> None:
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=COURTESY_S)

@@ -3,57 +3,91 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
 
 LONGEST_S = 3600.0
 """However much progress a server reports, a request does not go on longer."""
 
 
-class OutOfPatience(Exception):
-    """A request took too long; it was cancelled."""
-
-
 class Patience:
-    """The time that one request has left."""
+    """The time that one request has left: `with patience: ...` cancels what is inside when it ends.
+
+    That raises TimeoutError, and `is_over` tells it from one that comes from inside. It does what
+    `asyncio.timeout` does, at a third of its price, for a deadline that moves with every sign of
+    life: the timer stays as it is, and looks at the deadline when it rings.
+    """
+
+    __slots__ = (
+        "_cancelling",
+        "_deadline",
+        "_loop",
+        "_task",
+        "_timer",
+        "_until",
+        "_waiting",
+        "is_over",
+        "longest_s",
+        "silence_s",
+    )
 
     def __init__(self, silence_s: float, longest_s: float = LONGEST_S) -> None:
         """Wait so long for a sign of life, and so long for the end."""
         self.silence_s, self.longest_s = silence_s, max(longest_s, silence_s)
-        self._limit: asyncio.Timeout | None = None
-        self._until = 0.0
+        self.is_over = False
+        """Whether there was no time left."""
+        self._task: asyncio.Task[Any] | None = None
         self._waiting = 0
 
-    @asynccontextmanager
-    async def limited(self) -> AsyncIterator[None]:
-        """Cancel what is inside when there is no time left. Raises OutOfPatience then."""
-        self._until = asyncio.get_running_loop().time() + self.longest_s
-        self._limit = asyncio.timeout(self.silence_s)
-        try:
-            async with self._limit:
-                yield
-        except TimeoutError:
-            if self._limit.expired():
-                raise OutOfPatience from None
-            raise
+    def __enter__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        assert self._task is not None
+        self._cancelling = self._task.cancelling()
+        now = self._loop.time()
+        self._until, self._deadline = now + self.longest_s, now + self.silence_s
+        self._timer = self._loop.call_at(self._deadline, self._ring)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        task, self._task = self._task, None
+        if not self.is_over or task is None:
+            return
+        if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def _ring(self) -> None:
+        if self._task is None or self.is_over:
+            return
+        now = self._loop.time()
+        if self._waiting or now < self._deadline:
+            again = self._deadline if now < self._deadline else now + self.silence_s
+            self._timer = self._loop.call_at(again, self._ring)
+            return
+        self.is_over = True
+        self._task.cancel()
 
     def renew(self) -> None:
         """Begin to wait anew: there was a sign of life."""
-        if self._limit is not None and not self._waiting and not self._limit.expired():
-            now = asyncio.get_running_loop().time()
-            self._limit.reschedule(min(now + self.silence_s, self._until))
+        if self._task is not None:
+            self._deadline = min(self._loop.time() + self.silence_s, self._until)
 
     @contextmanager
     def waiting_for_a_person(self) -> Iterator[None]:
         """Let no time pass for the request: somebody is thinking."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        began = asyncio.get_running_loop().time()
         self._waiting += 1
-        if self._limit is not None and not self._limit.expired():
-            self._limit.reschedule(None)
         try:
             yield
         finally:
             self._waiting -= 1
-            self._until += loop.time() - began
-            self.renew()
+            if self._task is not None:
+                self._until += self._loop.time() - began
+                self.renew()

@@ -6,7 +6,7 @@ that decides what may be done without asking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -41,10 +41,12 @@ class McpTool(Tool):
         """Return the arguments as they are: the server has the say."""
         return dict(arguments)
 
-    async def run(self, arguments: Mapping[str, Any], caller: Caller | None = None) -> Content:
+    def run(
+        self, arguments: Mapping[str, Any], caller: Caller | None = None
+    ) -> Coroutine[Any, Any, Content]:
         """Call it and return what it gave. Raises Failed."""
-        content: Content = await self.function(dict(arguments), caller)
-        return content
+        called: Coroutine[Any, Any, Content] = self.function(dict(arguments), caller)
+        return called
 
 
 def tools_of(connection: Connection, on_progress: OnProgress | None = None) -> list[Tool]:

@@ -64,39 +64,54 @@ class Processes:
         output: int,
         streams: tuple[int, int] | None = None,
         proc: Path = PROC,
-        kept: bool = False,
     ) -> Processes:
         """Start a command that writes to the descriptor `output` and reads nothing.
 
         `streams`: a descriptor of its own for what it reads, and one for its errors.
 
-        kept: it is run by `sandbox.KEEP`. Raises OSError, and ValueError where an argument has a
-        NUL or no bytes (a surrogate).
+        Raises OSError, and ValueError where an argument has a NUL or no bytes (a surrogate).
         """
         heard, errors = streams or (subprocess.DEVNULL, output)
-        ours, theirs = socket.socketpair() if kept else (None, None)
         token = token_hex(16)
         outer = environment.get(MARK, "")  # a command of a command is found by both marks
-        try:
-            first = subprocess.Popen(
-                command,
-                cwd=folder,
-                env={**environment, MARK: f"{outer} {token}".strip()},
-                stdin=heard if theirs is None else theirs.fileno(),
-                stdout=output,
-                stderr=errors,
-                start_new_session=True,
-            )
-        except BaseException:
-            if ours is not None:
-                ours.close()
-            raise
-        finally:
-            if theirs is not None:
-                theirs.close()
+        first = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**environment, MARK: f"{outer} {token}".strip()},
+            stdin=heard,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
         stat = _Stat.read(proc, first.pid)
         where, since = (proc, stat.began) if stat else (None, 0)
-        return cls(first, token, where, since, line=ours)
+        return cls(first, token, where, since)
+
+    @classmethod
+    def keep(
+        cls,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        output: int,
+    ) -> Processes:
+        """Start a command that is run by `sandbox.KEEP`. As `start`."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                made = cls.start(
+                    command,
+                    folder=folder,
+                    environment=environment,
+                    output=output,
+                    streams=(theirs.fileno(), output),
+                )
+            except BaseException:
+                ours.close()
+                raise
+        made.line = ours
+        return made
 
     @property
     def exit_code(self) -> int | None:

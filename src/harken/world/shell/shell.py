@@ -137,7 +137,8 @@ class Shell:
 
     def begin(self, command: str, caller: Caller | None = None) -> Running:
         """Start a command that runs on; whoever has it ends it. Raises Failed."""
-        ready, output = self._ready(command, caller), Output.create(self.outputs)
+        ready = self._ready(command, caller)
+        output = Output.create(self.outputs)
         try:
             processes = self._start(ready, output)
         except BaseException:
@@ -175,12 +176,12 @@ class Shell:
     def _start(self, ready: _Ready, output: Output) -> Processes:
         """Start a command. Raises Failed where that cannot be."""
         try:
-            return Processes.start(
+            start = Processes.start if ready.entered is None else Processes.keep
+            return start(
                 ready.command,
                 folder=self.folder,
                 environment=ready.environment,
                 output=output.descriptor,
-                kept=ready.entered is not None,
             )
         except ValueError:
             raise Failed("the command holds a character that no shell takes (NUL?)") from None
@@ -254,8 +255,8 @@ class Running:
     output: Output
     output_bytes: int
     """A command that writes more is ended."""
-    notes: Callable[[], str]
-    """Says, when it has ended, what should be known beside its output."""
+    notes: Callable[[], str] = str
+    """Says what else there is to say of it, when nothing of it runs any more."""
 
     async def ended(self) -> str:
         """Return how it ended, when it has; what it left behind is ended, too. May be cancelled."""

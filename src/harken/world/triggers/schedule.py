@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING
 
 from harken.core.clock import microseconds, rfc3339
 from harken.world.result import BadArguments
 from harken.world.triggers.armed import ArmedTime
 from harken.world.triggers.source import missing_extra
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 SHORTEST_S = 10.0
 """Nothing comes more often than this."""
@@ -69,6 +72,8 @@ def datetime_at(time_us: int, zone: ZoneInfo) -> datetime:
 
 def zone_named(name: str) -> ZoneInfo:
     """Return a time zone. Raises BadArguments."""
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - reads the environment where it is imported
+
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):  # ZoneInfoNotFoundError is a KeyError

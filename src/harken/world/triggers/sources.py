@@ -53,11 +53,14 @@ class Sources:
     def source(self, armed: AnyArmed, agent: str, last: Happened | None, own: Own) -> Source:
         """Return the source of a trigger of an agent; `last` is when it last told of something.
 
-        `own` says which files the agent knows as they are.
+        `own` says which files the agent knows as they are. Raises Failed for what is none.
         """
         match armed:
             case ArmedTime():
-                last_us = microseconds(armed.armed if last is None else last.time)
+                try:
+                    last_us = microseconds(armed.armed if last is None else last.time)
+                except (ValueError, OverflowError) as error:
+                    raise Failed(f"the log has no time of it: {error}") from None
                 return Timer(armed, last_us, self.alarm)
             case ArmedFiles():
                 seen = last.seen if last is not None and isinstance(last.seen, int) else armed.seen

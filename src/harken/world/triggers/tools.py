@@ -81,6 +81,9 @@ def _wake_me(sources: Sources) -> Tool:
 
 def _arm_files(sources: Sources, caller: Caller, name: str, files: Sequence[str], note: str) -> str:
     paths = check_paths(sources.root, files)
+    for path in paths:
+        if any(sources.root.resolve(path).is_relative_to(own) for own in sources.ignore):
+            raise BadArguments(f"{path} is of this program itself: each message would change it")
     seen = sources.files(paths).newest()
     armed = ArmedFiles(
         call=caller.call, armed=rfc3339(sources.alarm.clock()), note=note, paths=paths, seen=seen

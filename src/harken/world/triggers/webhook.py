@@ -133,9 +133,10 @@ class Webhooks:
         try:
             site = web.TCPSite(runner, HOST, port)
             await site.start()
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             await runner.cleanup()
-            raise Failed(f"nothing can listen at {HOST}:{port}: {error.strerror}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise Failed(f"nothing can listen at {HOST}:{port}: {reason}") from None
         self._runner, self.port = runner, runner.addresses[0][1]
 
     async def close(self) -> None:
@@ -173,9 +174,9 @@ class Webhooks:
     def _source(self, request: Any) -> WebhookCalled | None:
         """Return whose token a request has; the time that takes says nothing of the others."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        given = token_sha256(request.match_info["token"] or bearer)
+        given = token_sha256(request.match_info["token"] or bearer).encode()
         found = None
         for source in self.sources:
-            if hmac.compare_digest(source.armed.token_sha256, given):
+            if hmac.compare_digest(source.armed.token_sha256.encode(), given):
                 found = source
         return found

@@ -14,14 +14,6 @@ from harken.world.local import local_tools
 from harken.world.user import User
 from tests.agent_kit import Line, Stage, play, stage
 
-KEEP = """\
-import json, os, sys
-told = json.load(sys.stdin)
-told["~environment"] = dict(os.environ)
-with open(sys.argv[1], "a") as file:
-    file.write(json.dumps(told) + "\\n")
-"""
-
 
 def command(text: str, **more: Any) -> dict[str, Any]:
     """Return a hook that runs a line in a shell."""
@@ -58,15 +50,20 @@ def commanded(
 
 def keeper(tmp_path: Path) -> str:
     """Return a command that keeps what it is told; `told` returns it."""
-    script = tmp_path / "keep.py"
-    script.write_text(KEEP)
-    return f"python3 -S {script} {tmp_path / 'told.jsonl'}"
+    return f"{{ cat; echo; }} >> {tmp_path / 'told.jsonl'}; env > {tmp_path / 'environment'}"
 
 
 def told(tmp_path: Path) -> list[dict[str, Any]]:
     """Return what commands were told, in order."""
     file = tmp_path / "told.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    lines = file.read_text().splitlines() if file.exists() else ()
+    return [json.loads(line) for line in lines if line]
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return the environment of the last command that kept what it was told."""
+    lines = (tmp_path / "environment").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 def said(one: Stage, name: str = NAME) -> list[str]:

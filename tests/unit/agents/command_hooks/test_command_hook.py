@@ -327,10 +327,10 @@ def test_a_session_begins_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_the_transcript_is_that_of_claude_code(tmp_path: Path) -> None:
-    keep = keeper(tmp_path)
-    line = f'file=$(cat | tee /dev/stderr 2>"{tmp_path}/x" | {keep})'
     one = commanded(
-        tmp_path, on("Stop", line), main=[calls(call("read", path="a.txt")), "Done.", "Yes."]
+        tmp_path,
+        on("Stop", keeper(tmp_path)),
+        main=[calls(call("read", path="a.txt")), "Done.", "Yes."],
     )
     (tmp_path / "work/a.txt").write_text("one\n")
     one.ask("Read it.")

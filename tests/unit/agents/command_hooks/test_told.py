@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from harken import Permissions
 from harken.world.permissions.permissions import Mode
 from tests.agent_kit import call, calls
-from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
+from tests.unit.agents.command_hooks.commanding import commanded, environment, keeper, on, told
 
 EVENTS = (
     "SessionStart",
@@ -56,10 +58,10 @@ def everything(tmp_path: Path) -> list[dict[str, Any]]:
 def test_each_event_has_its_members(tmp_path: Path) -> None:
     seen = everything(tmp_path)
     for one in seen:
-        assert one.keys() - {"~environment"} == MEMBERS[one["hook_event_name"]]
+        assert one.keys() == MEMBERS[one["hook_event_name"]]
         assert one["cwd"] == str(tmp_path / "work")
-        assert one["~environment"]["CLAUDE_PROJECT_DIR"] == str(tmp_path / "work")
         assert one["session_id"] == "s"
+    assert environment(tmp_path)["CLAUDE_PROJECT_DIR"] == str(tmp_path / "work")
     assert seen[1]["prompt"] == "Go!"
     assert seen[1]["permission_mode"] == "bypassPermissions"
     assert seen[-1]["last_assistant_message"] == "Done."
@@ -84,6 +86,17 @@ def test_each_tool_has_its_answer(tmp_path: Path) -> None:
     assert after[3]["tool_response"]["oldString"] == "two"
     assert after[4]["hook_event_name"] == "PostToolUseFailure"
     assert after[5]["tool_response"] == "a.txt"
+
+
+def test_secrets_of_the_environment_are_not_told(tmp_path: Path) -> None:
+    one = commanded(tmp_path, on("UserPromptSubmit", keeper(tmp_path)), main=["Yes."])
+    ours = {"PATH": os.environ["PATH"], "GITHUB_TOKEN": "x1", "PLAIN": "yes"}
+    runtime = one.root.hooks[0].runtime
+    one.root.hooks[0].runtime = replace(runtime, environment=lambda _: runtime.environment(ours))
+    one.ask("Go!")
+    seen = environment(tmp_path)
+    assert seen["PLAIN"] == "yes"
+    assert "GITHUB_TOKEN" not in seen
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,250 @@
+"""Agents above and below: what the log and its views say when places change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from harken import Conversation, Runtime, World
+from harken.agents.schemas import ACTIONS
+from harken.llm.base import Request
+from harken.session.reader import events
+from harken.views.timeline import timeline
+from harken.views.tree import tree
+from harken.views.verdicts import verdicts
+from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage, told
+
+
+def agency(folder: Path, **parts: Sequence[Line]) -> Stage:
+    """Return a stage whose agents have all actions."""
+    model = play(**parts)
+    runtime = Runtime(model=model, actions=ACTIONS, world=World(folder=folder))
+    return stage(folder, model, runtime=runtime)
+
+
+def say(one: Stage, text: str) -> str:
+    return str(run(Conversation(one.root).say(text)))
+
+
+def places(one: Stage) -> list[tuple[str, int, str]]:
+    """Return the tree as the view shows it, without those who are gone."""
+    rows = tree(events(one.log))
+    return [(row.name, row.depth, row.place) for row in rows if not row.gone]
+
+
+@pytest.mark.req("S0-20", "S4-46")
+def test_every_change_of_place_is_an_event_with_its_call_as_cause(tmp_path: Path) -> None:
+    one = agency(
+        tmp_path,
+        main=[
+            calls(call("task", "c1", name="pupil", instructions="You know nothing.")),
+            calls(call("hook", "c2", name="guard", instructions="Watch.", points=["input"])),
+            calls(call("endo", "c3", subagent="pupil", prompt="Ask why.", points=["response"])),
+            "OK",
+            calls(call("meta", "c4")),
+            calls(call("talk_with", "c5", name="pupil")),
+        ],
+        guard=["OK"] * 9,
+        pupil=["Why?", "I see."],
+    )
+    assert say(one, "Teach me.") == "Why?"
+    assert places(one) == [
+        ("pupil", 0, "primary"),
+        ("main", 1, "hook"),
+        ("guard", 2, "hook"),
+        ("guard", 1, "hook"),
+    ]
+    assert say(one, "Because.") == "[moved] pupil answers now"
+    assert places(one)[0] == ("pupil", 0, "primary")
+    moves = one.rows(event_type="agent_moved")
+    made = {
+        c["id"]: r["message_id"]
+        for r in one.rows(role="assistant")
+        for c in r.get("tool_calls", ())
+    }
+    assert [(m["place"], m["replaced_as"], m["cause"]) for m in moves] == [
+        ("primary", "hook", made["c3"]),
+        ("primary", "subagent", made["c4"]),
+        ("primary", "hook", made["c5"]),
+    ]
+    births = [(r["name"], r["relation"]) for r in one.rows(event_type="agent_created")]
+    assert births == [
+        ("main", "primary"),
+        ("pupil", "subagent"),
+        ("guard", "hook"),
+        ("guard", "hook"),
+    ]
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-39", "S4-38")
+def test_a_teacher_steers_a_pupil_unseen_and_comes_back(tmp_path: Path) -> None:
+    """Socratic: the user hears the pupil; what the teacher says stands in the pupil's context."""
+
+    def teacher(request: Request) -> Line:
+        text = told(request)[-1]
+        if "[response]" in text and "Is it heavy?" in text:
+            return calls(call("meta", "c9"))
+        return "COMMENT: Ask about weight." if text.startswith("[input]") else "OK"
+
+    one = agency(
+        tmp_path,
+        main=[
+            calls(call("task", "c1", name="pupil", instructions="You know nothing.")),
+            calls(
+                call("endo", "c2", subagent="pupil", prompt="Begin.", points=["input", "response"])
+            ),
+            *[teacher] * 4,
+            "Well taught.",
+        ],
+        pupil=["What falls?", "Is it heavy?"],
+    )
+    assert say(one, "Teach me.") == "What falls?"
+    assert say(one, "A stone.") == "Well taught."
+    assert "[hook main]: Ask about weight." in one.heard("pupil")
+    given = verdicts(events(one.log))
+    assert [(v.hook_name, v.kind, v.name) for v in given] == [
+        ("main", "comment", "pupil"),
+        ("main", "ok", "pupil"),
+        ("main", "comment", "pupil"),
+    ]
+    assert [outcome.text for outcome in given[0].outcomes] == ["[hook main]: Ask about weight."]
+    assert places(one) == [("main", 0, "primary"), ("pupil", 1, "subagent")]
+    assert {mark.turn for mark in timeline(events(one.log)).marks} == {0, 1, 2}
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-30")
+def test_an_agent_puts_a_hook_above_itself_that_can_make_none_unless_granted(
+    tmp_path: Path,
+) -> None:
+    one = agency(
+        tmp_path,
+        main=[
+            calls(
+                call(
+                    "hook",
+                    "c1",
+                    name="short",
+                    instructions="Answers are short.",
+                    points=["response"],
+                ),
+                call(
+                    "hook",
+                    "c2",
+                    name="maker",
+                    instructions="Make hooks.",
+                    points=[],
+                    tools=["hook"],
+                ),
+            ),
+            "A long answer.",
+            "Short.",
+        ],
+        short=["DENY: too long", "OK"],
+    )
+
+    def judges(request: Request) -> Line:
+        return "DENY: too long" if "A long answer" in told(request)[-1] else "OK"
+
+    one.give(short=[judges] * 3)
+    assert say(one, "Go.") == "Short."
+    short, maker = sorted(one.root.hooks, key=lambda hook: hook.name != "short")
+    assert ("hook" in short.tools, "hook" in maker.tools) == (False, True)  # type: ignore[attr-defined]
+    assert (short.hooks, maker.hooks) == ([], [])
+    assert [v.kind for v in verdicts(events(one.log))] == ["denial", "ok"]
+
+
+@pytest.mark.req("S4-53")
+def test_what_an_agent_says_can_be_the_instructions_of_an_agent_and_of_a_hook(
+    tmp_path: Path,
+) -> None:
+    def written(request: Request) -> Line:
+        text = told(request)[-1]
+        return calls(
+            call("task", "c2", name="poet", instructions=text, prompt="Write."),
+            call("hook", "c3", name="critic", instructions=text, points=["response"]),
+        )
+
+    one = agency(
+        tmp_path,
+        main=[
+            calls(
+                call("task", "c1", name="author", instructions="Write prompts.", prompt="A poet.")
+            ),
+            written,
+            "Done.",
+        ],
+        author=["Only rhymes count."],
+        poet=["Roses."],
+        critic=["OK"],
+    )
+    assert say(one, "Go.") == "Done."
+    [poet] = one.rows(role="system", agent_id=one.id_of("poet"))
+    [critic] = one.rows(role="system", agent_id=one.id_of("critic"))
+    assert poet["content"] == "Only rhymes count."
+    assert critic["content"].startswith("Only rhymes count.")
+    assert one.result("c2")["content"] == "Roses."
+
+
+@pytest.mark.req("S4-50")
+def test_participants_are_told_who_else_takes_part(tmp_path: Path) -> None:
+    people = [
+        call("task", f"t{name}", name=name, instructions=f"You are {name}.")
+        for name in ("Ann", "Ben", "Eve")
+    ]
+    one = agency(
+        tmp_path,
+        main=[
+            calls(*people),
+            calls(
+                call("introduce", "c1", speakers=["Ann", "Ben"], listeners=["Eve"]),
+                call("discuss", "c2", prompt="Begin."),
+            ),
+            "Done.",
+        ],
+        Ann=["I am Ann."],
+        Ben=["I am Ben."],
+    )
+    assert say(one, "Go.") == "Done."
+    assert one.result("c1")["content"] == "Introduced. Who speaks: Ann, Ben. Who listens: Eve."
+    assert one.result("c2")["content"] == "[Ann]: I am Ann.\n\n[Ben]: I am Ben."
+    first = "You are {}, and take part in a discussion that main leads. "
+    assert [one.heard(name)[0] for name in ("Ann", "Eve")] == [
+        first.format("Ann") + "Who else speaks: Ben. Who only listens: Eve.",
+        first.format("Eve") + "Who else speaks: Ann, Ben. Who only listens: nobody.",
+    ]
+    assert one.heard("Eve")[1:] == ["Begin.", "[Ann]: I am Ann.", "[Ben]: I am Ben."]
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-45", "S4-48", "S4-49")
+def test_agents_do_by_themselves_what_a_user_does_with_commands(tmp_path: Path) -> None:
+    """Dump, restore, clone, talk with: a whole life, by calls alone, as the log and its tree say."""
+    one = agency(
+        tmp_path,
+        main=[
+            calls(
+                call("task", "c1", name="aide", instructions="Remember.", prompt="The key is 7.")
+            ),
+            calls(
+                call("dump", "c2", path="aide.json", name="aide"),
+                call("terminate", "c3", name="aide"),
+                call("restore", "c4", path="aide.json", name="again"),
+                call("clone", "c5", name="again", as_name="twin"),
+                call("endo", "c6", subagent="again", prompt="The key?"),
+                call("quit", "c7"),
+            ),
+        ],
+        aide=["Noted."],
+        again=["", "It is 7."],
+    )
+    assert say(one, "Go.") == "It is 7."
+    assert places(one) == [("again", 0, "primary")]
+    gone = [(row.name, row.place) for row in tree(events(one.log)) if row.gone]
+    assert gone == [("main", "hook"), ("aide", "subagent"), ("twin", "subagent")]
+    check_log(one.log)
+    again = one.again()
+    assert run(Conversation(again.root).say("Still there?")) == "[again has no line 2]"

@@ -1,0 +1,116 @@
+"""MCP servers that others wrote, and the protocol's own suite for clients.
+
+    npm install --prefix FOLDER @modelcontextprotocol/server-everything \\
+        @modelcontextprotocol/server-filesystem @modelcontextprotocol/conformance@0.1.13
+    HARKEN_MCP_SERVERS=FOLDER/node_modules/.bin pytest tests/acceptance/test_mcp_servers.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harken.core.messages import ImagePart
+from harken.world.mcp.servers import Server
+from tests.mcp_kit import run, stand, until
+from tests.unit.world.permissions.people import Person
+
+CLIENT = Path(__file__).parents[1] / "mcp_conformance_client.py"
+SCENARIOS = ("initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry")
+"""All of the suite's for clients but those of OAuth: Harken sends the headers that it is told."""
+
+
+def program(name: str) -> str:
+    """Return where a program of npm is; skip the test where it is not installed."""
+    path = os.pathsep.join([os.environ.get("HARKEN_MCP_SERVERS", ""), os.environ["PATH"]])
+    found = shutil.which(name, path=path)
+    if found is None:
+        pytest.skip(f"{name} is not here: set HARKEN_MCP_SERVERS (see this file's beginning)")
+    return found
+
+
+@pytest.mark.req("S4-40")
+def test_server_everything_can_be_used(tmp_path: Path) -> None:
+    server = Server(name="every", command=program("mcp-server-everything"), args=("stdio",))
+
+    async def scene() -> None:
+        person = Person(["decline"])
+        async with stand(tmp_path, replace(server, timeout_s=10), user=person) as here:
+            assert here.told == []
+            assert await here.text("mcp__every__echo", message="hi") == "Echo: hi"
+            assert "is 3" in await here.text("mcp__every__get-sum", a=1, b=2)
+            image = (await here.do("mcp__every__get-tiny-image")).content
+            assert isinstance(image, list)
+            assert isinstance(image[-1], ImagePart)
+            weather = await here.text("mcp__every__get-structured-content", location="New York")
+            assert json.loads(weather)["temperature"] > -100
+            slow = "mcp__every__trigger-long-running-operation"
+            assert "completed" in await here.text(slow, duration=1, steps=4)
+            await until(lambda: len(here.progress) == 4)
+            task = asyncio.create_task(here.do(slow, duration=60, steps=2))
+            await asyncio.sleep(0.2)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert str(tmp_path / "here") in await here.text("mcp__every__get-roots-list")
+            assert "declined" in await here.text("mcp__every__trigger-elicitation-request")
+            assert person.asked[0].question.startswith("the MCP server every wants to know: ")
+            assert "sampling" not in " ".join(here.world.tools)
+            assert "demo://resource/static" in await here.text("mcp_resources")
+            text = await here.text("mcp_read", resource="every/demo://resource/dynamic/text/1")
+            assert "plaintext resource" in text
+            prompts = {prompt.name: prompt for prompt in await here.mcp.prompts()}
+            assert [one.required for one in prompts["args-prompt"].arguments] == [True, False]
+            said = await here.mcp.get_prompt("every", "args-prompt", {"city": "Rome"})
+            assert "Rome" in said
+
+    run(scene())
+
+
+def test_server_filesystem_can_be_used(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    server = Server(
+        name="fs", command=program("mcp-server-filesystem"), args=(str(tmp_path / "here"),)
+    )
+
+    async def scene() -> None:
+        async with stand(tmp_path, server) as here:
+            note = str(tmp_path / "here" / "note.txt")
+            await here.text("mcp__fs__write_file", path=note, content="tea")
+            assert await here.text("mcp__fs__read_text_file", path=note) == "tea"
+            assert "note.txt" in await here.text(
+                "mcp__fs__list_directory", path=str(Path(note).parent)
+            )
+            outside = await here.failure("mcp__fs__read_text_file", path=str(files / "x"))
+            assert "outside allowed directories" in outside
+
+    run(scene())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_protocol_s_own_suite_for_clients_passes(tmp_path: Path, scenario: str) -> None:
+    suite = program("conformance")
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}"}
+    command = f"{sys.executable} {CLIENT}"
+    done = subprocess.run(
+        [suite, "client", "--command", command, "--scenario", scenario],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "OVERALL: PASSED" in done.stdout + done.stderr

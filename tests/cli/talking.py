@@ -1,0 +1,58 @@
+"""A chat that commands can be tried on, without a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import harken.cli.every_command  # noqa: F401 - it enters the slash commands
+from harken.agents.base import Agent
+from harken.cli.commands import Command, Doing, Onward, run_command
+from harken.core.ids import AgentId
+from harken.core.messages import text_of
+from harken.errors import ModelError
+from tests.agent_kit import Stage, run
+
+
+class Talking:
+    """What a chat gives to commands, and what they said."""
+
+    def __init__(self, one: Stage) -> None:
+        self.session, self.runtime, self.root = one.session, one.runtime, one.root
+        self.said: list[str] = []
+        self.ended = False
+        self.doing: Mapping[AgentId, str] = {}
+        self.own: Mapping[str, Command] = {}
+        self.sent: list[str] = []
+        self.onward: Onward | None = None
+
+    @property
+    def primary(self) -> Agent:
+        return self.root.sibling(self.session.state.primary or "")
+
+    def act(self, doing: Doing) -> None:
+        self.say(text_of(run(doing()).content))
+
+    def send(self, text: str) -> None:
+        self.sent.append(text)
+
+    def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+        self.send(run(doing()))
+
+    def go_on(self, onward: Onward) -> None:
+        self.onward = onward
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def compact(self, instructions: str) -> None:
+        raise ModelError(f"no tea: {instructions}")
+
+    def quit(self) -> None:
+        self.ended = True
+
+    def __call__(self, text: str) -> str:
+        """Run a command that exists; return what it said."""
+        self.said.clear()
+        assert run_command(self, text)
+        return "\n".join(self.said)

@@ -1,0 +1,133 @@
+"""Commands of one's own: Markdown files whose text is said to the agent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harken.cli.commands import COMMANDS
+from harken.cli.home import Home
+from harken.cli.own_commands import OwnCommands, expanded
+from harken.cli.settings import load_settings
+from harken.cli.trust import Trust
+from tests.agent_kit import play, stage
+from tests.cli.talking import Talking
+
+REVIEW = """\
+---
+description: Looks at a change.
+argument-hint: [file] [why]
+---
+Review $1, since $2.
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    (folder / "review.md").write_text(REVIEW)
+    return folder
+
+
+@pytest.fixture
+def talk(tmp_path: Path, folder: Path) -> Talking:
+    talk = Talking(stage(tmp_path, play(main=[])))
+    talk.own = OwnCommands([folder]).commands()
+    return talk
+
+
+@pytest.mark.req("S4-44")
+def test_a_template_is_said_to_the_agent_with_its_arguments(talk: Talking) -> None:
+    assert talk('/review tea.py "it is cold"') == ""
+    assert talk.sent == ["Review tea.py, since it is cold."]
+    assert talk("/rev a b") == ""
+    assert talk.sent[1:] == ["Review a, since b."]
+
+
+def test_it_is_listed_with_what_it_is_for(talk: Talking) -> None:
+    assert "Your own\n  /review  Looks at a change." in talk("/help")
+    assert talk("/help review") == "/review [file] [why]\n  Looks at a change."
+
+
+def test_an_edit_counts_at_once(talk: Talking, folder: Path) -> None:
+    own = OwnCommands([folder])
+    assert own.commands()["review"].meaning == "Looks at a change."
+    (folder / "review.md").write_text("---\ndescription: Looks again, longer.\n---\nAgain.")
+    assert own.commands()["review"].meaning == "Looks again, longer."
+    talk("/review")
+    assert talk.sent == ["Again."]
+
+
+def test_a_built_in_command_wins_and_that_is_said(folder: Path) -> None:
+    (folder / "help.md").write_text("Help!")
+    own = OwnCommands([folder])
+    assert set(own.commands()) == {"review"}
+    assert own.notes == ["1 command of your own cannot be used: /help is built in"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("no-text.md", b"\xff\xfe\xff", "is not UTF-8"),
+        ("open.md", b"---\ndescription: x\n", "its front matter has no end"),
+        ("empty.md", b"---\ndescription: x\n---\n", "says nothing"),
+        ("long.md", b"x" * 300_000, "is longer than"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(
+    tmp_path: Path, folder: Path, name: str, data: bytes, why: str
+) -> None:
+    (folder / name).write_bytes(data)
+    talk = Talking(stage(tmp_path, play(main=[])))
+    talk.own = OwnCommands([folder]).commands()
+    assert why in talk(f"/{name.removesuffix('.md')}")
+    assert talk.sent == []
+    assert set(talk.own) == {"review", name.removesuffix(".md")}
+
+
+def test_what_leads_out_of_the_folder_or_never_ends_is_not_read(
+    tmp_path: Path, folder: Path, talk: Talking
+) -> None:
+    (tmp_path / "secret").write_text("a secret")
+    (folder / "link.md").symlink_to(tmp_path / "secret")
+    os.mkfifo(folder / "pipe.md")
+    talk.own = OwnCommands([folder]).commands()
+    assert "is a link out of" in talk("/link")
+    assert "is no file" in talk("/pipe")
+    assert talk.sent == []
+
+
+def test_those_of_a_project_count_where_it_is_trusted_and_come_first(tmp_path: Path) -> None:
+    home, project = Home(str(tmp_path / "home")), tmp_path / "project"
+    home.make()
+    for place, names in (
+        (home.folder / "commands", ("review", "mine")),
+        (project / ".harken" / "commands", ("review",)),
+        (project / ".claude" / "commands", ("review", "theirs")),
+    ):
+        place.mkdir(parents=True)
+        for name in names:
+            (place / f"{name}.md").write_text(f"from {place.parent.name}")
+    mine = load_settings(home, folder=project, environ={}).own.commands()
+    assert set(mine) == {"mine", "review"}
+    Trust(home).trust(project)
+    talk = Talking(stage(tmp_path, play(main=[])))
+    talk.own = load_settings(home, folder=project, environ={}).own.commands()
+    for name in ("review", "theirs", "mine"):
+        talk(f"/{name}")
+    assert talk.sent == ["from .harken", "from .claude", "from home"]
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_what_is_typed_is_never_taken_for_a_place(body: str, typed: str) -> None:
+    assert expanded(f"{body.replace('$', '')}$ARGUMENTS", typed).endswith(typed)
+    assert expanded("$ARGUMENTS", "$1 $ARGUMENTS") == "$1 $ARGUMENTS"
+
+
+def test_no_command_of_ones_own_can_be_built_in() -> None:
+    assert not any(one.group == "own" for one in COMMANDS.values())

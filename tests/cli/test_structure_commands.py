@@ -1,0 +1,177 @@
+"""What agents do with actions, the user does with commands: the same, past the hooks, and logged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harken import Runtime
+from harken.agents.schemas import ACTIONS
+from harken.cli.commands import COMMANDS, run_command
+from harken.cli.structure_commands import COMMAND_OF
+from harken.core.ids import USER
+from tests.agent_kit import Stage, check_log, play, stage
+from tests.cli.talking import Talking
+from tests.unit.agents.hooking import watch
+
+WITHOUT_ACTION = {"compact", "export", "fork", "help", "permission", "quit", "replay", "undo"}
+"""Commands that are about the session and the chat itself, and change no agent's place."""
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Stage:
+    parts = {
+        "main": ["Hello.", "Back again.", "Still here."],
+        "Ann": ["Tea.", "Ann here.", "Well."],
+        "Bob": ["No."],
+        "critic": ["OK"] * 9,
+    }
+    runtime = Runtime(model=play(**parts), actions=tuple(ACTIONS))
+    return stage(tmp_path, play(**parts), runtime=runtime)
+
+
+@pytest.fixture
+def talk(one: Stage) -> Talking:
+    return Talking(one)
+
+
+@pytest.mark.req("S4-45")
+def test_every_structural_action_has_its_command_and_the_other_way_round() -> None:
+    assert set(COMMAND_OF) == set(ACTIONS)
+    assert set(COMMAND_OF.values()) <= set(COMMANDS)
+    acting = {name for name, one in COMMANDS.items() if one.group == "agents"}
+    assert acting - {"plan"} == set(COMMAND_OF.values())  # planning is a hook that is put there
+    others = {name for name, one in COMMANDS.items() if one.group in ("session", "chat")}
+    assert others == WITHOUT_ACTION
+
+
+@pytest.mark.req("S4-45")
+def test_a_subagent_is_made_asked_and_ended(one: Stage, talk: Talking) -> None:
+    assert talk("/task Ann You are Ann. prompt=Tea?") == "Tea."
+    assert talk("/discuss Who is there?") == "Ann here."
+    assert talk("/terminate Ann") == "Terminated subagent: Ann"
+    assert not one.root.subagents
+    typed = [row["content"] for row in one.rows(agent_id=USER, role="assistant")]
+    assert typed == [
+        "/task Ann You are Ann. prompt=Tea?",
+        "/discuss Who is there?",
+        "/terminate Ann",
+    ]
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-46")
+def test_one_talks_with_whom_one_names_and_comes_back(one: Stage, talk: Talking) -> None:
+    talk("/task Ann You are Ann.")
+    talk("/task Bob You are Bob.")
+    assert talk("/talkwith Ann") == "Ann has taken your place."
+    assert talk.primary.name == "Ann"
+    assert [hook.name for hook in talk.primary.hooks] == ["main"]
+    now = "You talk with the user from now on, in the place of main."
+    assert one.heard("Ann") == [f"[the user did this: /talkwith Ann] {now}"]
+    assert talk("/talkwith Ann") == "you talk with Ann; there is: main, main/Bob"
+    talk("/talkwith Bob")  # further away: the way there is found
+    assert talk.primary.name == "Bob"
+    talk("/talkwith main")
+    assert (talk.primary.name, talk.primary.hooks) == ("main", [])
+    assert "there is no agent 'Cleo'" in talk("/talkwith Cleo")
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-46")
+def test_hooks_are_listed_put_there_and_taken_away(one: Stage, talk: Talking) -> None:
+    assert talk("/hooks") == "nobody watches main"
+    watch(one)
+    assert talk("/hooks add critic Watch the tea.") == "Installed hook: critic watches main"
+    guard, critic = talk("/hooks").splitlines()
+    assert guard == "guard  code (test-judge) · at all points · from the beginning"
+    assert critic == "critic  play · at all points · by you"
+    one.ask("Hello?")
+    assert "  last: OK" in talk("/hooks")
+    assert talk("/hooks remove critic") == "Removed hook: critic"
+    assert talk("/hooks remove critic") == "Error: no hook 'critic' watches main; there is: guard"
+    assert talk("/hooks remove") == "/hooks: name one of: guard"
+    assert talk("/hooks add").startswith("/hooks: say which hook")
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-45")
+def test_planning_is_begun_and_ended_by_the_user(one: Stage, talk: Talking) -> None:
+    assert talk("/plan") == "planning mode is off: /plan true begins it"
+    assert talk("/plan true").startswith("Planning mode is on")
+    assert [hook.name for hook in one.root.hooks] == ["planning-mode"]
+    assert talk("/plan").startswith("planning mode is on")
+    assert talk("/plan false") == "Planning mode is off."
+    assert one.root.hooks == []
+    assert talk("/plan false") == "Planning mode was not on."
+    assert talk("/plan maybe") == "/plan: say true or false"
+    assert talk("/hooks add planning-mode").startswith("Planning mode is on")
+    check_log(one.log)
+
+
+def test_a_built_in_hook_is_put_there_by_its_name(one: Stage, talk: Talking) -> None:
+    assert talk("/hooks add todo-reminder") == "Installed hook: todo-reminder watches main"
+    assert "todo-reminder  code (todo-reminder)" in talk("/hooks")
+    assert "by you" in talk("/hooks")
+    assert "there is no built-in hook 'nope'" in talk("/hooks add nope")
+    assert "todo-reminder" in [*COMMANDS["hooks"].completes(talk, ["add"])]
+
+
+def test_a_hook_of_code_is_nobody_to_talk_with(one: Stage, talk: Talking) -> None:
+    watch(one)
+    assert talk("/talkwith guard") == "guard is a hook made of code: there is nobody to talk with"
+    assert talk("/meta guard") == "guard is a hook made of code: it cannot answer"
+    assert talk("/meta") == "/meta: name one of the hooks: guard"
+    assert one.rows(agent_id=USER) == []
+
+
+def test_meta_lets_a_hook_answer_and_endo_undoes_it(one: Stage, talk: Talking) -> None:
+    talk("/hook critic Watch.")
+    assert talk("/meta critic").startswith("You have taken the place of main, now your subagent.")
+    assert talk.primary.name == "critic"
+    assert talk("/endo main points=response").startswith("main has taken your place")
+    assert talk.primary.name == "main"
+    check_log(one.log)
+
+
+def test_what_cannot_be_is_one_line_and_nothing_is_logged(one: Stage, talk: Talking) -> None:
+    assert talk("/task") == ("/task: name name: NAME [INSTRUCTIONS] [prompt=..] [tools=..]")
+    assert one.rows(agent_id=USER) == []
+
+
+@pytest.mark.req("S4-44")
+def test_nothing_is_done_in_the_middle_of_a_turn(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def busy(_: object) -> str:
+        talk = Talking(there)
+        assert run_command(talk, "/task Ann")
+        said.extend(talk.said)
+        return "Done."
+
+    there = stage(tmp_path, play(main=[busy]))
+    there.ask("Go.")
+    assert said == ["main is in the middle of a turn: wait for its answer"]
+
+
+def test_names_are_completed_where_they_are_meant(one: Stage, talk: Talking) -> None:
+    def offered(command: str, *before: str) -> list[str]:
+        return [*COMMANDS[command].completes(talk, before)]
+
+    talk("/task Ann You are Ann.")
+    talk("/hooks add critic Watch.")
+    assert offered("talkwith") == ["critic", "Ann"]
+    assert offered("talkwith", "Ann") == []
+    assert offered("terminate") == offered("endo") == ["Ann"]
+    assert offered("hooks")[:2] == ["add", "remove"]
+    assert offered("hooks", "remove") == ["critic"]
+    assert "prompt=" in offered("task", "Bob")
+    assert offered("context") == ["main", "critic", "Ann"]
+
+
+def test_a_command_of_an_agent_is_the_same_for_all_who_look(one: Stage, talk: Talking) -> None:
+    """What a model did and what the user did with a command stand in the same tree."""
+    talk("/task Ann You are Ann.")
+    assert "Ann" in talk("/view tree")
+    assert "/task Ann" in talk("/view timeline")

@@ -1,0 +1,121 @@
+"""Servers over HTTP that are none, or misbehave: one line says why."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken.world.mcp.servers import Server
+from tests.loopback_kit import Loopback, loopback
+from tests.mcp_http import serving
+from tests.mcp_kit import run, stand
+
+LARGE = b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "' + b"y" * (33 << 20) + b'"}}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Loopback(b"<html>", kind="text/html"), "Unexpected content type: text/html"),
+        (Loopback(status=401), "it answers HTTP 401: name a header that lets you in"),
+        (Loopback(status=500), "it answers HTTP 500"),
+        (Loopback(b"{}"), ""),
+        (Loopback(b"\xff{"), ""),
+        (Loopback(LARGE), ""),
+        (Loopback(gzip.compress(b"{}"), headers={"content-encoding": "gzip"}), "compressed"),
+        (Loopback(b"data: {nonsense\n\n", kind="text/event-stream"), ""),
+        (Loopback(status=202), "202"),
+        (Loopback(status=307, headers={"location": "http://127.0.0.1:9/"}), "not followed"),
+    ],
+)
+def test_what_answers_like_no_server_is_told_of(tmp_path: Path, answer: Loopback, why: str) -> None:
+    async def scene(url: str) -> None:
+        server = Server(name="web", url=url, start_timeout_s=5)
+        async with stand(tmp_path, server) as here:
+            *_, line = here.told
+            assert line.startswith("the MCP server web cannot be used: ")
+            assert why in " ".join(here.told)
+            assert "\n" not in "".join(here.told)
+            assert len(line) < 600
+
+    with loopback(answer) as told:
+        run(scene(told.url))
+
+
+def test_nobody_who_answers_is_told_of(tmp_path: Path) -> None:
+    async def scene() -> None:
+        server = Server(name="web", url="http://127.0.0.1:9/mcp", start_timeout_s=5)
+        async with stand(tmp_path, server) as here:
+            [line] = here.told
+            assert "it cannot be reached (" in line
+
+    run(scene())
+
+
+def answering(results: dict[str, Any]) -> Any:
+    """Return a server by hand that answers a method with these results, and a tool with bytes."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        body = b""
+        while True:
+            event = await receive()
+            body += event.get("body", b"")
+            if not event.get("more_body"):
+                break
+        asked = json.loads(body or b"{}")
+        found = results.get(asked.get("method", ""))
+        if isinstance(found, bytes):
+            status, answer = 200, found
+        elif found is None:
+            status, answer = (202, b"") if "id" not in asked else (400, b"")
+        else:
+            message = {"jsonrpc": "2.0", "id": asked.get("id"), "result": found}
+            status, answer = 200, json.dumps(message).encode()
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
+
+    return app
+
+
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"tools": {}},
+    "serverInfo": {"name": "by hand", "version": "1"},
+}
+TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (LARGE, "longer than 32 MB"),
+        (b"<html>", "Failed to parse JSON response"),
+        (None, "error response"),
+        ({"content": [{"type": "text", "text": "hi"}]}, ""),
+    ],
+)
+def test_an_answer_over_http_that_cannot_be_used_is_a_result(
+    tmp_path: Path, answer: Any, why: str
+) -> None:
+    async def scene(url: str) -> None:
+        async with stand(tmp_path, Server(name="web", url=url, timeout_s=10)) as here:
+            assert here.told == []
+            if why:
+                assert why in await here.failure("mcp__web__t")
+            else:
+                assert await here.text("mcp__web__t") == "hi"
+
+    results = {"initialize": HELLO, "tools/list": TOOLS, "tools/call": answer}
+    with serving(answering(results)) as base:
+        run(scene(f"{base}/mcp"))
