@@ -27,6 +27,8 @@ class Node:
     is_code: bool = False
     silent: bool = False
     """Whether it is never asked where it stands as a hook."""
+    own: bool = False
+    """Whether whom it watches, or a file, put it there: it guards nothing against that one."""
     subs: list[Node] = field(default_factory=list)
     hooks: list[Node] = field(default_factory=list)
     speakers: list[Node] = field(default_factory=list)
@@ -37,7 +39,8 @@ class Node:
 
     def copies(self) -> list[Node]:
         """The hooks that somebody new below it gets."""
-        return [Node(h.name, "hook", None, True, h.is_code) for h in self.hooks if h.watches]
+        watching = [one for one in self.hooks if one.watches]
+        return [Node(h.name, "hook", None, True, h.is_code, own=h.own) for h in watching]
 
     def add(self, one: Node, place: str) -> None:
         one.place, one.above = place, self
@@ -133,7 +136,11 @@ class Tree:
         watched = who.above if who.place == "hook" else who
         assert watched is not None
         _free(watched.hooks, name)
-        watched.add(Node(name, watches=True), "hook")
+        made = Node(name, watches=True, own=watched is who)
+        for copy in who.copies() if watched is who else ():
+            if not copy.own:  # it may act, so it is guarded as who made it is
+                made.add(copy, "hook")
+        watched.add(made, "hook")
 
     def quit(self, who: Node) -> None:
         if who.place != "hook":
@@ -181,7 +188,8 @@ class Tree:
         _leave(taker)
         taker.place, taker.above = before.place, before.above
         if before.place == "hook":
-            taker.silent = before.silent
+            taker.silent, taker.own = before.silent, taker.own or before.own
+        before.own = before.own or now == "hook"
         if before.above is None:
             self.primary = taker
         else:
@@ -219,13 +227,14 @@ def _other(name: str, taken: set[str]) -> str:
 
 def _copy(one: Node, watching: Sequence[Node]) -> Node:
     """An agent with all at it, each watched by copies of some hooks, too."""
-    new = Node(one.name, one.place, None, one.watches, one.is_code, one.silent)
+    new = Node(one.name, one.place, None, one.watches, one.is_code, one.silent, one.own)
     if not one.is_code:
         for hook in Node("", hooks=list(watching)).copies():
             new.add(hook, "hook")
     for hook in one.hooks:
         added = _copy(hook, watching)
         added.name = _other(hook.name, {other.name for other in new.hooks})
+        added.own = True
         new.add(added, "hook")
     subs = {id(sub): _copy(sub, watching) for sub in one.subs}
     for sub in subs.values():
