@@ -389,10 +389,7 @@ class SmartAgent(Actor):
             await self._settle_calls()
 
     async def _settle_calls(self) -> None:
-        """Finish calls that were cut off; where a hook ends that, they have a result that says so.
-
-        For whoever wants something else of the agent than to go on.
-        """
+        """Finish calls that were cut off; where a hook ends that, their results say so."""
         try:
             await self._finish_calls()
         except TurnEnded:
