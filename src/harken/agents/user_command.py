@@ -81,7 +81,8 @@ def _tell_who_took_over(
     if now is None or before is None or now in (before, agent.agent_id):
         return
     taker = agent.sibling(now)
-    _tell(taker, cause, command, TAKEN_OVER.format(agent.sibling(before).name))
+    if not taker.cut_off:  # else it was told something that it has to answer
+        _tell(taker, cause, command, TAKEN_OVER.format(agent.sibling(before).name))
 
 
 async def dismiss(agent: Actor, command: Reference, name: str) -> Result:

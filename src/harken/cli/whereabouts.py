@@ -47,7 +47,8 @@ def one_agent(talk: Talk, named: str) -> AgentId:
             return agent_id
     called = {id_: path for id_, path in there.items() if _name(session, id_) == named}
     if not called:
-        raise UnknownName("agent", named, [_name(session, one) for one in there])
+        names = dict.fromkeys(_name(session, one) for one in there)
+        raise UnknownName("agent", named, names)
     if len(called) > 1:
         raise AmbiguousName("agent", named, [path or named for path in called.values()])
     return next(iter(called))

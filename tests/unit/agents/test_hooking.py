@@ -232,15 +232,15 @@ def test_who_came_to_stand_as_a_hook_is_not_copied(tmp_path: Path) -> None:
 class Finder:
     """Knows two hooks by name."""
 
-    def names(self) -> list[str]:
-        return ["judge", "smart"]
-
     def make(self, name: str, watched: Agent) -> Agent:
         if name == "judge":
             return Judging(watched.session, runtime=watched.runtime)
         if name == "smart":
             return SmartAgent(watched.session, "s", runtime=watched.runtime, tools=["send", "fly"])
         raise UnknownName("hook", name, self.names())
+
+    def names(self) -> list[str]:
+        return ["judge", "smart"]
 
 
 @pytest.mark.req("S4-30")

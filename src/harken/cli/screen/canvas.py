@@ -92,6 +92,11 @@ class Canvas(Renderer):
         below = self._last_screen.height if self._last_screen else 3
         return max(rows - below - 1, 0)
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the live rows are to be worked out again: for another size of the terminal."""
+        return not self._is_drawn() or self._is_resized()
+
     def want(self, lines: Sequence[Line]) -> None:
         """Let these be the live rows, each cut to one row, from the next drawing on."""
         width = self.output.get_size().columns - 1

@@ -52,6 +52,7 @@ class Stage:
         self.printer = Printer(ink)
         self._canvas = Canvas(self.app, self.output, ink, reflows=where.reflows)
         self._live = live
+        self.app.before_render += lambda _: self._fit()
         self._away = False
         self._kept: list[Piece] = []
         """What was to be printed while the terminal belonged to another program."""
@@ -106,6 +107,11 @@ class Stage:
         if not editing.cancelled() and editing.exception() is not None:
             kept.append(note(f"the editor failed: {clean(str(editing.exception()))}", "red"))
         self.print(kept)
+
+    def _fit(self) -> None:
+        """Have live rows that fit, where the terminal has another size than before."""
+        if not self._away and self._canvas.is_stale:
+            self._canvas.want(self._lines())
 
     def _lines(self) -> list[Line]:
         return self._live(self.width, self._canvas.room())

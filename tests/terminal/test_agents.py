@@ -1,0 +1,164 @@
+"""The agents of a chat: commands that act on them, the tree that shows them, and forks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.conftest import Chat
+from tests.terminal.kit import CTRL_C, CTRL_D, ENTER, ESCAPE
+
+CTRL_G, PAGE_DOWN = "\x07", "\x1b[6~"
+SLEEPERS = """\
+rules:
+  - pattern: '^two'
+    calls:
+      - task: {name: Bob, instructions: You are Bob., prompt: slow}
+      - task: {name: Cleo, instructions: You are Cleo., prompt: slow}
+"""
+
+
+@pytest.mark.req("S4-46")
+def test_one_talks_with_a_subagent_and_comes_back(chat: Chat, log: Callable[[], str]) -> None:
+    terminal = chat()
+    terminal.say("/task Dan You are Dan.")
+    terminal.wait("+ Dan")
+    terminal.type("/talkwith ")
+    terminal.wait(lambda: "\n Dan" in terminal.visible)  # a completion
+    terminal.type("D")
+    terminal.settle()
+    terminal.type("\t")
+    terminal.wait("› /talkwith Dan")
+    terminal.type(ENTER + ENTER)  # the first one takes the completion
+    terminal.wait("Dan talks with you from now on; main watches as its hook", "Dan › say", "Dan · ")
+    terminal.type("hello" + ENTER)
+    terminal.wait("Hi there, friend.")
+    terminal.type("/talkwith main" + ENTER)
+    terminal.wait("main talks with you from now on; Dan is its subagent")
+    assert "Dan › " not in terminal.visible
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
+    assert '"agent_id":"user","role":"assistant","content":"/talkwith Dan"' in log()
+
+
+@pytest.mark.req("S4-44")
+def test_a_subagent_that_takes_over_with_a_prompt_answers_at_once(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("/task Dan You are Dan.")
+    terminal.wait("+ Dan")
+    terminal.say("/endo Dan hello points=")
+    terminal.wait("Dan talks with you from now on", "Hi there, friend.", "Dan › ")
+
+
+@pytest.mark.req("S4-47")
+def test_the_tree_shows_what_each_does_while_a_turn_runs(chat: Chat, script: Path) -> None:
+    script.write_text(script.read_text().replace("rules:\n", SLEEPERS, 1))
+    terminal = chat()
+    terminal.type(CTRL_G)
+    terminal.wait("2 agents · Ctrl-G closes", "● main           talks with you")
+    terminal.say("two")
+    terminal.wait("└ Bob", "└ Cleo", "running 2 calls: task(Bob: slow)", "writing")
+    terminal.type("type ahead")
+    terminal.wait("› type ahead")
+    terminal.type(CTRL_C)
+    terminal.wait("stopped", "└ Cleo           idle")
+    terminal.type(CTRL_C)
+    for command, shown in (("/system Bob", "You are Bob."), ("/transcript Cleo", "user: slow")):
+        terminal.say(command)
+        terminal.wait(shown)
+    terminal.settle()
+    terminal.resize(40, 10)
+    terminal.settle()
+    terminal.type(PAGE_DOWN)
+    terminal.wait(lambda: "to 6 of 6" in terminal.visible)
+    terminal.type(ESCAPE)
+    terminal.wait(lambda: "agents" not in terminal.visible)
+    assert "› say something" in terminal.visible
+
+
+@pytest.mark.req("S4-47")
+def test_prompts_and_transcripts_can_be_looked_at_while_a_turn_runs(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("slow")
+    terminal.wait("First")
+    terminal.say("/system")
+    terminal.wait("You are main, an agent of Harken")
+    terminal.say("/transcript")
+    terminal.wait("user: slow", "(main is at work: writing")
+    terminal.say("/task Dan x")
+    terminal.wait("main is in the middle of a turn: wait for its answer")
+
+
+def test_what_was_said_last_is_undone_in_a_session_of_its_own(chat: Chat, tmp_path: Path) -> None:
+    terminal = chat()
+    terminal.say("/undo")
+    terminal.wait("there is nothing to undo")
+    terminal.say("hello")
+    terminal.wait("12 out")
+    terminal.say("say coffee, I mean tea")
+    terminal.wait("I heard <say coffee, I mean tea>")
+    terminal.say("/undo")
+    terminal.wait("Before 'say coffee, I mean tea'", "what was done to files is not undone")
+    terminal.wait("› say coffee, I mean tea")
+    terminal.type(CTRL_C)
+    terminal.say("and now")
+    terminal.wait("I heard <and now>.")
+    terminal.say("/transcript")
+    terminal.wait("user: hello", "user: and now")
+    terminal.say("/undo")
+    terminal.wait("Before 'and now'")
+    terminal.type(CTRL_C)
+    terminal.say("/undo")  # what came from a commit can be undone, too
+    terminal.wait("Before 'hello'", lambda: "› hello" in terminal.visible)
+    terminal.type(CTRL_C + CTRL_D)
+    assert terminal.end() == 0
+    assert len([*(tmp_path / "home" / "sessions").glob("*.jsonl")]) == 2
+
+
+def test_a_fork_goes_on_from_here(chat: Chat, tmp_path: Path) -> None:
+    terminal = chat()
+    terminal.say("hello")
+    terminal.wait("12 out")
+    terminal.say("/fork")
+    terminal.wait("A fork of session_", "kept; go on with")
+    terminal.say("more")
+    terminal.wait("I heard <more>.")
+    terminal.say("/export")
+    terminal.wait("narrative-v1: 5 messages")
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
+    first, second = sorted((tmp_path / "home" / "sessions").glob("*.jsonl"))
+    assert "more" not in first.read_text()
+    assert '"content":"hello"' not in second.read_text()  # it is read from the commit
+
+
+def test_a_template_goes_through_the_agent(chat: Chat, tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "commands"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "brew.md").write_text("---\ndescription: Makes tea.\n---\nnow brew $1 for $2\n")
+    (folder / "cost.md").write_text("never")
+    terminal = chat()
+    terminal.wait("1 command of your own cannot be used: /cost is built in")
+    terminal.type("/bre")
+    terminal.wait("Makes tea.")
+    terminal.type("w green me" + ENTER)
+    terminal.wait("› now brew green for me", "I heard <now brew green for me>.")
+
+
+@pytest.mark.req("S4-46")
+def test_a_dumb_terminal_can_act_on_agents_too(chat: Chat, log: Callable[[], str]) -> None:
+    terminal = chat(TERM="dumb")
+    terminal.type("/task Dan You are Dan." + ENTER)
+    terminal.wait("Created subagent: Dan")
+    terminal.type("/talkwith Dan" + ENTER)
+    terminal.wait("Dan has taken your place.")
+    terminal.type("/hooks" + ENTER)
+    terminal.wait("main  scripted:", "silent")
+    terminal.type("hello" + ENTER)
+    terminal.wait("Hi **there**, friend.")
+    terminal.type("/undo" + ENTER)
+    terminal.wait("Before 'hello'")
+    terminal.type(CTRL_D)
+    assert terminal.end() == 0
