@@ -16,7 +16,7 @@ from typing import ClassVar
 from benchmarks.loop import WINDOW, InstantModel, count
 from benchmarks.measure import RUNS, Row, median, spread
 from harken import Hook, Ok, Question, Runtime, SessionOptions, World, load_session, register
-from harken.agents.hooks.register import hook_kind
+from harken.agents.built_in import hook_kind
 from harken.agents.verdict import Verdict
 
 TURNS = 300

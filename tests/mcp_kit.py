@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -17,7 +17,6 @@ from harken.core.messages import FunctionCall
 from harken.world.mcp.connections import Connections
 from harken.world.mcp.servers import Server
 from harken.world.mcp.surroundings import Surroundings
-from harken.world.permissions.permissions import Permissions
 from harken.world.result import Result
 from harken.world.tool import Caller
 from harken.world.user import User
@@ -102,8 +101,11 @@ async def stand(
         hide=frozenset({"MODEL_KEY"}),
         tell=told.append,
     )
-    mcp = Connections(servers, around=around, on_progress=progress.append, connect=connect)
-    world = World(folder=here, mcp=mcp, permissions=more.pop("permissions", None))
+    late_s = more.pop("late_s", 60.0)  # a busy machine is no news
+    mcp = Connections(
+        servers, around=around, on_progress=progress.append, connect=connect, late_s=late_s
+    )
+    world = World(folder=here, mcp=mcp)
     await world.ready()
     try:
         yield Stand(world, mcp, told, progress, folder, **more)
@@ -131,7 +133,3 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
-
-
-FREE = Permissions(mode="all")
-__all__ = ["FREE", "Stand", "field", "is_alive", "logged", "run", "stand", "toy", "until"]

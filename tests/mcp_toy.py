@@ -213,6 +213,8 @@ def answer(message: dict[str, Any]) -> None:
                 },
             }
         )
+        if MODE == "eager":
+            notify("notifications/tools/list_changed")
     elif method == "tools/list":
         send({"id": id, "result": {"tools": listed()}})
     elif method == "tools/call":

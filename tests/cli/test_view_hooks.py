@@ -45,6 +45,7 @@ def hooked(cli: Cli) -> Cli:
 
 def test_all_that_hooks_did_is_shown_and_what_they_found_ok_is_counted(hooked: Cli) -> None:
     assert hooked.ok("view", "s.jsonl", "hooks").out == (
+        "msg_002 Guard watches Ann, from the beginning\n"
         "msg_003 Ann heard: Send it.\n"
         "  msg_005 Guard commented: It is Friday.\n"
         "  msg_006 Ann got: [hook Guard]: It is Friday.\n"
@@ -63,7 +64,7 @@ def test_what_hooks_found_ok_is_shown_on_request_and_as_json(hooked: Cli) -> Non
     assert "msg_011 Ann proposed: No.\n  msg_013 Guard OK\nmsg_014" in out
     assert "--all" not in out
     rows = hooked.ok("view", "s.jsonl", "hooks", "--json").json
-    assert [row["kind"] for row in rows] == ["comment", "denial", "ok", "failure"]
+    assert [row["kind"] for row in rows] == ["installed", "comment", "denial", "ok", "failure"]
 
 
 def test_a_rewrite_is_shown_once_and_is_two_rows_as_json(hooked: Cli) -> None:

@@ -333,7 +333,7 @@ def test_everybody_stands_where_the_requirements_say(chosen: Any, at: int) -> No
 
 
 @pytest.mark.full
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(steps, st.lists(st.integers(0, 10_000), min_size=5, max_size=5))
 def test_everybody_stands_there_in_many_sessions(chosen: Any, cuts: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:

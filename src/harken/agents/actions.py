@@ -70,13 +70,17 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     return handed_through((await answer_of(agent, child)).said)
 
 
-def copies_for(child: Agent, watched: Agent, but: Collection[str] = ()) -> list[tuple[str, Agent]]:
+def copies_for(
+    child: Agent, watched: Agent, but: Collection[str] = (), *, below: bool = True
+) -> list[tuple[str, Agent]]:
     """Return copies, not yet born, of what watches an agent, by name, for somebody else.
 
-    They are in the order of installation; but: names of those that are not copied.
+    They are in the order of installation; but: names of those that are not copied; below: whether
+    that one is a subagent, see `copy_of`.
     """
     hooks = [watched.sibling(id_) for id_ in watched.state.hooks]
-    copies = [(hook.name, copy_of(hook, child)) for hook in hooks if hook.name not in but]
+    copied = [hook for hook in hooks if hook.name not in but]
+    copies = [(hook.name, copy_of(hook, child, below=below)) for hook in copied]
     return [(name, copy) for name, copy in copies if copy is not None]
 
 

@@ -26,8 +26,8 @@ class Budget(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     depth: int | None = None
     """How many levels of subagents may stand below it."""
     live_subagents: int | None = None
-    """How many agents may live below it at one time, hooks that a model decides for among them:
-    nobody gets room for more by a move."""
+    """How many agents may live below it at one time. Hooks that it put above itself, also by a
+    move, count with all below them: nobody gets room for more by changing places."""
 
 
 def budget_of(spec: Mapping[str, Any]) -> Budget | None:
@@ -88,15 +88,14 @@ def upwards(state: SessionState, agent_id: AgentId) -> Iterator[AgentState]:
 
 
 def _below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:
-    waiting, seen = [*agent.subagents, *agent.hooks], {agent.id}
-    for id_ in waiting:  # grows
-        if id_ in seen:  # a foreign log might name a circle
-            continue
-        seen.add(id_)
-        one = state.agents[id_]
-        waiting += [*one.subagents, *one.hooks]
-        if one.place == "subagent" or one.spec.get("kind") == "smart":
-            yield one
+    waiting, seen = [agent], {agent.id}
+    for one in waiting:  # grows
+        own = (id_ for id_ in one.hooks if state.agents[id_].spec.get("self_made"))
+        for id_ in (*one.subagents, *own):
+            if id_ not in seen:  # a foreign log might name a circle
+                seen.add(id_)
+                waiting.append(state.agents[id_])
+    yield from waiting[1:]
 
 
 def _ever_below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:

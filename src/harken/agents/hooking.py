@@ -8,6 +8,7 @@ from typing import Any
 from harken.agents.actions import allowed_for, check_plain, instructions_in, template_in
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
+from harken.agents.budget import check_birth
 from harken.agents.template_servers import servers_for
 from harken.agents.templates import Template
 from harken.agents.verdict import ALLOWED, FORMS, GUARDED
@@ -38,16 +39,19 @@ NOTES = {
 async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
     """Put a hook above the caller, or above the agent that a calling hook watches.
 
-    Raises BadArguments.
+    Raises BadArguments, BudgetExceeded.
     """
     watched = watched_by(agent) if agent.state.place == "hook" else agent
     name, given = arguments["name"], arguments["instructions"]
     check_hook_name(watched, name)
+    is_own = watched is agent and base_of(call) in agent.session.state.owners
+    if is_own:
+        check_birth(agent.session.state, agent.agent_id, lower=-1)
     if given is not None and given.startswith("hook:"):
         hook = _found(agent, watched, given, arguments)
     else:
         hook = await _told(agent, call, arguments)
-    if watched is agent and base_of(call) in agent.session.state.owners:
+    if is_own:
         hook.born_with["self_made"] = True
     hook.log_birth([watched.state.birth, call], name, "hook")
     return Result(f"Installed hook: {name} watches {watched.name}")

@@ -73,7 +73,7 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
     """
     check_endo(agent, child)
     there = {hook.name for hook in child.hooks}
-    install(copies_for(child, agent, but=there), child, but=there | {agent.name})
+    install(copies_for(child, agent, but=there, below=False), child, but=there | {agent.name})
     _swap(child, agent, "hook", cause, points)
 
 

@@ -52,10 +52,7 @@ class Restoring:
 
         Raises BadArguments and BudgetExceeded, where nobody was born.
         """
-        births = 1 + sum(
-            len(one.subagents) + sum(hook.kind == SMART for hook in one.hooks)
-            for one in plan.everybody()
-        )
+        births = 1 + sum(len(one.subagents) + len(one.hooks) for one in plan.everybody())
         check_birth(self.session.state, self.agent.agent_id, births, plan.levels)
         plan = self._admitted(msgspec.structs.replace(plan, name=name))
         try:

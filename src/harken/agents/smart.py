@@ -358,7 +358,7 @@ class SmartAgent(Actor):
         the middle of a turn.
         """
         with self._busy():
-            await self._finish_calls()
+            await self._settle_calls()
             done = await compact(self, self.model, pending=self.cut_off, instructions=instructions)
         self.session.settle()
         return done
@@ -384,10 +384,19 @@ class SmartAgent(Actor):
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         with self._busy():
-            try:
-                await self._finish_calls()
-            except TurnEnded:
-                self._give_way()
+            await self._settle_calls()
+
+    async def _settle_calls(self) -> None:
+        """Finish calls that were cut off; where a hook ends that, they have a result that says so.
+
+        For whoever wants something else of the agent than to go on.
+        """
+        try:
+            await self._finish_calls()
+        except TurnEnded:
+            self._give_way()
+        except TurnStopped:
+            self._leave_undone(STOPPED)
 
     async def _finish_calls(self) -> None:
         for call in list(self.state.open_calls.values()):

@@ -51,10 +51,10 @@ async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, A
 def told_of_copy(hook: Agent) -> str | None:
     """Return what a copy of a hook is told: what it was told itself, as its transcript has it.
 
-    None: it is not copied. Only what was born as a hook is, and not where its spec says so.
+    None: it is not copied: only what was born as a hook is.
     """
     spec = hook.state.spec
-    if "keeps" not in spec or spec.get("subagents") is False:
+    if "keeps" not in spec:
         return None
     own = takewhile(lambda entry: entry.role == "system", hook.state.transcript or ())
     more = spec.get("copy")

@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 from harken.agents.actor import Actor
 from harken.agents.schemas import ACTIONS
 from harken.cli.commands import Talk, slash
+from harken.cli.lines import put_there
 from harken.cli.terminal import one_line
 from harken.cli.whereabouts import names_of, one_agent, paths
-from harken.core.events import AgentCreated, TranscriptEntry
-from harken.core.ids import USER, AgentId, base_of, number_of
+from harken.core.events import TranscriptEntry
+from harken.core.ids import AgentId, number_of
 from harken.core.messages import ChatMessage, text_of
 from harken.session.state import AgentState
 from harken.views.viewer import SessionViewer
@@ -46,7 +47,9 @@ def _subagents(talk: Talk, rest: str) -> None:
 
 def hooks_lines(talk: Talk, agent_id: AgentId) -> Iterator[str]:
     """Yield what is known of the hooks of an agent, in the order in which they are asked."""
-    session, viewer = talk.session, SessionViewer(talk.session.path)
+    session = talk.session
+    rows = SessionViewer(session.path).watches()
+    came = {row.hook: row for row in rows if row.kind == "installed"}
     for hook_id in session.agents[agent_id].hooks:
         state, hook = session.agents[hook_id], talk.primary.sibling(hook_id)
         points = [one for one in ("input", "action", "result", "response") if one in hook.asked_at]
@@ -54,23 +57,9 @@ def hooks_lines(talk: Talk, agent_id: AgentId) -> Iterator[str]:
         kind = f"code ({state.spec.get('kind')})"
         if state.language_model is not None:
             kind = state.language_model
-        yield f"{_called(state)}  {kind} · {asked} · {_put_there(viewer, state)}"
+        yield f"{_called(state)}  {kind} · {asked} · {put_there(came[hook_id])}"
         if (said := _last_said(talk, hook_id)) is not None:
             yield f"  last: {one_line(said, 90)}"
-
-
-def _put_there(viewer: SessionViewer, state: AgentState) -> str:
-    """Say who put a hook there: its birth, or the move that brought it there."""
-    birth = viewer.events.get(state.birth)
-    if not isinstance(birth, AgentCreated) or birth.relation != "hook":
-        return "came there by a move"
-    causes = [birth.cause] if isinstance(birth.cause, str) else birth.cause or []
-    for reference in causes[1:]:
-        made_by = viewer.events.get(base_of(reference))
-        if made_by is not None and made_by.agent_id is not None:
-            who = viewer.events.names.of(made_by.agent_id)
-            return "by you" if made_by.agent_id == USER else f"by {who}"
-    return "from the beginning"
 
 
 def _last_said(talk: Talk, agent_id: AgentId) -> str | None:

@@ -49,6 +49,7 @@ def confined(
             outputs=outputs.absolute(),
             allowed=[*allowed, *settings.allow_folders],
             private=[home.folder],
+            readable=settings.skills.folders,
             steering=[folder / FOLDER for folder in trusted],
             network=settings.network,
         ).found(environment())

@@ -8,11 +8,13 @@ from typing import Any
 
 from harken.cli.terminal import indent, one_line
 from harken.core.events import Event, TranscriptEntry, event_type
+from harken.core.ids import USER
 from harken.views.context import ContextMessage, ContextView
 from harken.views.interventions import Intervention
 from harken.views.links import causes_of, substance_of
 from harken.views.verdicts import Verdict
 from harken.views.viewer import SessionViewer
+from harken.views.watches import Watch
 from harken.views.written import heading, tool_names, written
 
 _HIDDEN = {"message_id", "event_type", "time", "agent_id", "cause", "substance"}
@@ -60,6 +62,18 @@ def offered(view: ContextView) -> str:
     return f"tools: {tools or 'none'}; parameters: {given or 'none'}"
 
 
+def hook_lines(row: Watch | Verdict | Intervention) -> Iterator[str]:
+    """Yield what a hook did, or what happened to it."""
+    if isinstance(row, Watch):
+        yield watch_line(row)
+        if row.told:
+            yield f"  told: {one_line(row.told)}"
+    elif isinstance(row, Verdict):
+        yield from verdict_lines(row)
+    else:
+        yield from intervention_lines(row)
+
+
 def verdict_lines(row: Verdict) -> Iterator[str]:
     """Yield what was proposed, who said what to it, and what became of it."""
     proposed = _PROPOSED.get(row.point or "", "proposed")
@@ -70,6 +84,30 @@ def verdict_lines(row: Verdict) -> Iterator[str]:
         yield f"  {outcome.message_id} {outcome.name} got: {one_line(outcome.text)}"
     if not row.outcomes and row.kind != "ok":
         yield "  nothing came of it"
+
+
+def watch_line(row: Watch) -> str:
+    """Return who began to watch whom, or left, and whose doing it was."""
+    hook, watched, by = row.hook_name, row.name, row.by_name
+    done = f" ({row.cause})" if row.cause else ""
+    if row.kind == "installed":
+        said = f"{hook} watches {watched}, {put_there(row)}{done}"
+    elif row.how == "ended":
+        said = f"{hook} watches {watched} no longer: ended by {by or 'nobody known'}{done}"
+    else:
+        why = "it quit" if row.how == "quit" else f"a move of {by or 'nobody known'}"
+        said = f"{hook} watches {watched} no longer: {why}{done}"
+    return f"{row.message_id} {said}"
+
+
+def put_there(row: Watch) -> str:
+    """Say how a hook came to watch an agent."""
+    by = "you" if row.by == USER else row.by_name
+    return {
+        "made": f"by {by}",
+        "copied": "a copy of its parent's",
+        "moved": f"by a move of {by}",
+    }.get(row.how, "from the beginning")
 
 
 def intervention_lines(row: Intervention) -> Iterator[str]:

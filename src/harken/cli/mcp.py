@@ -50,7 +50,7 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
 @click.argument("name")
 @json_option
 @home_option
-def test_command(name: str, as_json: bool, home: Home) -> int:
+def try_command(name: str, as_json: bool, home: Home) -> int:
     """Start one server and say all that it has. Exit code 1 where it cannot be used."""
     settings = load_settings(home)
     by_name = {server.name: server for server in settings.servers}

@@ -18,9 +18,8 @@ from harken.cli.lines import (
     context_line,
     entry_text,
     event_line,
-    intervention_lines,
+    hook_lines,
     offered,
-    verdict_lines,
 )
 from harken.cli.opened_store import resolver_of
 from harken.cli.terminal import indent, one_line, say, say_json
@@ -36,6 +35,7 @@ from harken.views.transcript import transcript
 from harken.views.tree import TreeRow, rerun_text
 from harken.views.verdicts import Verdict
 from harken.views.viewer import SessionViewer
+from harken.views.watches import Watch
 from harken.views.words import without_label
 from harken.views.written import count
 
@@ -237,35 +237,39 @@ def timeline_command(viewer: SessionViewer, as_json: bool) -> None:
 @view("hooks")
 @click.option("--all", "all_", is_flag=True, help="Show also what hooks found OK.")
 def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
-    """Show what hooks said, and what became of it.
+    """Show who watched whom, what hooks said, and what became of it.
 
-    Comments, denials, rewrites and failures; what hooks found OK is only counted.
+    Who put each hook there, and when it left; comments, denials, rewrites and failures. What hooks
+    found OK is only counted.
 
     With --json every verdict is there, and a row for each text and call that was rewritten.
     """
-    verdicts, rewritten = viewer.verdicts(), viewer.interventions()
+    watches, verdicts, rewritten = viewer.watches(), viewer.verdicts(), viewer.interventions()
     at = viewer.events.at
     if as_json:
-        say_json([row.as_json() for row in _in_order(at, verdicts, rewritten)])
+        say_json([row.as_json() for row in _in_order(at, watches, verdicts, rewritten)])
         return
     told = {outcome.message_id for row in verdicts for outcome in row.outcomes}
     shown = [row for row in verdicts if all_ or row.kind != "ok"]
     others = [row for row in rewritten if row.became_id not in told]
-    for row in _in_order(at, shown, others):
-        lines = verdict_lines(row) if isinstance(row, Verdict) else intervention_lines(row)
-        for line in lines:
+    for row in _in_order(at, watches, shown, others):
+        for line in hook_lines(row):
             say(line)
     if fine := len(verdicts) - len(shown):
         say(f"{count(fine, 'verdict')} OK: shown with --all")
-    if not verdicts and not rewritten:
-        _note("No hook was asked anything, and nothing was rewritten.")
+    if not watches and not verdicts and not rewritten:
+        _note("No hook was there, and nothing was rewritten.")
 
 
 def _in_order(
-    at: Mapping[MessageId, int], verdicts: Sequence[Verdict], rewritten: Sequence[Intervention]
-) -> list[Verdict | Intervention]:
-    """Return both in the order of the log."""
-    places: list[tuple[int, Verdict | Intervention]] = [
+    at: Mapping[MessageId, int],
+    watches: Sequence[Watch],
+    verdicts: Sequence[Verdict],
+    rewritten: Sequence[Intervention],
+) -> list[Watch | Verdict | Intervention]:
+    """Return all in the order of the log."""
+    places: list[tuple[int, Watch | Verdict | Intervention]] = [
+        *((at[row.message_id], row) for row in watches),
         *((at[row.message_id], row) for row in verdicts),
         *((at[row.became_id], row) for row in rewritten),
     ]

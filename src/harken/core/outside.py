@@ -64,6 +64,9 @@ def _has_text(part: object) -> TypeGuard[TextPart]:
 
 def _plain(line: str) -> str:
     """Return a line, with a backslash before what would begin it as a hook's comment begins."""
+    first = line.lstrip()[:1]
+    if first.isascii() and first.isalnum():  # nearly every line: no mark begins so
+        return line
     start, wanted = -1, _MARK
     for at, letter in enumerate(line):
         read = _read(letter)

@@ -43,6 +43,8 @@ Durability: TypeAlias = Literal["turn", "always", "none"]
 before an answer is shown), after every event, or never (a crash of the process loses nothing
 even then)."""
 
+_FEW = 8
+"""With so few agents in memory nobody is let go soon."""
 _TRIES = 8
 """So many agents are looked at, at most, with each event: all may be in the middle of something."""
 
@@ -59,8 +61,9 @@ class SessionOptions:
     resolver: Resolver | None = None
     """Gives the messages of commits that agents started from."""
     in_memory: int | None = 256
-    """So many agents are held with their transcripts; where there are more, those that did nothing
-    for the longest time and wait for nothing are let go, until somebody needs them. None: all."""
+    """So many agents are held with their transcripts; where there are more, those that nobody
+    needed for the longest time, and that wait for nothing, are let go until somebody needs them.
+    None: all are held."""
 
 
 class Session:
@@ -81,7 +84,7 @@ class Session:
         self._let_go: WeakValueDictionary[AgentId, Any] = WeakValueDictionary()
         """Agent objects that this holds no longer, as long as somebody else does."""
         self._in_memory: OrderedDict[AgentId, None] = OrderedDict()
-        """Agents of whom something is in memory, those first that did nothing for longest."""
+        """Agents of whom something is in memory, those first that nobody needed for longest."""
         self._places: Places | None = None
         self._lock = RLock()
         self._sum = b""
@@ -311,6 +314,11 @@ class Session:
             raise UnknownName("agent", agent_id, self.state.agents)
         if state.transcript is None:
             self._revive(state)
+        elif len(self._in_memory) > _FEW:  # whoever looks at it now may look again
+            try:  # noqa: SIM105 - asked for all the time: `suppress` costs ten times as much
+                self._in_memory.move_to_end(state.id)
+            except KeyError:
+                pass  # a thread that logs something let go of it just now
         return state
 
     def context(self, agent_id: str) -> Sequence[ChatMessage]:
@@ -356,7 +364,7 @@ class Session:
             self._make_room(self.options.in_memory, tries=len(held))
 
     def _make_room(self, most: int, tries: int, but: AgentId | None = None) -> None:
-        """Let go of agents that wait for nothing, those first that did nothing for longest."""
+        """Let go of agents that wait for nothing, those first that nobody needed for longest."""
         for _ in range(tries):
             if len(self._in_memory) <= most:
                 return

@@ -2,7 +2,8 @@
 
 A hook is asked in its own transcript: a user entry whose cause is the subject. Its verdict comes
 after that, in words: an utterance (`OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`), or the
-system entry `[hook failed] ...`. A hook is asked one thing at a time, except about calls of one
+system entry `[hook failed] ...`. A smart one may act in between, and is asked again once where what
+it says is no verdict. A hook is asked one thing at a time, except about calls of one
 message, which are made at once: there the verdicts come in the order of the questions.
 """
 
@@ -123,19 +124,35 @@ def _judgements(links: Links) -> Iterator[tuple[TranscriptEntry, TranscriptEntry
             continue
         questions = waiting.setdefault(hook.id, [])
         if event.role == "user":
-            if not _is_of_another(links, event, hook):
+            if not _is_aside(links, event, hook):
                 waiting[hook.id] = _asked(questions, event)
         elif questions and (said := read_words(event)) is not None:
+            if _is_asked_again(links, event):
+                continue
             named = (q for q in questions if q.message_id in causes_of(event))
             question = next(named, questions[0])
             questions.remove(question)
             yield question, event, said
 
 
-def _is_of_another(links: Links, heard: TranscriptEntry, hook: AgentState) -> bool:
-    """Whether a hook heard what its own hooks say: it has some where it was watched before."""
+def _is_aside(links: Links, heard: TranscriptEntry, hook: AgentState) -> bool:
+    """Whether what a hook heard is no new question, but an answer to itself, or to its own hooks.
+
+    Those are its notes, and what it is told that gave no verdict; it has hooks where it was watched
+    before it became one.
+    """
     said = links.get(links.target(causes_of(heard)[0])) if causes_of(heard) else None
-    return said is not None and said.agent_id in hook.hooks
+    return said is not None and said.agent_id in (hook.id, *hook.hooks)
+
+
+def _is_asked_again(links: Links, said: TranscriptEntry) -> bool:
+    """Whether a hook was told that this is no verdict there: it looks like one of another point."""
+    return any(
+        isinstance(event, TranscriptEntry)
+        and event.agent_id == said.agent_id
+        and event.role == "user"
+        for event in links.down(said.message_id)
+    )
 
 
 def _asked(waiting: Sequence[TranscriptEntry], heard: TranscriptEntry) -> list[TranscriptEntry]:

@@ -32,6 +32,7 @@ from harken.views.timeline import Timeline, timeline
 from harken.views.transcript import transcript
 from harken.views.tree import TreeRow, tree
 from harken.views.verdicts import Verdict, verdicts
+from harken.views.watches import Watch, watches
 
 EventDict: TypeAlias = dict[str, Any]
 
@@ -174,6 +175,10 @@ class SessionViewer:
     def interventions(self) -> list[Intervention]:
         """Return where something else was heard or run than an agent said or asked for."""
         return interventions(self.events)
+
+    def watches(self) -> list[Watch]:
+        """Return who came to watch whom, and who left."""
+        return watches(self.events)
 
     def verdicts(self) -> list[Verdict]:
         """Return all that hooks said, on what, and what became of it, oldest first."""

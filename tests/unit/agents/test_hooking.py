@@ -237,7 +237,10 @@ class Finder:
             return Judging(watched.session, runtime=watched.runtime)
         if name == "smart":
             return SmartAgent(watched.session, "s", runtime=watched.runtime, tools=["send", "fly"])
-        raise UnknownName("hook", name, ["judge", "smart"])
+        raise UnknownName("hook", name, self.names())
+
+    def names(self) -> list[str]:
+        return ["judge", "smart"]
 
 
 @pytest.mark.req("S4-30")

@@ -89,3 +89,20 @@ def test_a_budget_goes_with_the_place(tmp_path: Path) -> None:
     b = one.root.sibling(one.session.state.primary or "")
     assert b.state.spec["budget"] == {"model_calls": 2}
     assert "has used 2 of 2 model calls" in run(b.response("Go on."))
+
+
+def test_nobody_gets_room_for_more_by_changing_places(tmp_path: Path) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            calls(call("task", "t1", name="a"), call("task", "t2", name="b")),
+            calls(call("endo", "e1", subagent="a", prompt="Go on.", points=[])),
+        ],
+        a=[calls(call("task", "t3", name="c"), call("hook", "h1", name="h", instructions="H."))],
+        budget=Budget(live_subagents=2),
+    )
+    one.ask("Go.")
+    a = one.root.sibling(one.session.state.primary or "")
+    run(a.response())
+    for id_ in ("t3", "h1"):
+        assert "agent a may have 2 live subagents, and has them" in one.result(id_, "a")["content"]

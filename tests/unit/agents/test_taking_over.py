@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from harken import Comment, Conversation, Deny, Ok, World, load_session, tool
+from harken import Comment, Conversation, Deny, Ok, SmartAgent, World, load_session, tool
 from harken.agents.moves import talk_with
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
@@ -367,7 +367,10 @@ def test_a_comment_of_another_hook_is_heard_after_a_move(tmp_path: Path) -> None
     assert "[hook guard]: Be brief." in one.heard("main")
 
 
-def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["response", "finish_calls", "compact"])
+def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(
+    tmp_path: Path, what: str
+) -> None:
     """A call that was cut off is run again before input is heard, and a hook may use that."""
     take = calls(call("meta", "m1"))
 
@@ -380,7 +383,8 @@ def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(tmp_pa
         return take if "look" in told(request)[-1] and seen else OK
 
     seen: list[int] = []
-    one = with_hook(tmp_path, h, main=[calls(call("look", "l1")), "Said."])
+    said: list[Line] = [calls(call("look", "l1")), "Said."]
+    one = with_hook(tmp_path, h, main=said, compaction=["A summary."])
     one.session.log_transcript_entry(one.root.agent_id, {"role": "user", "content": "Look."})
     made = {
         "role": "assistant",
@@ -392,7 +396,12 @@ def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(tmp_pa
         one.log, runtime=replace(one.runtime, world=World([look])), options=quick()
     )
     seen.append(1)
-    run(root.response("Hear this."))
-    taker = root.sibling(session.state.primary or "")
-    assert (taker.name, taker.transcript[-1]["content"]) == ("h", "Hear this.")
+    assert isinstance(root, SmartAgent)
+    if what == "response":
+        run(root.response("Hear this."))
+        assert Conversation(root).primary.transcript[-1]["content"] == "Hear this."
+    else:
+        run(root.finish_calls() if what == "finish_calls" else root.compact())
+    assert Conversation(root).primary.name == "h"
+    assert not root.state.open_calls
     session.close()

@@ -1,1 +1,1 @@
-"""The hooks that are built in, one file each; `register` names them."""
+"""The hooks that are built in, one file each; `agents/built_in.py` names them."""

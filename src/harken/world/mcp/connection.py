@@ -13,7 +13,7 @@ from mcp import Client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from harken.errors import ConfigError
-from harken.world.mcp.failing import one_line, reason_of
+from harken.world.mcp.failing import one_line
 from harken.world.mcp.http import http_transport
 from harken.world.mcp.inbound import Asking, Inbound
 from harken.world.mcp.life import Life, Work
@@ -223,13 +223,14 @@ class Connection:
             self._looking = life.start(self._look(life))
 
     async def _look(self, life: Life) -> None:
-        while self._look_again:
+        await asyncio.wait({life.opened})  # some tell of other tools before they were asked
+        while self._look_again and not life.is_over:
             self._look_again = False
             try:
                 patience = Patience(self.server.timeout_s)
                 self._take(await life.request("tools/list", tools_of, patience))
             except Failed as error:
-                self._inbound.tell(reason_of(error))
+                self._inbound.tell(str(error))
                 return
             self._changed()
             await asyncio.sleep(RELIST_S)

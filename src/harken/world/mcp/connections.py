@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from harken.world.mcp.connection import Connection
     from harken.world.mcp.prompts import Prompt
 
+LATE_S = 4.0
 PREFIX = "mcp:"
 """Before a resource, where instructions are given."""
 
@@ -59,16 +60,18 @@ class Connections:
         around: Surroundings,
         on_progress: Callable[[Progress], None] | None = None,
         connect: Callable[[Server], Any] | None = None,
+        late_s: float = LATE_S,
     ) -> None:
         """Nothing is started yet. `on_progress` is told a `Progress` of calls that go on.
 
-        connect: gives the transport of a server in place of its program or address.
+        connect: gives the transport of a server in place of its program or address. late_s: after
+        how long a person is told which servers are waited for.
         """
         self.around = around
         self.servers = {server.name: server for server in servers}
         self.on_tools: Callable[[], None] | None = None
         """Told when there are other tools than before."""
-        self._on_progress, self._connect = on_progress, connect
+        self._on_progress, self._connect, self._late_s = on_progress, connect, late_s
         self._connections: dict[str, Connection] = {}
         self._tools: dict[str, list[Tool]] = {}
         self._retrying: set[asyncio.Task[None]] = set()
@@ -102,7 +105,12 @@ class Connections:
             if self._connections[name].may_retry:
                 self._retry(name)
         if waiting:
-            await asyncio.gather(*(self._open(name) for name in waiting))
+            text = f"waiting for MCP servers to start: {', '.join(waiting)}"
+            late = asyncio.get_running_loop().call_later(self._late_s, self.around.tell, text)
+            try:
+                await asyncio.gather(*(self._open(name) for name in waiting))
+            finally:
+                late.cancel()
 
     def _is_tried(self, name: str) -> bool:
         connection = self._connections.get(name)

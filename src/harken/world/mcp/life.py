@@ -107,6 +107,11 @@ class Life:
         except Exception as error:  # noqa: BLE001 - the border: whatever it answers is a result
             raise Failed(f"{self._of(what)} gave what cannot be used: {reason_of(error)}") from None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it was open, or could not be opened, and is at its end."""
+        return self.opened.done() and self._session is None
+
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something beside, which ends with this life."""
         task = self.loop.create_task(work)

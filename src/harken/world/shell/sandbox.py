@@ -101,6 +101,8 @@ class Sandbox:
     """Further folders in which they write."""
     private: Sequence[Path] = ()
     """What they do not even see, beside what nobody shows: Harken's home."""
+    readable: Sequence[Path] = ()
+    """What they read though it lies in what is private: skills."""
     steering: Sequence[Path] = ()
     """What they cannot change, beside what is known to say which programs run."""
     network: bool = False
@@ -121,6 +123,7 @@ class Sandbox:
             folder=_real(self.folder),
             outputs=_real(self.outputs),
             allowed=[*map(_real, self.allowed)],
+            readable=[*map(_real, self.readable)],
             private=[*map(_real, self.private), *map(Path, pointed_places(environ))],
             steering=[*map(_real, self.steering), *_own_code()],
             temporary=_real(self.temporary),
@@ -150,7 +153,7 @@ class Sandbox:
     @property
     def writable(self) -> Sequence[Path]:
         """The folders that commands write in, beside `/tmp`."""
-        return (self.folder, *self.allowed)
+        return (self.folder, *filter(Path.is_dir, self.allowed))
 
     def trial(self, environ: Mapping[str, str]) -> str:
         """Try it; return why it does not work, empty where it does."""
@@ -224,7 +227,8 @@ class Sandbox:
 
     def _let_through(self, mounts: Mounts, sockets: Iterable[str]) -> None:
         """Say what of the closed is open: and no socket, wherever it is, but these."""
-        mounts.readable(str(self.outputs))
+        for folder in (self.outputs, *self.readable):
+            mounts.readable(str(folder))
         for name in (*NEEDED, *(NAMES if self.network else ())):
             mounts.readable(name)
         for path in _listening():

@@ -254,6 +254,15 @@ def test_a_server_that_cannot_be_started_is_told_of_and_keeps_nobody_from_workin
     run(scene())
 
 
+def test_what_is_waited_for_is_told(tmp_path: Path) -> None:
+    async def scene() -> None:
+        mute = toy("mute", "mute", start_timeout_s=0.5)
+        async with stand(tmp_path, mute, toy(), late_s=0.1) as here:
+            assert here.told[0] == "waiting for MCP servers to start: mute, toy"
+
+    run(scene())
+
+
 def test_what_a_server_asks_the_user_hears_with_who_asks(tmp_path: Path) -> None:
     async def scene() -> None:
         person = Person(["x", "Ann", "old", "30"])
@@ -320,6 +329,16 @@ def test_tools_that_a_server_gets_are_tools_of_the_world(tmp_path: Path) -> None
             await until(lambda: "mcp__toy__new" in here.world.tools)
             assert here.world.tools is before
             assert await here.text("mcp__toy__new") == "new"
+
+    run(scene())
+
+
+def test_a_server_may_tell_of_other_tools_before_it_was_asked_for_any(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with stand(tmp_path, toy("toy", "eager")) as here:
+            await asyncio.sleep(0.1)
+            assert await here.text("mcp__toy__echo", text="hi") == "hi"
+            assert here.told == []
 
     run(scene())
 

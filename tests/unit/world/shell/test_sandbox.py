@@ -114,6 +114,15 @@ def test_output_too_long_for_a_result_can_be_read_by_the_next_command(box: Box) 
     assert "exit code 1" in asyncio.run(shell.run(f"echo x > {path}"))
 
 
+def test_what_is_said_to_be_readable_is_read_in_what_is_private(box: Box) -> None:
+    box.write({"user/.harken/skills/tea/steep.sh": "echo steeped"})
+    box.wanted["readable"] = [box.home / "skills"]
+    assert box.run("sh ~/.harken/skills/tea/steep.sh; ls -A ~/.harken") == (
+        "exit code 0\nsteeped\noutputs\nskills\n"
+    )
+    assert "Read-only file system" in box.run("echo x > ~/.harken/skills/tea/steep.sh")
+
+
 def test_the_network_can_be_let_in(box: Box) -> None:
     with loopback() as server:
         knock = f"exec 5<>/dev/tcp/127.0.0.1/{urlsplit(server.url).port} && echo in"

@@ -1,0 +1,11 @@
+"""Three reviewers read a real change, each from one viewpoint; a lead makes one review of it."""
+
+from examples.example import Example
+from harken import Permissions, local_world
+
+
+async def play(example: Example) -> None:
+    """Review `change.diff`."""
+    world = local_world(example.folder, permissions=Permissions(mode="plan"))  # they only read
+    async with example.open("lead", world=world) as lead:
+        print(await lead.say("Review change.diff, please."))

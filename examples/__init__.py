@@ -1,0 +1,1 @@
+"""Use cases that run: `python -m examples` lists them."""

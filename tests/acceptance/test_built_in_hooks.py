@@ -1,0 +1,167 @@
+"""Built-in hooks in one run, as a user would have them: planned, agreed to, done, and looked at.
+
+What they said is in the log and in the view of hooks, with what became of it; and wherever the
+session is left and taken up again, it goes on as if it had not been.
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from harken import (
+    Caller,
+    Comment,
+    Hook,
+    Ok,
+    Question,
+    Runtime,
+    SessionViewer,
+    World,
+    register,
+    tool,
+)
+from harken.agents.built_in import hook_kind
+from harken.agents.verdict import Point, Verdict
+from harken.world.files.root import Root
+from harken.world.files.tools import file_tools
+from harken.world.search.engines import Scanner
+from harken.world.search.tools import search_tools
+from harken.world.todo import todo
+from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, stage
+
+HOOKS: dict[str, dict[str, Any]] = {
+    "planning-mode": {},
+    "todo-reminder": {"requests": 3},
+    "changed-files": {},
+    "read-before-write": {},
+    "garbage-collector": {"requests": 6},
+    "task-limiter": {"live": 2},
+    "budget-guard": {"model_calls": 16},
+}
+
+
+def todos(status: str, id_: str) -> Line:
+    items = [{"text": "rename f", "status": status}, {"text": "test it", "status": "open"}]
+    return calls(call("todo", id_, items=items))
+
+
+def edit(path: str, old: str, new: str, id_: str) -> Line:
+    return calls(call("edit", id_, path=path, old_string=old, new_string=new))
+
+
+PLAN = "PLAN: rename f to g in a.py, then test."
+MAIN: list[Line] = [
+    edit("a.py", "f", "g", "e0"),  # it would rather begin at once: denied
+    calls(call("read", "r1", path="a.py"), call("grep", "g1", pattern="f")),
+    calls(call("task", "k1", name="reviewer", instructions="Review.", prompt="Is it safe?")),
+    PLAN,
+    todos("doing", "t1"),
+    edit("a.py", "f()", "g()", "e1"),
+    calls(call("read", "r2", path="b.py")),
+    calls(call("ls", "l1")),
+    edit("b.py", "f", "g", "e2"),  # b.py was changed by somebody meanwhile: denied
+    calls(call("read", "r3", path="b.py")),
+    edit("b.py", "f", "g", "e3"),
+    "Done.",
+]
+REVIEWER: list[Line] = [edit("a.py", "f", "h", "x1"), "It is safe."]
+
+
+def begun(tmp_path: Path) -> Stage:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "a.py").write_text("f()\n")
+    (folder / "b.py").write_text("import a\na.f()\n")
+    root = Root(folder)
+
+    def meanwhile(request: object) -> Line:
+        (folder / "b.py").write_text("import a\na.f()  # by somebody else\n")
+        return calls(call("ls", "l1"))
+
+    lines = [meanwhile if at == 7 else line for at, line in enumerate(MAIN)]
+    model = play(main=lines, reviewer=REVIEWER)
+    tools = [*file_tools(root), *search_tools(root, Scanner()), todo]
+    runtime = Runtime(model=model, world=World(tools, folder=folder))
+    one = stage(tmp_path, model, runtime=runtime)
+    for kind, options in HOOKS.items():
+        hook = hook_kind(kind, runtime)(one.session, runtime=runtime, options=options)
+        hook.install(one.root)
+    return one
+
+
+@pytest.mark.req("S4-27", "S4-29", "S4-33", "S4-34", "S4-36", "S4-42", "S4-43")
+@pytest.mark.parametrize("resumed", [False, True])
+def test_hooks_plan_remind_guard_and_count_in_one_run(tmp_path: Path, *, resumed: bool) -> None:
+    one = begun(tmp_path)
+    assert one.ask("Rename f.") == PLAN
+    assert (tmp_path / "files/a.py").read_text() == "f()\n"
+    if resumed:
+        live = everything(one.session)
+        one = one.again()
+        assert everything(one.session) == live
+    assert one.ask("Yes, go ahead.") == "Done."
+    assert (tmp_path / "files/a.py").read_text() == "g()\n"
+    assert "g()  # by somebody else" in (tmp_path / "files/b.py").read_text()
+    assert failed(one) == {"e0": "planning-mode", "x1": "planning-mode", "e2": "read-before-write"}
+    heard = [text for text in one.heard("main") if text.startswith("[hook")]
+    assert [text.partition("]")[0].removeprefix("[hook ") for text in heard] == SAID
+    check_log(one.log)
+    viewer = SessionViewer(one.log)
+    said = [(row.hook_name, row.kind) for row in viewer.verdicts() if row.kind != "ok"]
+    assert ("read-before-write", "denial") in said
+    assert len([row for row in said if row == ("planning-mode", "denial")]) == 2
+
+
+SAID = [
+    *("planning-mode", "planning-mode", "budget-guard", "todo-reminder"),
+    *("changed-files", "garbage-collector", "todo-reminder", "budget-guard"),
+]
+"""Whom the main agent heard, in order."""
+
+
+def failed(one: Stage) -> dict[str, str]:
+    """Return which calls were denied, and by whom."""
+    rows = [row for row in one.rows(role="tool") if "is_error" in row]
+    return {row["tool_call_id"]: row["content"].split("'")[1] for row in rows}
+
+
+@register("test-mood")
+class Mood(Hook):
+    """Reads what the world shares."""
+
+    points: ClassVar[frozenset[Point]] = frozenset({"result"})
+
+    def judge(self, question: Question) -> Verdict:
+        world, watched = self.runtime.world, self.watched
+        assert watched is not None
+        known = ", ".join(world.known.of(watched))
+        mood = world.variables.get("mood")
+        return Comment(f"{mood}; knows {known}; mcp {world.mcp}") if mood else Ok()
+
+
+@tool
+async def cheer(mood: str, caller: Caller) -> str:
+    """Set the mood."""
+    caller.agent.runtime.world.variables["mood"] = mood
+    return "set"
+
+
+@pytest.mark.req("S4-41")
+def test_hooks_read_what_the_world_keeps_and_it_keeps_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "a.txt").write_text("a\n")
+    model = play(
+        main=[calls(call("read", "r", path="a.txt")), calls(call("cheer", mood="merry")), "Done."]
+    )
+    world = World([*file_tools(Root(folder)), cheer], folder=folder)
+    before = dict(vars(world))
+    one = stage(tmp_path, model, runtime=Runtime(model=model, world=world))
+    Mood(one.session, runtime=one.runtime).install(one.root, "mood")
+    one.ask("Go.")
+    assert one.heard("main")[-1] == "[hook mood]: merry; knows a.txt; mcp None"
+    changed = {name for name, value in vars(world).items() if before[name] is not value}
+    assert changed == set()
+    state = vars(world).keys() - {"tools", "_own", "folder", "user", "permissions", "sources"}
+    assert state == {"known", "variables", "mcp", "_changing"}

@@ -1,0 +1,170 @@
+"""The use cases in examples/, played offline: what their READMEs say of the log is so."""
+
+import asyncio
+import runpy
+from pathlib import Path
+
+import pytest
+
+from examples.__main__ import folders
+from examples.example import Example
+from harken import SessionViewer
+from harken.core.events import LlmRequest, TranscriptEntry
+from harken.core.messages import text_of
+from tests.agent_kit import check_log
+
+MOST_LINES = 60
+
+
+def played(name: str, folder: Path) -> SessionViewer:
+    """Play a use case with its script, and return a viewer of its log."""
+    log = folder / f"{name}.jsonl"
+    at = folders()[name]
+    asyncio.run(runpy.run_path(str(at / "run.py"))["play"](Example.of(at, log)))
+    check_log(log)
+    return SessionViewer(log)
+
+
+def perspective(viewer: SessionViewer, name: str) -> str:
+    return viewer.extract_agent_perspective(name)
+
+
+def requests(viewer: SessionViewer, name: str) -> list[str]:
+    """Return, for each request of an agent, all that its model read, as one text."""
+    own = viewer.resolve_agent(name)
+    asked = [e for e in viewer.events if isinstance(e, LlmRequest) and e.agent_id == own]
+    views = [viewer.context(request.message_id) for request in asked]
+    return ["\n".join(text_of(row.message.content) for row in view.messages) for view in views]
+
+
+def dialog(viewer: SessionViewer, *names: str) -> list[str]:
+    return [row["content"] for row in viewer.extract_dialog(names)]
+
+
+@pytest.mark.parametrize("name", folders())
+def test_a_use_case_is_short_and_says_what_to_look_at(name: str) -> None:
+    folder = folders()[name]
+    assert len((folder / "run.py").read_text().splitlines()) < MOST_LINES
+    readme = (folder / "README.md").read_text()
+    assert f"python -m examples {name}" in readme
+    assert f"harken view {name}.jsonl" in readme
+
+
+@pytest.mark.req("S1-16")
+def test_a_debate_is_the_dialog_of_two_and_each_transcript_one_side(tmp_path: Path) -> None:
+    viewer = played("debate", tmp_path)
+    said = dialog(viewer, "for", "against")
+    assert [text.split()[0] for text in said if "Streets" in text or "opponent" in text] == [
+        "Streets",
+        "My",
+    ]
+    assert not any("argued better" in text for text in said)
+    assert "You argue against the motion" in perspective(viewer, "against")
+    assert "You argue for the motion" not in perspective(viewer, "against")
+
+
+@pytest.mark.req("S1-17")
+def test_a_secret_told_to_one_character_is_in_no_request_of_another(tmp_path: Path) -> None:
+    viewer = played("characters", tmp_path)
+    assert any("sealed with wax" in text for text in requests(viewer, "Alice"))
+    asked = requests(viewer, "Bob")
+    assert len(asked) == 2
+    assert not any("wax" in text for text in asked)
+    assert "Take your time" in asked[-1]  # what Alice said where he was there
+
+
+@pytest.mark.req("S1-22", "S4-39", "S4-38")
+def test_a_teachers_plan_is_in_its_transcript_and_never_in_its_pupils(tmp_path: Path) -> None:
+    viewer = played("socratic", tmp_path)
+    assert "Galileo" in perspective(viewer, "teacher")
+    assert "COMMENT: Ask what would happen on the Moon." in perspective(viewer, "teacher")
+    for text in requests(viewer, "pupil"):
+        assert "Galileo" not in text
+        assert "whose place" not in text
+    assert "[hook teacher]: Ask what would happen on the Moon." in requests(viewer, "pupil")[-1]
+    first, *_ = viewer.tree()
+    assert (first.name, first.place) == ("teacher", "primary")
+
+
+@pytest.mark.req("S1-23")
+def test_goals_reach_the_tacticians_transcript_and_what_it_decides_later(tmp_path: Path) -> None:
+    viewer = played("strategy", tmp_path)
+    tactician = viewer.resolve_agent("tactics")
+    heard = [
+        entry
+        for entry in viewer.events
+        if isinstance(entry, TranscriptEntry) and entry.agent_id == tactician
+    ]
+    [goal] = [entry for entry in heard if "GOAL 2: never" in text_of(entry.content)]
+    assert text_of(goal.content).startswith("[strategy]: ")
+    assert goal.substance is not None
+    assert "GOAL 2: never compete on price" in requests(viewer, "tactics")[-1]
+    assert "Because of GOAL 2" in text_of(heard[-1].content)
+
+
+def test_three_reviewers_read_a_real_change_and_a_lead_makes_one_review(tmp_path: Path) -> None:
+    viewer = played("review", tmp_path)
+    for name in ("correctness", "failure", "reader"):
+        assert "stat_log" in requests(viewer, name)[1]  # what `read` gave of change.diff
+        assert "return -1" in requests(viewer, name)[-1]
+    assert "[failure]: " in requests(viewer, "reader")[-1]
+    assert "bash" not in str(viewer.tree())
+
+
+@pytest.mark.req("S1-19", "S0-53", "S4-25")
+def test_a_hook_approves_three_subagents_and_refuses_the_fourth(tmp_path: Path) -> None:
+    viewer = played("resources", tmp_path)
+    assert [row.kind for row in viewer.verdicts()] == ["ok", "ok", "ok", "denial"]
+    assert {"ferries", "trains", "buses"} < {row.name for row in viewer.tree()}
+    assert "planes" not in {row.name for row in viewer.tree()}
+    own = perspective(viewer, "approver")
+    assert '"planes"' in own  # the prompt for approval, and below it why it was refused
+    assert "Three are there already" in own
+    assert "Error: Action blocked by hook 'approver': three" in perspective(viewer, "researcher")
+
+
+@pytest.mark.req("S1-20", "S4-35", "S4-24")
+def test_a_hook_sees_disagreement_and_an_advocate_is_created(tmp_path: Path) -> None:
+    viewer = played("steel-man", tmp_path)
+    denial, *rest = viewer.verdicts()
+    assert (denial.kind, denial.point) == ("denial", "response")
+    assert {row.kind for row in rest} == {"ok"}
+    assert "you have not looked at the case for it" in perspective(viewer, "colleague")
+    advocate = viewer.resolve_agent("advocate")
+    born = next(at for at, e in enumerate(viewer.events) if e.agent_id == advocate)
+    denied = next(at for at, e in enumerate(viewer.events) if e.message_id == denial.message_id)
+    assert born > denied
+    assert "read_log" in perspective(viewer, "on-your-toes")
+
+
+@pytest.mark.req("S1-21", "S4-32")
+def test_a_memory_gathers_notes_and_brings_one_back_when_it_matters(tmp_path: Path) -> None:
+    viewer = played("memory", tmp_path)
+    own = perspective(viewer, "memory")
+    assert own.index("no nuts") < own.index("for two, and quickly")
+    last = requests(viewer, "memory")[-1]
+    assert "no nuts" in last
+    assert "What is a quick soup" not in last  # what it was asked before is gone
+    assert "[hook memory]: Their daughter cannot have nuts." in requests(viewer, "cook")[-1]
+
+
+@pytest.mark.req("S1-18", "S0-54")
+def test_a_changed_file_wakes_the_agent_that_watches_it(tmp_path: Path) -> None:
+    viewer = played("events", tmp_path)
+    heard = perspective(viewer, "watcher")
+    assert "[event stock]" in heard
+    assert heard.index("[event stock]") < heard.index("Tea has run out")
+    assert "[watcher]: Tea has run out" in perspective(viewer, "shopkeeper")
+
+
+@pytest.mark.req("S4-37", "S4-30", "S4-53")
+def test_a_repeated_complaint_becomes_a_hook_that_another_hook_made(tmp_path: Path) -> None:
+    viewer = played("hook-maker", tmp_path)
+    first, trainer, plain = viewer.tree()
+    assert [trainer.place, plain.place] == ["hook", "hook"]
+    assert (trainer.name, plain.name) == ("trainer", "plain")
+    assert "no answer has an exclamation mark" in perspective(viewer, "plain")
+    [rewrite] = [row for row in viewer.verdicts() if row.kind == "rewrite"]
+    assert (rewrite.hook_name, rewrite.proposed[-1]) == ("plain", "!")
+    assert [outcome.name for outcome in rewrite.outcomes] == ["user"]
+    assert first.name == "helper"
