@@ -27,6 +27,10 @@ class Node:
     is_code: bool = False
     silent: bool = False
     """Whether it is never asked where it stands as a hook."""
+    own: bool = False
+    """Whether whom it watches, or a file, put it there: it guards nothing against that one."""
+    bare: bool = False
+    """Whether it may use nothing but what every hook has."""
     subs: list[Node] = field(default_factory=list)
     hooks: list[Node] = field(default_factory=list)
     speakers: list[Node] = field(default_factory=list)
@@ -37,7 +41,11 @@ class Node:
 
     def copies(self) -> list[Node]:
         """The hooks that somebody new below it gets."""
-        return [Node(h.name, "hook", None, True, h.is_code) for h in self.hooks if h.watches]
+        watching = [one for one in self.hooks if one.watches]
+        return [
+            Node(h.name, "hook", None, True, h.is_code, own=h.own, bare=h.own or h.bare)
+            for h in watching
+        ]
 
     def add(self, one: Node, place: str) -> None:
         one.place, one.above = place, self
@@ -68,7 +76,7 @@ class Tree:
         self.trail.append(self.primary.shape())
 
     def do(self, who: Node, action: str, arguments: dict[str, Any]) -> None:
-        if who.place == "gone":
+        if who.place == "gone" or (who.bare and action not in ("quit", "meta")):
             raise Wrong
         getattr(self, action)(who, **arguments)
         self.note()
@@ -81,7 +89,8 @@ class Tree:
     def clone(self, who: Node, name: str, into: str | None = None, as_name: str = "") -> None:
         original, above = who.sub(name), who if into is None else who.sub(into)
         _free(above.subs, as_name or name)
-        self._bear(above, Node(as_name or original.name), above.copies())
+        copy = Node(as_name or original.name, bare=original.bare or above.bare)
+        self._bear(above, copy, above.copies())
 
     def dump(self, who: Node, path: str, name: str | None = None) -> None:
         self.files[path] = _copy(who if name is None else who.sub(name), [])
@@ -133,7 +142,11 @@ class Tree:
         watched = who.above if who.place == "hook" else who
         assert watched is not None
         _free(watched.hooks, name)
-        watched.add(Node(name, watches=True), "hook")
+        made = Node(name, watches=True, own=watched is who)
+        for copy in who.copies() if watched is who else ():
+            if not copy.own:  # it may act, so it is guarded as who made it is
+                made.add(copy, "hook")
+        watched.add(made, "hook")
 
     def quit(self, who: Node) -> None:
         if who.place != "hook":
@@ -181,7 +194,8 @@ class Tree:
         _leave(taker)
         taker.place, taker.above = before.place, before.above
         if before.place == "hook":
-            taker.silent = before.silent
+            taker.silent, taker.own = before.silent, taker.own or before.own
+        before.own = before.own or now == "hook"
         if before.above is None:
             self.primary = taker
         else:
@@ -217,15 +231,16 @@ def _other(name: str, taken: set[str]) -> str:
     return next(one for one in names if one not in taken)
 
 
-def _copy(one: Node, watching: Sequence[Node]) -> Node:
+def _copy(one: Node, watching: Sequence[Node], *, is_hook: bool = False) -> Node:
     """An agent with all at it, each watched by copies of some hooks, too."""
-    new = Node(one.name, one.place, None, one.watches, one.is_code, one.silent)
-    if not one.is_code:
+    new = Node(one.name, one.place, None, one.watches, one.is_code, one.silent, one.own, one.bare)
+    if not one.is_code and not (is_hook and one.bare):
         for hook in Node("", hooks=list(watching)).copies():
             new.add(hook, "hook")
     for hook in one.hooks:
-        added = _copy(hook, watching)
+        added = _copy(hook, watching, is_hook=True)
         added.name = _other(hook.name, {other.name for other in new.hooks})
+        added.own = True
         new.add(added, "hook")
     subs = {id(sub): _copy(sub, watching) for sub in one.subs}
     for sub in subs.values():

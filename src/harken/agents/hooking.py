@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harken.agents.actions import allowed_for, check_plain, instructions_in, template_in
+from harken.agents.actions import (
+    allowed_for,
+    check_plain,
+    copies_for,
+    install,
+    instructions_in,
+    template_in,
+)
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
 from harken.agents.budget import check_birth
@@ -51,10 +58,21 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
         hook = _found(agent, watched, given, arguments)
     else:
         hook = await _told(agent, call, arguments)
+    guards: list[tuple[str, Agent]] = []
     if is_own:
         hook.born_with["self_made"] = True
+        if may_act(hook):  # or it could do what the agent that made it may not
+            own = {one.name for one in watched.hooks if one.state.spec.get("self_made")}
+            guards = copies_for(hook, watched, but=own)
     hook.log_birth([watched.state.birth, call], name, "hook")
+    install(guards, hook)
     return Result(f"Installed hook: {name} watches {watched.name}")
+
+
+def may_act(hook: Agent) -> bool:
+    """Whether a hook that is not born yet may use more than what every hook has."""
+    spec = {**hook.spec(), **hook.born_with}
+    return hook.language_model is not None and (spec.get("tools") != [] or bool(spec.get("mcp")))
 
 
 async def run_quit(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:

@@ -52,7 +52,8 @@ def _abandon_made(agent: Agent, call: OpenCall) -> None:
 
     Such a call makes one agent, and then others below or above that one. When all are there, it
     names the first, if that is a subagent, as an interlocutor: so until the call has its result,
-    the newest subagent is complete where it is one. A hook is complete when it has instructions.
+    the newest subagent is complete where it is one. A hook is complete when it has instructions;
+    of one that may act nobody knows whether it has all its guards, so it is ended.
     """
     agents = agent.session.agents
     made = next((agents[id_] for id_ in _born_of(agent, call)), None)
@@ -61,7 +62,9 @@ def _abandon_made(agent: Agent, call: OpenCall) -> None:
     above = agents[made.parent]
     is_smart = made.spec.get("kind") == "smart"
     if made.place == "hook":
-        is_whole = bool(agent.session.agent(made.id).transcript) or not is_smart
+        may_act = bool(made.spec.get("self_made")) and made.spec.get("tools") != []
+        told = bool(agent.session.agent(made.id).transcript)
+        is_whole = not is_smart or (told and not may_act)
     else:
         is_whole = made.id in above.speakers or made.id != above.subagents[-1]
     if not is_whole:

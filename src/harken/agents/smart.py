@@ -171,13 +171,15 @@ class SmartAgent(Actor):
         smart_hook.after_verdict(self)
 
     def copy_for(self, agent: Agent) -> SmartAgent | None:
-        """Return a hook that was told the same, where it was born as one; see `Agent`."""
+        """Return a hook that was told the same, where it was born as one; see `Agent`.
+
+        One that an agent made for itself has guards because it may act; its copies only judge.
+        """
         told = smart_hook.told_of_copy(self)
         if told is None:
             return None
-        return self.make_subagent(
-            told, self.allowed, None, smart_hook.spec_of_copy(self.state.spec)
-        )
+        tools = [] if self.state.spec.get("self_made") else self.allowed
+        return self.make_subagent(told, tools, None, smart_hook.spec_of_copy(self.state.spec))
 
     @property
     def language_model(self) -> str | None:
@@ -387,10 +389,7 @@ class SmartAgent(Actor):
             await self._settle_calls()
 
     async def _settle_calls(self) -> None:
-        """Finish calls that were cut off; where a hook ends that, they have a result that says so.
-
-        For whoever wants something else of the agent than to go on.
-        """
+        """Finish calls that were cut off; where a hook ends that, their results say so."""
         try:
             await self._finish_calls()
         except TurnEnded:

@@ -303,8 +303,14 @@ class Playing:
                 return isinstance(said, ev.TranscriptEntry) and said.content == event.content
             if event.cause is None:
                 return _is_command(event)
+        said = self._first_cause(event)
+        if isinstance(said, ev.TranscriptEntry) and said.role == "assistant":
+            return _is_command(said) or _is_command(self._first_cause(said))  # what a hook said
+        return False
+
+    def _first_cause(self, event: ev.TranscriptEntry | ev.PieceOfText) -> ev.Event | None:
         first = event.cause if isinstance(event.cause, str) else (event.cause or [""])[0]
-        return _is_command(self._links.get(base_of(first)))
+        return self._links.get(base_of(first))
 
     def _is_told(self, event: ev.TranscriptEntry) -> bool:
         """Whether an entry came with an agent's birth, or by hand: a prompt, a transcript."""

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from harken.agents.base import Agent
 from harken.agents.hook import Hook
+from harken.agents.options import HookOptions
 from harken.agents.smart import SmartAgent
 from harken.agents.templates import Template, Templates
 from harken.agents.verdict import Question, Verdict, verdict_of
@@ -42,6 +43,10 @@ class RecordedAgent(Hook):
         """Nothing is to be saved yet."""
         self._saves: ev.AgentStateSaved | None = None
 
+    def prepare(self, state: AgentState) -> None:
+        """Nothing depends on the options of its birth: what it said stands in the record."""
+        self.options = HookOptions()
+
     def restore(self, state: AgentState) -> None:
         """All that it would take back stands in the record."""
 
@@ -65,7 +70,9 @@ class RecordedAgent(Hook):
         )
 
     def judge(self, question: Question) -> Verdict:
-        """Return the verdict that it gave, or fail as it did."""
+        """Return the verdict that it gave, or fail as it did; leave after it, where it left."""
+        if any(isinstance(one, ev.AgentMoved) and one.place == "gone" for one in self._coming(3)):
+            self.quit()
         words = self._next_words()
         if words.startswith(FAILED):
             kind, _, text = words.removeprefix(FAILED).partition(": ")
@@ -92,6 +99,10 @@ class RecordedAgent(Hook):
         if isinstance(copy, RecordedAgent):
             copy.given = birth.spec
         return copy
+
+    def _coming(self, most: int) -> list[ev.Event]:
+        """Return its next events, at most so many: what it says, its state, its leaving."""
+        return self.script.coming(self.script.lane(self))[:most]
 
     def _next_words(self) -> str:
         """Return what it says next; the state that it saves with it is saved, too."""

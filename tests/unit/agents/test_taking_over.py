@@ -405,3 +405,19 @@ def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(
     assert Conversation(root).primary.name == "h"
     assert not root.state.open_calls
     session.close()
+
+
+@pytest.mark.req("S4-28")
+def test_a_hook_of_ones_own_does_not_do_what_one_may_not(tmp_path: Path) -> None:
+    make = calls(
+        call("hook", "h1", name="free", instructions="Act.", points=["input"], tools=["task"]),
+        call("hook", "h2", name="mute", instructions="Judge.", points=[]),
+    )
+    act = calls(call("task", "x1", name="bad"))
+    one = moving(tmp_path, main=[make, "Ready.", "Said."], free=[act, "OK", "OK"])
+    watch(one, action=lambda asked: Deny("no") if "bad" in asked.text else Ok())
+    one.ask("Begin.")
+    one.ask("Go.")
+    assert one.result("x1", "free")["content"] == "Error: Action blocked by hook 'guard': no"
+    watching = {hook.name: [each.name for each in hook.hooks] for hook in one.root.hooks}
+    assert watching == {"free": ["guard"], "mute": [], "guard": []}

@@ -23,7 +23,9 @@ from harken import (
     load_session,
     tool,
 )
+from harken.agents.actor import Actor
 from harken.agents.conversation import Conversation
+from harken.agents.hooks.planning_mode import start_planning, stop_planning
 from harken.agents.load import start_from
 from harken.agents.schemas import ACTIONS
 from harken.agents.structure import RUN
@@ -42,6 +44,7 @@ from harken.store.memory import MemoryStore
 from harken.testing import ticking
 from harken.world.ask import ask_user
 from harken.world.permissions.permissions import Permissions
+from harken.world.result import Result
 from tests.agent_kit import Line, call, calls, play, quick, run, stage, told
 from tests.agent_kit import Play as Playing
 from tests.unit.agents.compacting import WORDS, begin, talk
@@ -123,6 +126,16 @@ def test_tools_subagents_and_discussions_go_the_same_and_no_tool_runs(tmp_path: 
     assert (done.agents, ran) == (3, before)
 
 
+async def plan(agent: Actor, command: str) -> Result:
+    start_planning(agent, command)
+    return Result("On.")
+
+
+async def no_plan(agent: Actor, command: str) -> Result:
+    assert stop_planning(agent, command)
+    return Result("Off.")
+
+
 def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
     """Also where agents have more actions than they have of themselves."""
     parts: dict[str, list[Line]] = {
@@ -142,6 +155,8 @@ def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
     do("task", name="Bob", instructions="You are Bob.")
     do("terminate", name="nobody")
     one.ask("What did she say?")
+    run(obey(one.root, "/plan true", plan))
+    run(obey(one.root, "/plan false", no_plan))
     do("hook", name="critic", instructions="Watch.", points=["response"])
     do("discuss", prompt="Sure?", speakers=["Ann", "Bob"])
     do("endo", subagent="Ann", prompt="Answer for me.", points=["response"])

@@ -133,12 +133,12 @@ class Sandbox:
         older = replace(found, options=())
         with TemporaryDirectory(prefix="harken-sandbox-") as folder:
             here = _real(Path(folder))
-            if not replace(found, outputs=here).trial(environ):
-                return found
-            reason = replace(older, outputs=here).trial(environ)
-        if reason:
-            raise ConfigError(f"bubblewrap (bwrap) does not work here: {reason}")
-        return older
+            # Each twice: what was to be mounted over may have gone just then.
+            for tried in (found, found, older, older):
+                reason = replace(tried, outputs=here).trial(environ)
+                if not reason:
+                    return tried
+        raise ConfigError(f"bubblewrap (bwrap) does not work here: {reason}")
 
     def bubblewrap(self, environ: Mapping[str, str]) -> str:
         """Return where bubblewrap is, out of reach of those whom it keeps. Raises ConfigError."""

@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -38,6 +39,8 @@ QUIET: Mapping[str, str] = {
 }
 """Settings with which programs neither page nor ask: there is nobody at the keyboard."""
 
+AGAIN = 2
+"""How often the sandbox is set up again where that fails."""
 PATIENCE_S = 0.2
 """How long what a command started may go on when its shell has ended: `> >(tee log)` does."""
 
@@ -112,6 +115,12 @@ class Shell:
         seconds = self.limits.timeout_s if timeout_s is None else timeout_s
         if not 0 < seconds <= self.limits.longest_s:
             raise BadArguments(f"timeout_s is above 0 and at most {self.limits.longest_s:g}")
+        for _ in range(AGAIN):
+            with suppress(_NotSetUp):  # what was to be mounted over may have gone just then
+                return await self._run(command, seconds, caller)
+        return await self._run(command, seconds, caller)
+
+    async def _run(self, command: str, seconds: float, caller: Caller | None) -> str:
         ready = self._ready(command, caller)
         output = Output.create(self.outputs)
         keep = False
@@ -129,8 +138,10 @@ class Shell:
             output.close(keep=keep)
         if stopped is not None:
             raise Failed(f"{stopped} Its output until then:\n{text or '(no output)'}{notes}")
+        if processes.never_ran and processes.exit_code == 1:
+            raise _NotSetUp(f"the sandbox could not be set up, and the command was not run: {text}")
         if processes.never_ran:
-            raise Failed(f"the sandbox could not be set up, and the command was not run: {text}")
+            raise Failed(f"the sandbox was ended, and the command with it. Its output: {text}")
         if self.sandbox is not None and processes.exit_code:
             notes += self.sandbox.hint(text)
         return _result(processes.exit_code, text, left) + notes
@@ -208,6 +219,10 @@ class Shell:
             await asyncio.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, 0.05)
         return None
+
+
+class _NotSetUp(Failed):
+    """The sandbox could not be set up; the command did not begin."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from http.cookiejar import DefaultCookiePolicy
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
@@ -125,6 +124,8 @@ def _followed(place: Place, target: str) -> Place:
 @asynccontextmanager
 async def open_client() -> AsyncIterator[httpx.AsyncClient]:
     """Open a client that knows nothing of this machine: no proxies, no cookies. Raises Failed."""
+    from http.cookiejar import DefaultCookiePolicy  # noqa: PLC0415 - it brings much along
+
     try:
         import httpx  # noqa: PLC0415 - an extra
     except ImportError:

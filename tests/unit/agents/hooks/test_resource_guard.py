@@ -60,7 +60,7 @@ def test_the_user_approves_once_and_what_was_asked_and_decided_is_visible(tmp_pa
     guard = one.id_of("guard")
     assert one.rows(agent_id=guard, content="The user agrees.\nOK")
     heard, said = [row["content"] for row in one.rows(agent_id="user")]
-    assert heard.startswith("Send for 5 EUR?")
+    assert "asks: Send for 5 EUR?" in heard
     assert said == "yes"
 
 
