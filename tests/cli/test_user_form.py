@@ -56,7 +56,7 @@ def test_words_stand_in_order_and_named_ones_anywhere(
 @pytest.mark.parametrize(
     ("action", "typed", "why"),
     [
-        ("task", "", "name name: NAME"),
+        ("task", "", "name missing; what it takes: NAME"),
         ("meta", "now", "it takes no more than: nothing"),
         ("endo", "Ann x points=sideways", "points"),
     ],

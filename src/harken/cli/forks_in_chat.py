@@ -32,7 +32,7 @@ def _fork(talk: Talk, _: str) -> None:
 
 @slash(
     "undo",
-    "go on from before the last exchange, in a new session; files stay as they are",
+    "go on from before the last exchange; files stay as they are",
     group="session",
 )
 def _undo(talk: Talk, _: str) -> None:

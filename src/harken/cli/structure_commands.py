@@ -25,8 +25,10 @@ from harken.core.events import Reference
 from harken.errors import ConfigError
 from harken.world.result import BadArguments, Result
 
+_OF_WATCHING = frozenset({"keep_note", "read_log"})
+"""What only a hook does: it keeps notes for itself, and the user has `/transcript` and `/view`."""
 COMMAND_OF: Mapping[str, str] = {
-    **{name: name.replace("_", "") for name in ACTIONS},
+    **{name: name.replace("_", "") for name in ACTIONS if name not in _OF_WATCHING},
     "quit": "hooks",  # `/hooks remove NAME`: the user is no hook, and `/quit` ends the chat
 }
 """The command with which the user does what an agent does with an action."""
@@ -34,11 +36,12 @@ _MEANINGS = {
     "task": "make a subagent; with prompt=.. it answers at once",
     "discuss": "let subagents hear something, and speak in turn",
     "terminate": "end a subagent, with all below it",
-    "hook": "put a hook above the agent: text, hook:NAME, template:NAME",
+    "hook": "put a hook above the agent: its name, and what it is told",
     "endo": "let a subagent answer; the agent watches it as its hook",
     "clone": "make a copy of a subagent, with what it remembers",
     "dump": "write an agent, with all below it, to a file",
     "restore": "bring back an agent from a file",
+    "introduce": "tell subagents who takes part in discussions",
 }
 _PLANNING = "planning-mode"
 _NAMES_SUBAGENTS = frozenset({"subagent", "speakers", "listeners"})
@@ -81,7 +84,7 @@ def _complete(form: Form, action: str, talk: Talk, before: Sequence[str]) -> Ite
 
 @slash(
     "talkwith",
-    "talk with another agent: a name, or a path such as editor/critic",
+    "talk with another agent: a name, or a path: editor/critic",
     "NAME",
     group="agents",
     completes=names_of("others"),
@@ -187,22 +190,22 @@ async def _install(kind: type[Hook], name: str, agent: Actor, command: Reference
 
 @slash(
     "plan",
-    "planning mode: look and think, change nothing, until you agree",
-    "true|false",
+    "planning mode: think, and change nothing until you agree",
+    "[on|off]",
     group="agents",
-    completes=choice("true", "false"),
+    completes=choice("on", "off"),
 )
 def _plan(talk: Talk, rest: str) -> None:
     from harken.agents.hooks.planning_mode import planning
 
     is_on = bool(planning(talk.primary))
-    if rest in ("true", "false"):
-        act(talk, f"/plan {rest}", _planned if rest == "true" else _no_plan)
+    if rest in ("on", "off"):
+        act(talk, f"/plan {rest}", _planned if rest == "on" else _no_plan)
     elif not rest:
-        how = "/plan false, or a yes to a plan, ends it" if is_on else "/plan true begins it"
+        how = "/plan off, or a yes to a plan, ends it" if is_on else "/plan on begins it"
         talk.say(f"planning mode is {'on' if is_on else 'off'}: {how}")
     else:
-        raise BadArguments("say true or false")
+        raise BadArguments("say on or off")
 
 
 async def _planned(agent: Actor, command: Reference) -> Result:

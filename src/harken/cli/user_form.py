@@ -66,7 +66,7 @@ class Form:
         said |= dict(zip(bare, words, strict=False))
         missing = [one for one in self.tool.parameters.get("required", ()) if one not in said]
         if missing:
-            raise BadArguments(f"name {' and '.join(missing)}: {self.usage}")
+            raise BadArguments(f"{' and '.join(missing)} missing; what it takes: {self.usage}")
         checked: Mapping[str, Any] = self.tool.check(
             {name: self._value(name, text) for name, text in said.items()}
         )
