@@ -81,8 +81,17 @@ def switched_off(config: ConfigFile) -> set[str]:
 
 
 def runs(servers: Iterable[Server]) -> list[str]:
-    """Say of each server what it runs, or what it talks with."""
-    return [
-        f"MCP server {one.name} {'runs' if one.command else 'talks with'} {one.program}"
-        for one in servers
-    ]
+    """Say of each server what it runs, or what it talks with, and what of yours it gets.
+
+    >>> runs([Server(name="docs", command="sh", env={"A": "${B}"})])
+    ['MCP server docs runs sh, gets the variable B']
+    """
+    found = []
+    for one in servers:
+        gets = ", ".join(sorted(one.variables))
+        many = "variable" if len(one.variables) == 1 else "variables"
+        found.append(
+            f"MCP server {one.name} {'runs' if one.command else 'talks with'} {one.program}"
+            + (f", gets the {many} {gets}" if gets else "")
+        )
+    return found
