@@ -42,12 +42,28 @@ def test_one_hook_is_shown_with_what_it_is_told(cli: Cli) -> None:
     assert "points: action\ntools: todo\nkeeps: notes\n" in out
     assert out.endswith("\n\nDeny it.\n")
     nag = cli.ok("hooks", "show", "nag").out
-    assert "use: todo-reminder\npoints: input, result\noptions: requests = 3, " in nag
+    assert "options: requests = 3, without_list = false, tool = todo" in nag
     assert cli.ok("hooks", "show", "careful", "--json").json["instructions"] == "Deny it."
     ran = cli("hooks", "show", "nothing")
     assert ran.code == 2
     assert "there is no hook 'nothing' here; there is: " in ran.err
     assert command.name == "hooks"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("use: todo-reminder\noptions: {wings: 2}", "there is no 'wings'"),
+        ("use: command-hook\noptions: {commands: []}", "command-hook runs programs"),
+    ],
+)
+def test_options_that_cannot_be_are_told_before_a_hook_is_used(
+    cli: Cli, text: str, why: str
+) -> None:
+    written(cli.home, "odd", f"---\n{text}\n---\n")
+    assert "odd.md, cannot be used)" in cli.ok("hooks").out
+    shown = cli("hooks", "show", "odd")
+    assert (shown.code, why in shown.err) == (2, True)
 
 
 def test_configured_hooks_watch_the_first_agent_of_a_new_chat(cli: Cli, tmp_path: Path) -> None:

@@ -24,7 +24,9 @@ from harken.agents.actor import Actor
 from harken.agents.base import Agent, kind_named
 from harken.agents.built_in import BUILT_IN, hook_kind
 from harken.agents.front_matter import NAME, Malformed, files_in, naming, read_page
+from harken.agents.hook import Hook
 from harken.agents.hooking import new_hook
+from harken.agents.options import options_from
 from harken.agents.runtime import Runtime
 from harken.agents.schemas import ACTIONS
 from harken.agents.templates import Template
@@ -83,12 +85,24 @@ class HookFile:
             hook.born_with["subagents"] = False
         return hook
 
-    def _code(self, watched: Agent, use: str) -> Agent:
-        kind = hook_kind(use, watched.runtime)
+    def kind(self, use: str, runtime: Runtime) -> type[Hook]:
+        """Return the code that it uses, which can do with its options.
+
+        Raises ConfigError, UnknownName. What runs programs no file gives: a file comes with a
+        project, and what it runs would be in no sandbox.
+        """
+        kind = hook_kind(use, runtime)
         try:
-            return kind(watched.session, runtime=watched.runtime, options=self.options)
+            if not kind.portable:
+                raise ConfigError(f"{use} runs programs, which no hook file may name")
+            options_from(use, kind.Options, self.options)
         except ConfigError as error:
             raise ConfigError(f"{self.path}: {error}") from None
+        return kind
+
+    def _code(self, watched: Agent, use: str) -> Agent:
+        kind = self.kind(use, watched.runtime)
+        return kind(watched.session, runtime=watched.runtime, options=self.options)
 
     def _smart(self, watched: Agent) -> Agent:
         if not isinstance(watched, Actor):
@@ -137,6 +151,8 @@ def _of_file(path: Path) -> Known:
     own = None if path.parent == SHIPPED else path
     try:
         file = read_hook(path)
+        if file.use in BUILT_IN:
+            file.kind(file.use, Runtime())
     except ConfigError as error:
         return Known(name=path.stem, description="", smart=True, path=own, problem=str(error))
     return Known(name=file.name, description=file.description, smart=file.use is None, path=own)

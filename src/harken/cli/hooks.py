@@ -16,6 +16,7 @@ from harken.agents.verdict import ALLOWED
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import one_line, safe, say, say_json
+from harken.core import codec
 from harken.errors import UnknownName
 
 
@@ -92,6 +93,7 @@ def row(one: Known, settings: Settings) -> dict[str, Any]:
 def of_file(file: HookFile) -> dict[str, Any]:
     """Return what a file says of its hook, besides what it is told."""
     if file.use is not None:
+        file.kind(file.use, Runtime())
         return {"use": file.use, **of_kind(file.use, file)}
     details: dict[str, Any] = {
         "points": list(file.points or ALLOWED),
@@ -119,11 +121,16 @@ def of_kind(name: str, file: HookFile | None = None) -> dict[str, Any]:
 def in_words(value: Any) -> str:
     """Return a value on one line.
 
-    >>> in_words(["a", "b"]), in_words({"requests": 5}), in_words([]), in_words(True)
-    ('a, b', 'requests = 5', 'none', 'yes')
+    >>> in_words(["a", "b"]), in_words({"deep": None, "on": True}), in_words([]), in_words(True)
+    ('a, b', 'deep = null, on = true', 'none', 'yes')
     """
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {one}" for name, one in value.items()) or "none"
+        return ", ".join(f"{name} = {written(one)}" for name, one in value.items()) or "none"
     return ", ".join(map(str, value)) or "none"
+
+
+def written(value: Any) -> str:
+    """Return an option as it can stand in a file."""
+    return value if isinstance(value, str) else codec.encode(value).decode()

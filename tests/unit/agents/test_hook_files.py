@@ -189,6 +189,10 @@ def test_a_hook_that_is_code_is_found_by_its_kind_and_by_a_file_with_options(
         ("---\nuse: nothing\n---\n", "no built-in hook 'nothing'"),
         ("---\nuse: smart\n---\n", "no built-in hook 'smart'"),
         ("---\nuse: todo-reminder\noptions: {wings: 2}\n---\n", "there is no 'wings'"),
+        (
+            "---\nuse: command-hook\noptions: {commands: [{event: Stop, command: id}]}\n---\n",
+            "command-hook runs programs, which no hook file may name",
+        ),
     ],
 )
 def test_a_hook_that_cannot_be_made_is_refused(tmp_path: Path, text: str, why: str) -> None:
