@@ -12,7 +12,9 @@ from itertools import takewhile
 
 import msgspec
 
+from harken.agents.verdict import is_question
 from harken.context.checkpoint import tokens_in
+from harken.core.events import TranscriptEntry
 from harken.core.messages import (
     ChatMessage,
     ContentPart,
@@ -105,7 +107,9 @@ def _is_system(message: ChatMessage) -> bool:
 
 
 def _is_asked(message: ChatMessage) -> bool:
-    """Whether somebody asked for something: hooks and notes have a cause."""
+    """Whether somebody asked for something: what else has a cause is a note, or what hooks say."""
+    if isinstance(message, TranscriptEntry) and is_question(message):
+        return True
     return message.role == "user" and getattr(message, "cause", None) is None
 
 

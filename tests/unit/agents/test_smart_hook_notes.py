@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from harken import Agent
+from harken import Agent, Runtime
+from harken.agents.schemas import ACTIONS
 from harken.agents.smart_hook import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
 from harken.agents.verdict import Ok, Question, Verdict
 from harken.core.messages import text_of
 from harken.errors import ModelError
 from harken.llm.base import Request
+from harken.llm.windows import Windows
 from tests.agent_kit import Stage, call, calls, check_log, everything, run, stage
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, is_question, sends, texts
 
@@ -130,6 +132,27 @@ def test_what_a_hook_reads_does_not_grow_over_1000_questions(tmp_path: Path) -> 
     assert set(sizes[30:]) == {sizes[-1]}
     again = one.again()
     assert len(again.agent("guard").transcript) == len(hook.transcript)
+
+
+def test_a_hook_that_is_compacted_in_the_middle_of_a_question_still_has_the_question(
+    tmp_path: Path,
+) -> None:
+    def says(request: Request) -> Any:
+        acted = sum(message.role == "assistant" for message in request.messages)
+        if acted == 4 or any("compacted" in text for text in texts(request)):
+            return "OK"
+        return calls(call("keep_note", f"n{acted}", text=f"{acted}" + "n" * 300))
+
+    cast = Cast(main=sends, guard=says, compaction=lambda _: "short")
+    runtime = Runtime(model=cast.model(), actions=ACTIONS, windows=Windows({"cast": 1300}))
+    one = stage(tmp_path, cast.model(), runtime=runtime)
+    hook = guard(one)
+    assert judge(hook, "x" * 200) == Ok()
+    assert one.rows(reason="compaction")
+    assert any(map(is_question, cast.read_by("guard")[-1]))
+    assert not any(is_question(message.get("content") or "") for message in hook.transcript)
+    assert {message["role"] for message in hook.transcript} == {"system", "user"}
+    check_log(one.log)
 
 
 def test_a_hook_that_keeps_all_drops_nothing(tmp_path: Path) -> None:
