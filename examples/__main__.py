@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from examples.example import Example
+from harken.errors import HarkenError
 
 HERE = Path(__file__).parent
 
@@ -51,7 +52,11 @@ def main() -> int:
         return 2
     folder = folders()[given.name]
     play = runpy.run_path(str(folder / "run.py"))["play"]
-    asyncio.run(play(Example.of(folder, log, given.model)))
+    try:
+        asyncio.run(play(Example.of(folder, log, given.model)))
+    except HarkenError as error:
+        print(error, file=sys.stderr)
+        return 2
     print(f"\nThe log is {log}; {folder.relative_to(HERE.parent)}/README.md says what to look at.")
     return 0
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from examples.__main__ import folders
+from examples.__main__ import HERE, folders
 from examples.example import Example
 from harken import SessionViewer
 from harken.core.events import LlmRequest, TranscriptEntry
@@ -168,3 +170,16 @@ def test_a_repeated_complaint_becomes_a_hook_that_another_hook_made(tmp_path: Pa
     assert (rewrite.hook_name, rewrite.proposed[-1]) == ("plain", "!")
     assert [outcome.name for outcome in rewrite.outcomes] == ["user"]
     assert first.name == "helper"
+
+
+def test_a_use_case_that_cannot_be_played_says_why_in_a_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "examples", "debate", "--model", "nobody/none", "--log"]
+    ran = subprocess.run(
+        [*command, tmp_path / "debate.jsonl"],
+        cwd=HERE.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, len(ran.stderr.splitlines())) == (2, 1)
+    assert "there is no provider 'nobody'" in ran.stderr
