@@ -271,13 +271,19 @@ def listed() -> list[dict[str, Any]]:
             return known + grown
 
 
+def main() -> None:
+    """Serve as the first argument says."""
+    if MODE == "mute":
+        time.sleep(300)
+    if MODE == "broken":
+        sys.stderr.write("no config\n")
+        sys.exit(2)
+    for line in sys.stdin:
+        answer(json.loads(line))
+    if MODE == "stays":
+        time.sleep(300)
+
+
 MODE = sys.argv[1] if len(sys.argv) > 1 else ""
-if MODE == "mute":
-    time.sleep(300)
-if MODE == "broken":
-    sys.stderr.write("no config\n")
-    sys.exit(2)
-for line in sys.stdin:
-    answer(json.loads(line))
-if MODE == "stays":
-    time.sleep(300)
+if __name__ == "__main__":
+    main()

@@ -163,5 +163,6 @@ def test_hooks_read_what_the_world_keeps_and_it_keeps_nothing_else(tmp_path: Pat
     assert one.heard("main")[-1] == "[hook mood]: merry; knows a.txt; mcp None"
     changed = {name for name, value in vars(world).items() if before[name] is not value}
     assert changed == set()
-    state = vars(world).keys() - {"tools", "_own", "folder", "user", "permissions", "sources"}
+    given = {"tools", "_own", "folder", "user", "permissions", "sources", "web"}
+    state = vars(world).keys() - given
     assert state == {"known", "variables", "mcp", "_changing"}

@@ -176,7 +176,10 @@ def test_a_hook_that_only_a_program_knows_is_told_before_anything_is_said(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["frobnicate"], "No such command 'frobnicate'; commands: demo, chat, sessions, view"),
+        (
+            ["frobnicate"],
+            "No such command 'frobnicate'; commands: demo, chat, agent, sessions, view",
+        ),
         (["--frob"], "No such option '--frob'"),
         (["session"], None),
         (

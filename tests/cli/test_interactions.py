@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -159,6 +161,8 @@ def test_a_chat_can_remember(cli: Cli, tmp_path: Path) -> None:
 
 class Told:
     """A talk that writes down what is said."""
+
+    own: Mapping[str, Any] = {}
 
     def __init__(self, session: Session) -> None:
         self.session, self.said = session, ""

@@ -151,7 +151,7 @@ def test_raw_is_filtered_by_what_events_point_at(demo: Cli) -> None:
 @pytest.mark.parametrize(
     ("view", "note"),
     [
-        ("hooks", "No hook was asked anything"),
+        ("hooks", "No hook was there"),
         ("refs msg_052", "Nobody heard it."),
         ("raw --agent Inner --role tool", "No event is like that."),
     ],

@@ -131,6 +131,10 @@ MEMBERS: dict[type[ev.EventBase], dict[str, st.SearchStrategy[Any]]] = {
     ev.AgentMoved: {
         "place": st.sampled_from(["primary", "subagent", "hook", "gone"]),
         "parent": st.none() | AGENT,
+        "replaces": st.none() | AGENT,
+        "replaced_as": st.none() | st.sampled_from(["subagent", "hook"]),
+        "spec": SPEC,
+        "replaced_spec": SPEC,
         "cause": CAUSE,
     },
     ev.InterlocutorsSet: {

@@ -26,6 +26,8 @@ from harken.errors import LogWriteError, NotALog
 from harken.session.disk import Disk
 
 ZSTD, GZIP = ".zst", ".gz"
+_PATIENCE = 20
+"""How often a log is unpacked that others pack and unpack meanwhile."""
 _PART = ".unpacking"
 _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES, _MOST_TIMES = 64 << 20, 4096
@@ -94,21 +96,35 @@ def open_packed(path: Path) -> BinaryIO | None:
 def unpack(path: Path, disk: Disk) -> None:
     """Give a log that is packed its plain file back; the pack stays. Nothing where it is plain.
 
-    Two may do it at once: nothing that is there is replaced. Raises NotALog, LogWriteError.
+    Two may do it at once, and one pack it again: nothing that is there is replaced. Raises NotALog,
+    LogWriteError.
     """
-    packs = [] if os.path.lexists(path) else packs_of(path)
-    if not packs:
-        return
+    for _ in range(_PATIENCE):
+        packs = [] if os.path.lexists(path) else packs_of(path)
+        if not packs:
+            return
+        try:
+            _unpack(path, packs[0], disk)
+        except FileNotFoundError as error:  # others unpacked it, and took the pack away
+            gone = error
+        else:
+            return
+    raise LogWriteError(path, reason=f"unpacking: {gone.strerror}") from gone
+
+
+def _unpack(path: Path, pack: Path, disk: Disk) -> None:
     part: Path | None = None
     try:
         fd, name = tempfile.mkstemp(_PART, f".{path.name}.", path.parent)
         part = Path(name)
         try:
-            _write_all(packs[0], fd, disk)
+            _write_all(pack, fd, disk)
         finally:
             os.close(fd)
-        _name(part, path, packs[0])
+        _name(part, path, pack)
         disk.sync_folder(path.parent)
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise LogWriteError(path, reason=f"unpacking: {error.strerror or error}") from error
     finally:

@@ -123,7 +123,7 @@ class Sandbox:
             folder=_real(self.folder),
             outputs=_real(self.outputs),
             allowed=[*map(_real, self.allowed)],
-            readable=[*map(_real, self.readable)],
+            readable=[*map(_real, self.readable), *_own_code()],
             private=[*map(_real, self.private), *map(Path, pointed_places(environ))],
             steering=[*map(_real, self.steering), *_own_code()],
             temporary=_real(self.temporary),
