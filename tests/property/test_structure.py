@@ -325,7 +325,7 @@ def played(folder: str, chosen: list[tuple[Callable[[Run], None], int]]) -> Run:
 
 
 @pytest.mark.req("S4-38", "S4-39", "S4-29", "S0-20")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(steps, st.integers(0, 10_000))
 def test_everybody_stands_where_the_requirements_say(chosen: Any, at: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

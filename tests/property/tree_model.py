@@ -142,8 +142,8 @@ class Tree:
         watched = who.above if who.place == "hook" else who
         assert watched is not None
         _free(watched.hooks, name)
-        made = Node(name, watches=True, own=watched is who)
-        for copy in who.copies() if watched is who else ():
+        made = Node(name, watches=True, own=watched is who or who.own)
+        for copy in watched.copies() if made.own else ():
             if not copy.own:  # it may act, so it is guarded as who made it is
                 made.add(copy, "hook")
         watched.add(made, "hook")
@@ -166,7 +166,7 @@ class Tree:
         self._under(who, child, silent=False)
 
     def _under(self, who: Node, child: Node, *, silent: bool) -> None:
-        there = {one.name for one in child.hooks}
+        there = {one.name for one in child.hooks if not one.own}
         for copy in [one for one in who.copies() if one.name not in there]:
             copy.name = _other(copy.name, {who.name, *(one.name for one in child.hooks)})
             child.add(copy, "hook")

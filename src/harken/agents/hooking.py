@@ -51,9 +51,10 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     watched = watched_by(agent) if agent.state.place == "hook" else agent
     name, given = arguments["name"], arguments["instructions"]
     check_hook_name(watched, name)
-    is_own = watched is agent and base_of(call) in agent.session.state.owners
+    is_mine = watched is agent or agent.state.spec.get("self_made")  # what its own hook makes
+    is_own = is_mine and base_of(call) in agent.session.state.owners
     if is_own:
-        check_birth(agent.session.state, agent.agent_id, lower=-1)
+        check_birth(agent.session.state, watched.agent_id, lower=-1)
     if given is not None and given.startswith("hook:"):
         hook = _found(agent, watched, given, arguments)
     else:

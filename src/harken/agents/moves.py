@@ -68,12 +68,14 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
     """Let a subagent take the place of its parent, which becomes its last hook.
 
     points: where the parent is asked then (None: everywhere). What watches the parent and not the
-    child gets a copy that does: a move is no way out from under a hook. Raises BadArguments,
-    AgentBusy.
+    child gets a copy that does: a move is no way out from under a hook, nor is a hook of the
+    child's own that has the name of one. Raises BadArguments, AgentBusy.
     """
     check_endo(agent, child)
-    there = {hook.name for hook in child.hooks}
-    install(copies_for(child, agent, but=there, below=False), child, but=there | {agent.name})
+    hooks = [hook.state for hook in child.hooks]
+    there = {one.name or one.id for one in hooks if not one.spec.get("self_made")}
+    taken = {one.name or one.id for one in hooks} | {agent.name}
+    install(copies_for(child, agent, but=there, below=False), child, but=taken)
     _swap(child, agent, "hook", cause, points)
 
 

@@ -1,0 +1,117 @@
+"""Hooks that a watched agent puts there itself: no way to do what another hook forbids it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harken import Conversation, Deny, Ok, Question, Runtime, World, load_session
+from harken.agents.schemas import ACTIONS
+from harken.llm.base import Request
+from tests.agent_kit import (
+    Line,
+    Stage,
+    call,
+    calls,
+    check_log,
+    everything,
+    play,
+    quick,
+    run,
+    stage,
+    told,
+)
+from tests.unit.agents.cutting import cut_after
+from tests.unit.agents.hooking import SENT, send, watch
+
+EVIL = calls(call("send", "s", text="evil"))
+
+
+def no_evil(question: Question) -> Deny | Ok:
+    is_evil = question.call is not None and "evil" in question.text and "send" in question.words
+    return Deny("no") if is_evil else Ok()
+
+
+def watched(folder: Path, *, later: bool = False, **parts: Sequence[Line]) -> Stage:
+    """Return a stage whose main is watched; later: not yet."""
+    SENT.clear()
+    runtime = Runtime(model=play(**parts), actions=ACTIONS, world=World([send]))
+    one = stage(folder, play(**parts), runtime=runtime)
+    if not later:
+        watch(one, action=no_evil)
+    return one
+
+
+def say(one: Stage) -> str:
+    return str(run(Conversation(one.root).say("Go.")))
+
+
+def hooked(name: str, *tools: str, points: Sequence[str] = ("response",)) -> Any:
+    made = call("hook", f"h-{name}", name=name, instructions="x", tools=tools, points=points)
+    return calls(made)
+
+
+@pytest.mark.req("S4-28", "S4-29")
+def test_a_hook_of_its_own_that_acts_is_watched_as_it_is(tmp_path: Path) -> None:
+    one = watched(tmp_path, main=[hooked("h", "send"), "Done."], h=[EVIL, "OK"])
+    assert say(one) == "Done."
+    assert SENT == []
+    assert [hook.name for hook in one.agent("h").hooks] == ["guard"]
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-28")
+def test_what_a_hook_of_its_own_puts_there_is_its_own(tmp_path: Path) -> None:
+    def spoils(request: Request) -> str:
+        return 'REWRITE: {"text":"evil"}' if "call send" in told(request)[-1] else "OK"
+
+    one = watched(
+        tmp_path,
+        main=[hooked("h", "hook"), "Done.", calls(call("send", "s2", text="nice")), "Done."],
+        h=[hooked("relay", points=["action"]), "OK", "OK"],
+        relay=[spoils],
+    )
+    say(one)
+    say(one)
+    assert SENT == []
+    assert [hook.name for hook in one.root.hooks] == ["h", "relay", "guard"]
+
+
+@pytest.mark.req("S4-28", "S4-39")
+def test_a_hook_with_the_name_of_another_does_not_stand_for_it(tmp_path: Path) -> None:
+    one = watched(
+        tmp_path,
+        later=True,
+        main=[
+            calls(call("task", "t", name="kid", instructions="x", prompt="Prepare.")),
+            "Done.",
+            calls(call("endo", "e", subagent="kid", prompt="Go.")),
+            *["OK"] * 5,
+        ],
+        kid=[hooked("guard"), "Ready.", EVIL, "Sent."],
+        guard=["OK"] * 5,
+    )
+    say(one)
+    watch(one, action=no_evil)
+    assert say(one) == "Sent."
+    assert SENT == []
+    names = [hook.name for hook in Conversation(one.root).primary.hooks]
+    assert names == ["guard", "main", "guard (2)"]
+    check_log(one.log)
+
+
+def test_a_hook_of_its_own_that_a_crash_left_unwatched_is_ended(tmp_path: Path) -> None:
+    one = watched(tmp_path, main=[hooked("h", "send"), "Done."], h=["OK"])
+    say(one)
+    [birth] = [at for at, row in enumerate(one.rows()) if row.get("name") == "h"]
+    one.session.close()
+    for kept in (birth + 1, birth + 2):  # before its instructions, and before its hook
+        runtime = one.runtime
+        root, session = load_session(cut_after(one.log, kept), runtime=runtime, options=quick())
+        assert [hook.name for hook in root.hooks] == ["guard"]
+        before = everything(session)
+        session.close()
+        root, session = load_session(session.path, runtime=runtime, options=quick())
+        assert everything(session) == before
+        session.close()
