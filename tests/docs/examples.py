@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cli.kit import unboxed
+
 ROOT = Path(__file__).parents[2]
 
 _FENCE = re.compile(
@@ -87,7 +89,8 @@ class Reader:
         ran = self.run(["bash", "-c", command.line])
         code = ran.returncode if ran.returncode >= 0 else 128 - ran.returncode
         assert code == command.exit_code, f"$ {command.line}\n{ran.stdout}"
-        fits = doctest.OutputChecker().check_output(command.printed, ran.stdout, doctest.ELLIPSIS)
+        printed = unboxed(ran.stdout)
+        fits = doctest.OutputChecker().check_output(command.printed, printed, doctest.ELLIPSIS)
         assert fits or not command.printed.strip(), (
             f"$ {command.line}\n--- the page says\n{command.printed}--- it is\n{ran.stdout}"
         )

@@ -166,7 +166,9 @@ class Tree:
         self._under(who, child, silent=False)
 
     def _under(self, who: Node, child: Node, *, silent: bool) -> None:
-        there = {one.name for one in child.hooks if not one.own}
+        own = {one.name for one in child.hooks if one.own}
+        own -= {one.name for one in who.hooks if one.own}
+        there = {one.name for one in child.hooks} - own
         for copy in [one for one in who.copies() if one.name not in there]:
             copy.name = _other(copy.name, {who.name, *(one.name for one in child.hooks)})
             child.add(copy, "hook")

@@ -14,7 +14,7 @@ def test_a_chat_begins_with_its_model_its_folder_and_how_to_get_help(
     chat: Chat, tmp_path: Path
 ) -> None:
     terminal = chat()
-    first, second, _, prompt, status = terminal.wait("ask").strip().splitlines()
+    first, second, *_, prompt, status = terminal.wait("ask").strip().splitlines()
     assert first.startswith("harken · scripted:tea.yaml · ")
     assert second == "/help lists commands and keys · Ctrl-D ends"
     assert prompt == "› say something, or /help"

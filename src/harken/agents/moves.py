@@ -72,11 +72,16 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
     child's own that has the name of one. Raises BadArguments, AgentBusy.
     """
     check_endo(agent, child)
-    hooks = [hook.state for hook in child.hooks]
-    there = {one.name or one.id for one in hooks if not one.spec.get("self_made")}
-    taken = {one.name or one.id for one in hooks} | {agent.name}
-    install(copies_for(child, agent, but=there, below=False), child, but=taken)
+    taken = {hook.name for hook in child.hooks}
+    there = taken - (_own_hooks(child) - _own_hooks(agent))
+    copies = copies_for(child, agent, but=there, below=False)
+    install(copies, child, but=taken | {agent.name})
     _swap(child, agent, "hook", cause, points)
+
+
+def _own_hooks(agent: Agent) -> set[str]:
+    """Return the names of the hooks that an agent put there itself."""
+    return {hook.name for hook in agent.hooks if hook.state.spec.get("self_made")}
 
 
 def check_endo(agent: Agent, child: Agent) -> None:
