@@ -17,15 +17,15 @@ from typing import Any
 from harken.agents.actions import lenient, touches
 from harken.agents.actor import Actor
 from harken.agents.asking import LoggedUser
+from harken.agents.consulting import judge_call
 from harken.agents.gate import Gate, woken_ones_done
-from harken.agents.hook import BLOCKED, Judgement, TurnEnded, consult
+from harken.agents.hook import BLOCKED, Judgement, TurnEnded
 from harken.agents.initial import UNNAMED
 from harken.agents.schemas import ACTIONS, is_action
 from harken.agents.structure import RUN
-from harken.agents.verdict import Question
 from harken.context.socket import VARIABLE
 from harken.core.events import ActionRewritten, TranscriptEntry
-from harken.core.messages import FunctionCall, ToolCall
+from harken.core.messages import FunctionCall
 from harken.core.outside import content_from_outside
 from harken.errors import EventRefused
 from harken.session.state import OpenCall
@@ -137,15 +137,7 @@ def footprint(agent: Actor, call: OpenCall) -> Footprint:
 
 async def run_call(agent: Actor, call: OpenCall) -> Result:
     """Ask the hooks, then run one call; whatever goes wrong in it is its result."""
-    question = Question(
-        "action",
-        agent.name,
-        call.reference,
-        call.arguments,
-        ToolCall(call.id, FunctionCall(call.name, call.arguments)),
-    )
-    judgement = await consult(agent.hooks, question)
-    agent.note_comments(judgement)
+    judgement = await judge_call(agent, call)
     if judgement.denied is not None:
         return _blocked(judgement)
     arguments = call.arguments
