@@ -1,24 +1,30 @@
 """What hooks are asked about an agent's turn, at each of the four points.
 
-One idea: what was asked already is read from the log. So whoever goes on with a turn asks about
-everything that is due, and each hook is asked once, wherever a crash came between.
+One idea: before a model reads what an agent heard, or what its calls gave back, every hook has been
+asked about it, once. What was asked already is read from the log: so this holds wherever a crash
+came between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from harken.agents.actor import Actor
 from harken.agents.hook import Judgement, comment_entry, consult, has_judged
+from harken.agents.initial import INTERRUPTED
+from harken.agents.model_call import HALF_A_CALL
 from harken.agents.verdict import Deny, Opinion, Point, Question
 from harken.core.events import TranscriptEntry
-from harken.core.ids import USER
+from harken.core.ids import USER, number_of
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
 from harken.core.text import LoggedString
 from harken.session.state import OpenCall
 
 MAX_DENIALS = 3
 """After so many denials of one response the user is told instead."""
+TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
+STOPPED = "Error: {} was not run: a hook ended the turn"
 
 
 def is_asked(agent: Actor, point: Point) -> bool:
@@ -31,6 +37,28 @@ def new_inputs(agent: Actor) -> list[ChatMessage]:
     context = agent.session.context(agent.agent_id)
     fresh = context[len(context) - len(agent.state.fresh) :]
     return [one for one in fresh if one.role == "user" and not getattr(one, "cause", None)]
+
+
+def new_results(agent: Actor) -> list[TranscriptEntry]:
+    """Return what calls gave back since the last model call, oldest first.
+
+    Not what stands in the place of a result where a call was cut off: no tool said that.
+    """
+    if not agent.state.spent.model_calls:
+        return []  # what it began with are another's results
+    last = agent.state.request
+    asked = -1 if last is None else number_of(last.message_id, "msg_") or 0
+    context = agent.session.context(agent.agent_id)
+    since = takewhile(lambda one: one.role != "assistant", reversed(context))
+    new = [one for one in since if isinstance(one, TranscriptEntry) and _is_result(one)]
+    return [one for one in reversed(new) if (number_of(one.message_id, "msg_") or 0) > asked]
+
+
+def _is_result(entry: TranscriptEntry) -> bool:
+    if entry.role != "tool":
+        return False
+    made_up = (each.format(entry.name) for each in (INTERRUPTED, TAKEN_OVER, STOPPED, HALF_A_CALL))
+    return not (entry.is_error and text_of(entry.content).startswith(tuple(made_up)))
 
 
 async def comment_on(agent: Actor, point: Point, messages: Sequence[ChatMessage]) -> None:

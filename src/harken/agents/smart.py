@@ -22,10 +22,13 @@ from harken.agents.budget import Budget
 from harken.agents.compaction import Compacted, compact, tokens_used
 from harken.agents.consulting import (
     MAX_DENIALS,
+    STOPPED,
+    TAKEN_OVER,
     comment_on,
     is_asked,
     judge_answer,
     new_inputs,
+    new_results,
     send_back,
     shown,
 )
@@ -51,8 +54,6 @@ from harken.world.result import Result
 WORTH = 0.2
 """A context is compacted by itself where such a part of it gives way: less is not worth a call."""
 NOTHING_TO_SUM_UP = "too little of it could give way to a summary"
-TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
-STOPPED = "Error: {} was not run: a hook ended the turn"
 AGAIN = 0.05
 """Where compacting did not help it is tried again when such a part of the window is taken more."""
 
@@ -388,12 +389,14 @@ class SmartAgent(Actor):
             self._leave_undone(STOPPED)
 
     async def _finish_calls(self) -> None:
+        """Finish what was cut off of acting, also what hooks were to be asked after it."""
         for call in list(self.state.open_calls.values()):
             if self.runs_again(call):
-                await self._act([call])
+                await act(self, [call])
             else:
                 self.close_call(call)
         self.deliver()
+        await comment_on(self, "result", new_results(self))
 
     def close_call(self, call: OpenCall) -> MessageId:
         """Give a call without a result one that says how far it had come."""
