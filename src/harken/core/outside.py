@@ -42,7 +42,7 @@ def from_outside(text: str) -> str:
     Letters that look the same and what nobody sees in between count as well. A text that went
     through once stays as it is.
     """
-    if not any(bracket in text for bracket in _BRACKETS):
+    if "[" not in text and (text.isascii() or not any(map(text.__contains__, _BRACKETS))):
         return str(text)
     return "".join(map(_plain, text.splitlines(keepends=True)))
 
