@@ -143,10 +143,10 @@ def test_settings_that_are_broken_are_said_before_anything_is_made(
 
 
 def test_what_has_no_place_here_is_said(cli: Cli, script: str, claude: Path) -> None:
-    hooks = {"hooks": {"Notification": [{"hooks": [NO]}]}}
+    hooks = {"hooks": {"CwdChanged": [{"hooks": [NO]}]}}
     (claude / "settings.json").write_text(json.dumps(hooks))
     ran = cli.ok("chat", "--model", script, "--claude-hooks", "-p", "hello")
-    assert "hooks of 'Notification' have no place here" in ran.err
+    assert "hooks of 'CwdChanged' have no place here" in ran.err
 
 
 def test_a_chat_has_skills(cli: Cli, tmp_path: Path) -> None:
