@@ -257,10 +257,11 @@ def unheard(hook: AgentState, watched: AgentState) -> list[Opinion]:
 
 def left_unheard(session: Session, state: AgentState) -> bool:
     """Whether an agent left as a hook, with a comment that nobody has heard yet."""
-    above = session.agents.get(state.parent) if state.parent is not None else None
-    if state.place != "gone" or above is None or above.transcript is None:
+    if state.place != "gone" or state.parent is None or not session.state.is_live(state.parent):
         return False
-    return any(map(is_question, state.transcript or ())) and bool(unheard(state, above))
+    if not any(map(is_question, state.transcript or ())):
+        return False
+    return bool(unheard(state, session.agent(state.parent)))
 
 
 def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseException) -> Opinion:
