@@ -123,5 +123,11 @@ _telling: set[asyncio.Task[Any]] = set()
 def _kept(telling: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     task = asyncio.get_running_loop().create_task(telling)
     _telling.add(task)
-    task.add_done_callback(_telling.discard)
+    task.add_done_callback(_done)
     return task
+
+
+def _done(task: asyncio.Task[Any]) -> None:
+    _telling.discard(task)
+    if not task.cancelled():
+        task.exception()  # a log that fails says so again to whoever writes next
