@@ -13,7 +13,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from harken.agents.asking import LoggedUser
 from harken.agents.base import Agent, register
@@ -28,15 +27,12 @@ from harken.agents.options import HookOptions
 from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
 from harken.core import codec
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
-from harken.core.ids import AgentId, MessageId
-from harken.session.session import Session
+from harken.core.ids import MessageId
 from harken.world.result import Failed
 from harken.world.user import NobodyThere, Wanted
 
 NAME = "claude-hooks"
 """What such a hook is called where nobody says otherwise."""
-_begun: WeakKeyDictionary[Session, set[AgentId]] = WeakKeyDictionary()
-"""Which hooks were asked since the program began: one may leave memory and come back."""
 _ONLY_TOLD = {"SessionStart", "SubagentStart"}
 """Events that nothing can stop: a no is for the user to know."""
 
@@ -61,7 +57,6 @@ class CommandHook(Hook):
         self._asked = MessageId("")
         self._later: list[str] = []
         """What the agent shall hear when it can: said with a verdict that had no place for it."""
-        self._ran: dict[str, str] = {}
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: the commands, and at which points it is asked."""
@@ -97,14 +92,9 @@ class CommandHook(Hook):
         answer = Answer()
         for event, names in situation.events:
             answer = answer.joined(await self._answered(situation, event, names))
-        _begun.setdefault(self.session, set()).add(self.agent_id)
         self._tell(answer)
         self._end_turn(situation, answer)
-        verdict = await self._verdict(situation, answer)
-        if question.call is not None:
-            ran = verdict.text if isinstance(verdict, Rewrite) else question.text
-            self._ran[question.subject] = ran
-        return verdict
+        return await self._verdict(situation, answer)
 
     async def session_ended(self) -> None:
         """Run the commands of the end of a session; what they say counts for nothing."""
@@ -115,8 +105,7 @@ class CommandHook(Hook):
             self._tell(await self._answered(situation, "SessionEnd", ("other",)))
 
     def _situation(self, question: Question) -> Situation:
-        has_begun = self.agent_id in _begun.get(self.session, ())
-        return Situation(question, self._watched, has_begun, self._ran)
+        return Situation(question, self._watched, self)
 
     @property
     def _watched(self) -> Agent:
