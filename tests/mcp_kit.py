@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, at most thirty seconds: what hangs is a failure."""
+    """Run to the end, at most a minute: what hangs is a failure."""
 
     async def limited() -> T:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             return await coroutine
 
     return asyncio.run(limited())
@@ -120,7 +120,7 @@ def logged(folder: Path) -> Server:
     return toy(env={"TOY_LOG": str(folder / "toy.log")})
 
 
-async def until(condition: Callable[[], Any], within_s: float = 10.0) -> None:
+async def until(condition: Callable[[], Any], within_s: float = 30.0) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(within_s):
         while not condition():
