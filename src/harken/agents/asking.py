@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from harken.agents.base import Agent
+from harken.agents.happening import LeaveAsked, UserWanted, call_user, refused
 from harken.core.events import Cause, Reference, TranscriptEntry
 from harken.core.ids import USER, MessageId
 from harken.core.messages import Role
@@ -28,6 +29,7 @@ class LoggedUser:
         """Return the answer, with its id. Raises NobodyThere."""
         options = "".join(f"\n- {option}" for option in asked.options)
         question = self._log("user", f"[{asked.agent}] asks: {asked.question}{options}", self.call)
+        await call_user(self.agent, UserWanted(kind="permission_prompt", tool="ask_user"))
         try:
             answer = await self.user.ask(asked)
         except NobodyThere as error:
@@ -36,9 +38,17 @@ class LoggedUser:
         return LoggedString(answer, self._log("assistant", answer, question))
 
     async def permit(self, wanted: Wanted) -> Leave:
-        """Return what the user said, with its id as `said`. Raises NobodyThere."""
+        """Return what the user said, with its id as `said`. Raises NobodyThere.
+
+        A hook may say no in their place, before they are asked.
+        """
+        word = await refused(self.agent, LeaveAsked(call=self.call, wanted=wanted))
+        if word is not None:
+            why = f"hook {word.hook}: {word.refusal}"
+            return Leave(allowed=False, reason=why, said=word.said)
         text = f"[{wanted.agent}] wants {wanted.tool}: {wanted.preview}"
         question = self._log("user", text, self.call)
+        await call_user(self.agent, UserWanted(kind="permission_prompt", tool=wanted.tool))
         try:
             leave = await self.user.permit(wanted)
         except NobodyThere as error:

@@ -18,6 +18,8 @@ from typing import Any
 
 from harken.agents.base import Agent
 from harken.agents.claude_tools import names_of, real, told
+from harken.agents.command_hooks.condition import Condition
+from harken.agents.command_hooks.moment import Moment, Names
 from harken.agents.verdict import Question
 from harken.core import codec
 from harken.core.events import TranscriptEntry
@@ -26,8 +28,15 @@ from harken.core.messages import text_of
 _MODES = {"ask": "default", "edits": "acceptEdits", "all": "bypassPermissions", "plan": "plan"}
 _EXIT = re.compile(r"exit code (\d+)[^\n]*(?:\n|\Z)")
 _NUMBERED = re.compile(r"^ *(\d+)\t", re.MULTILINE)
-Names = tuple[str, ...] | None
-"""What a matcher is compared with; None: the event takes no matcher."""
+_WITHOUT_MODE = {
+    "Notification",
+    "PostCompact",
+    "PreCompact",
+    "SessionEnd",
+    "SessionStart",
+    "SubagentStart",
+}
+"""Events whose hooks do not hear what may be done without being asked."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +49,14 @@ class Situation:
     """Whether the hook was asked before, since the program began."""
     ran: Mapping[str, str]
     """Arguments of calls that were rewritten, by call."""
+    moment: Moment | None = None
+    """What happens to the agent, where no question is asked."""
 
     @cached_property
     def events(self) -> Sequence[tuple[str, Names]]:
         """The events that it is, in order, with what their matchers are compared with."""
+        if self.moment is not None:
+            return ((self.moment.event, self.moment.names),)
         is_primary = self.watched.state.place == "primary"
         match self.question.point:
             case "input" if is_primary:
@@ -101,7 +114,7 @@ class Situation:
             "transcript_path": paths["transcript_path"],
             "cwd": str(self.folder),
         }
-        if event not in ("SessionStart", "SessionEnd"):
+        if event not in _WITHOUT_MODE:
             said["permission_mode"] = self._mode
         if self.watched.state.place != "primary":
             said |= {"agent_id": self.watched.agent_id, "agent_type": self.agent_type}
@@ -110,10 +123,13 @@ class Situation:
     def _own(self, event: str, paths: Mapping[str, str]) -> dict[str, Any]:
         match event:
             case "SessionStart":
-                model = self.watched.language_model
-                return {"source": self._source, **({"model": model} if model else {})}
-            case "SessionEnd":
-                return {"reason": "other"}
+                model, moment = self.watched.language_model, self.moment
+                source = self._source if moment is None else moment.members["source"]
+                return {"source": source, **({"model": model} if model else {})}
+            case "PermissionRequest":
+                return self._called
+            case _ if self.moment is not None:
+                return dict(self.moment.members)
             case "UserPromptSubmit":
                 return {"prompt": self.question.text}
             case "SubagentStart":
@@ -132,12 +148,23 @@ class Situation:
             "last_assistant_message": self.question.text,
         }
 
-    def _of_tool(self, event: str) -> dict[str, Any]:
-        said: dict[str, Any] = {
+    @cached_property
+    def _called(self) -> dict[str, Any]:
+        """The tool and its arguments."""
+        return {
             "tool_name": names_of(self.tool)[0],
             "tool_input": told(self.tool, self.arguments, self.folder),
-            "tool_use_id": self._call_id,
         }
+
+    def fits(self, condition: str) -> bool:
+        """Whether the call that it is about is one that a condition means; empty: any."""
+        if not condition:
+            return True
+        names, said = names_of(self.tool), self._called["tool_input"]
+        return Condition.parse(condition).holds(names, said, self.folder)
+
+    def _of_tool(self, event: str) -> dict[str, Any]:
+        said = {**self._called, "tool_use_id": self._call_id}
         if event == "PostToolUseFailure":
             return {**said, "error": self._error, "is_interrupt": False}
         if event == "PostToolUse":
