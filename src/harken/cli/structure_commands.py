@@ -44,6 +44,7 @@ _MEANINGS = {
     "introduce": "tell subagents who takes part in discussions",
 }
 _PLANNING = "planning-mode"
+_SWITCH = {"on": True, "true": True, "off": False, "false": False}
 _NAMES_SUBAGENTS = frozenset({"subagent", "speakers", "listeners"})
 
 
@@ -199,8 +200,8 @@ def _plan(talk: Talk, rest: str) -> None:
     from harken.agents.hooks.planning_mode import planning
 
     is_on = bool(planning(talk.primary))
-    if rest in ("on", "off"):
-        act(talk, f"/plan {rest}", _planned if rest == "on" else _no_plan)
+    if rest in _SWITCH:
+        act(talk, f"/plan {rest}", _planned if _SWITCH[rest] else _no_plan)
     elif not rest:
         how = "/plan off, or a yes to a plan, ends it" if is_on else "/plan on begins it"
         talk.say(f"planning mode is {'on' if is_on else 'off'}: {how}")
