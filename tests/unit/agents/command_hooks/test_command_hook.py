@@ -231,6 +231,14 @@ def test_a_turn_that_ends_before_an_action_does_not_run_it(tmp_path: Path) -> No
     check_log(one.log)
 
 
+def test_what_was_blocked_has_not_failed(tmp_path: Path) -> None:
+    section = {**on("PreToolUse", "exit 2"), **on("PostToolUseFailure", keeper(tmp_path))}
+    acts = [bash("echo hi"), calls(call("fly", "c2")), "Done."]
+    one = commanded(tmp_path, section, main=acts)
+    one.ask("Go.")
+    assert told(tmp_path) == []
+
+
 def test_a_failed_command_is_another_event(tmp_path: Path) -> None:
     keep = keeper(tmp_path)
     section = {**on("PostToolUse", keep), **on("PostToolUseFailure", keep)}
