@@ -38,7 +38,7 @@ def section(folder: Path) -> dict[str, Any]:
 
 
 def theirs(folder: Path) -> list[dict[str, Any]]:
-    settings = folder / "home/work/.claude/settings.json"
+    settings = folder / "home" / "work" / ".claude" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"hooks": section(folder)}))
     prompts = ("RUNTOOL", "RUNFAIL", "WRITEFILE", "READFILE", "EDITFILE")

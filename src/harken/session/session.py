@@ -390,10 +390,11 @@ class Session:
 
     def _revive_for(self, event: ev.Event) -> None:
         """Read again the transcripts on which an event rests."""
+        if not isinstance(event, (ev.TranscriptEdited, ev.ContextLoaded)):
+            return
         if event.agent_id is None or event.agent_id not in self.agents:
             return
-        if isinstance(event, ev.TranscriptEdited | ev.ContextLoaded):
-            self.agent(event.agent_id)
+        self.agent(event.agent_id)
         if isinstance(event, ev.TranscriptEdited):
             missing = {id_ for segment in event.segments for id_ in segment.entries or ()}
             for state in self.agents.values() if missing else ():

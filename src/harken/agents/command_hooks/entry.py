@@ -21,6 +21,7 @@ import msgspec
 from harken.agents.command_hooks.condition import Condition
 from harken.core import codec
 from harken.errors import ConfigError
+from harken.world.settings_file import read_settings_file
 
 EVENTS: Mapping[str, str] = {
     "SessionStart": "input",
@@ -43,7 +44,6 @@ OF_TOOLS = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "Permis
 _EVENTS = ", ".join(EVENTS)
 TIMEOUT_S = 600.0
 _SHORTER_S = {"UserPromptSubmit": 30.0, "SessionEnd": 1.5}
-MAX_BYTES = 1 << 20
 MAX_ENTRIES = 200
 _PLAIN = re.compile(r"[A-Za-z0-9_\-, |]*")
 """A matcher of such letters is a name, or several; any other is a regular expression."""
@@ -120,17 +120,9 @@ def read_settings(file: Path) -> Hooks:
 
     Raises ConfigError, on one line, where they cannot be used.
     """
-    try:
-        if not file.is_file():  # a pipe would never end
-            if file.exists():
-                raise ConfigError(f"{file}: is no file")
-            return Hooks()
-        with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"{file}: is longer than {MAX_BYTES >> 20} MB")
+    data = read_settings_file(file)
+    if data is None:
+        return Hooks()
     try:
         settings = codec.decode(data)
     except (ValueError, RecursionError):

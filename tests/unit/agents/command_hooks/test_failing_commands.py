@@ -142,7 +142,7 @@ def test_who_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
     one = commanded(tmp_path, on("PreToolUse", "exec true"), main=[act, "Done."])
     one.ask("Go.")
     assert said(one) == ["OK"]
-    assert (tmp_path / "work/a").read_text() == content
+    assert (tmp_path / "desk/a").read_text() == content
 
 
 def test_what_is_no_text_is_told_all_the_same(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_program_is_run_without_a_shell(tmp_path: Path) -> None:
     program.write_text('#!/bin/sh\necho "[$1] [$2]" >&2\nexit 2\n')
     program.chmod(0o700)
     one = guarded(tmp_path, str(program), args=["$HOME;", "${CLAUDE_PROJECT_DIR}"])
-    assert one.result()["content"].endswith(f": [$HOME;] [{tmp_path}/work]")
+    assert one.result()["content"].endswith(f": [$HOME;] [{tmp_path}/desk]")
 
 
 def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:
