@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.full, needs("claude")]
 
 def talked(folder: Path, section: dict[str, Any], *prompts: str) -> Path:
     """Let the client talk, with these hooks; return its file."""
-    settings = folder / "home/work/.claude/settings.json"
+    settings = folder / "home" / "work" / ".claude" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"hooks": section}))
     return talk("claude", folder / "home", *prompts)
