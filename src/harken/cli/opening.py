@@ -256,7 +256,8 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
     """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
     entries = settings.commands.entries
     if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
-        hook = CommandHook(root.session, runtime=root.runtime, options=Commands(entries))
+        options = Commands(entries, settings.claude_may_allow)
+        hook = CommandHook(root.session, runtime=root.runtime, options=options)
         hook.install(root, COMMAND_HOOK)
 
 

@@ -43,6 +43,10 @@ _IGNORED = {"Notification"}
 """Events at which nobody hears a no."""
 _SAID_LATER = {"PreToolUse", "PermissionRequest", "SessionStart"}
 """Events of which something may have to be said at a result: there was no place for it before."""
+_ALLOWED = "allow"
+_FOR_NOTHING = {
+    _ALLOWED: "a command allows it, which counts for nothing: hooks.claude_may_allow is not set"
+}
 UNSUPPORTED = "{} of a command's answer counts for nothing here"
 
 
@@ -50,6 +54,8 @@ class Commands(HookOptions, frozen=True):
     """Which commands are run, and when."""
 
     commands: tuple[Entry, ...] = ()
+    may_allow: bool = False
+    """Whether what a command allows is allowed, as if the user had said so."""
 
 
 @register("command-hook")
@@ -68,7 +74,9 @@ class CommandHook(Hook):
         """What the agent shall hear when it can: said with a verdict that had no place for it."""
         self._interrupt: str | None = None
         """Why the turn shall end at the next chance: said where it could not be ended."""
-        self._told_unsupported: set[str] = set()
+        self._told_once: set[str] = set()
+        self._allowed: str | None = None
+        """The call that a command allowed last."""
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: the commands, and at which points it is asked."""
@@ -111,6 +119,8 @@ class CommandHook(Hook):
             answer = answer.joined(await self._answered(situation, event, names))
         self._tell(answer)
         self._end_turn(situation, answer)
+        if question.call is not None:
+            self._allowed = question.subject if answer.decision == "allow" else None
         return await self._verdict(situation, answer)
 
     async def session_ended(self, reason: str = "other") -> None:
@@ -142,15 +152,33 @@ class CommandHook(Hook):
 
     def _word(self, happening: Compacting | LeaveAsked, answer: Answer) -> Word | None:
         """Return what the commands say; a no is logged, as the cause of what comes of it."""
-        is_asked = isinstance(happening, LeaveAsked)
-        if answer.decision != "deny" and (answer.ends is None or is_asked):
+        if isinstance(happening, LeaveAsked):
+            return self._for_user(happening, answer)
+        if answer.decision != "deny" and answer.ends is None:
             return Word(hook=self.name, more=answer.context) if answer.context else None
         why = answer.reason or answer.ends or ""
-        cause = happening.call if isinstance(happening, LeaveAsked) else self._watched.state.birth
-        said = self.say(in_words(Deny(why)), cause)
-        if is_asked:
-            self._interrupt = answer.ends
+        said = self.say(in_words(Deny(why)), self._watched.state.birth)
         return Word(hook=self.name, refusal=why, said=said.message_id)
+
+    def _for_user(self, happening: LeaveAsked, answer: Answer) -> Word | None:
+        """Return what the commands say in the place of the user; a yes only where it counts."""
+        if answer.decision == "deny":
+            said = self.say(in_words(Deny(answer.reason)), happening.call)
+            self._interrupt = answer.ends
+            return Word(hook=self.name, refusal=answer.reason, said=said.message_id)
+        if answer.decision != "allow" and self._allowed != happening.call:
+            return None
+        if not self.options.may_allow:
+            self._tell(Answer(unsupported=(_ALLOWED,)))
+            return None
+        said = self.say("ALLOW", happening.call)
+        return Word(hook=self.name, allows=True, said=said.message_id)
+
+    @property
+    def speaks_for_user(self) -> bool:
+        """Whether a command may say something in the user's place."""
+        events = {one.event for one in self.options.commands}
+        return self.options.may_allow or "PermissionRequest" in events
 
     @property
     def _question(self) -> Question:
@@ -216,9 +244,10 @@ class CommandHook(Hook):
 
     def _tell(self, answer: Answer) -> None:
         """Let the user know what is for them, and keep what went wrong."""
-        new = [one for one in answer.unsupported if one not in self._told_unsupported]
-        self._told_unsupported.update(new)
-        for problem in (*answer.problems, *map(UNSUPPORTED.format, new)):
+        once = [_FOR_NOTHING.get(one, UNSUPPORTED.format(one)) for one in answer.unsupported]
+        new = [line for line in dict.fromkeys(once) if line not in self._told_once]
+        self._told_once.update(new)
+        for problem in (*answer.problems, *new):
             line = " ".join(problem.split())
             self.session.append(
                 TranscriptEntry(agent_id=self.agent_id, role="system", content=f"[command] {line}")

@@ -29,6 +29,9 @@ from harken.core.messages import text_of
 
 _MODES = {"ask": "default", "edits": "acceptEdits", "all": "bypassPermissions", "plan": "plan"}
 _EXIT = re.compile(r"exit code (\d+)[^\n]*(?:\n|\Z)")
+_REFUSED = re.compile(
+    r"Error: (?:Action blocked by hook '|\S+ was not (?:done|run): |\S+ may not use a tool )"
+)
 _NUMBERED = re.compile(r"^ *(\d+)\t", re.MULTILINE)
 _WITHOUT_MODE = {
     "Notification",
@@ -68,6 +71,8 @@ class Situation:
                 return (("SubagentStart", (self.agent_type,)),) if is_first else ()
             case "action":
                 return (("PreToolUse", names_of(self.tool)),)
+            case "result" if self._was_refused:
+                return ()  # nothing was done, so nothing failed
             case "result":
                 event = "PostToolUse" if self._error is None else "PostToolUseFailure"
                 return ((event, names_of(self.tool)),)
@@ -230,6 +235,12 @@ class Situation:
         if ended is None or ended[1] == "0":
             return None
         return f"Exit code {ended[1]}\n{text[ended.end() :]}".rstrip()
+
+    @property
+    def _was_refused(self) -> bool:
+        """Whether the call was never run: a hook, a rule, the user or its tool did not take it."""
+        is_error = self._result is not None and self._result.is_error
+        return is_error and _REFUSED.match(self.question.text) is not None
 
     @property
     def _response(self) -> Any:
