@@ -60,6 +60,11 @@ def test_an_unknown_command_names_the_near_ones(talk: Talking) -> None:
     assert talk.said[1] == "there is no command /zzz (/help lists them)"
 
 
+def test_a_beginning_of_several_names_says_of_which(talk: Talking) -> None:
+    assert not run_command(talk, "/co")
+    assert talk.said == ["/co may be /context or /compact or /cost: type more of it"]
+
+
 def test_help_lists_every_command_and_the_keys(talk: Talking) -> None:
     text = talk("/help")
     assert all(f"/{name}" in text for name in COMMANDS)
@@ -90,16 +95,16 @@ def test_context_of_a_session_without_a_call(tmp_path: Path) -> None:
 
 def test_cost_is_told_for_each_agent_and_together(talk: Talking) -> None:
     assert talk("/cost").splitlines() == [
-        "main      1.5k in (1.0k cached) · 20 out · at least $0.5000 · 3 calls",
-        "Ann       cost unknown · 1 call",
-        "together  1.5k in (1.0k cached) · 20 out · at least $0.5000 · 4 calls",
+        "main      1.5k in (1.0k cached) · 20 out · at least $0.5000 · 3 model calls",
+        "Ann       cost unknown · 1 model call",
+        "together  1.5k in (1.0k cached) · 20 out · at least $0.5000 · 4 model calls",
     ]
 
 
 def test_agents_are_shown_as_a_tree_with_what_they_do(one: Stage, talk: Talking) -> None:
     talk.doing = {AgentId(one.id_of("Ann")): "thinking"}
     main, ann = talk("/agents").splitlines()
-    assert main.startswith("main  play, 1.5k in")
+    assert main.startswith("main  play, idle, 1.5k in")
     assert ann.startswith("  Ann  play, thinking, cost unknown")
 
 

@@ -104,6 +104,8 @@ class Onward:
     """What stands in the input then."""
     note: str = ""
     """What the user is told."""
+    agent_id: AgentId | None = None
+    """Whose model and instructions it has; None: those of whom the user talks with."""
 
 
 Action: TypeAlias = Callable[[Talk, str], None]
@@ -171,12 +173,20 @@ def is_command(text: str, own: Mapping[str, Command]) -> bool:
 
 
 def named_command(name: str, own: Mapping[str, Command]) -> Command | None:
-    """Return the command with this name, or the only one that begins like this."""
+    """Return the command with this name, or the only one that begins like this.
+
+    A built-in one always answers to its name.
+    """
     if name in COMMANDS or name in own:
         return COMMANDS.get(name) or own[name]
-    every = chain(COMMANDS.values(), own.values())
-    found = [known for known in every if known.name.startswith(name)]
+    found = beginning(name, own)
     return found[0] if len(found) == 1 else None
+
+
+def beginning(name: str, own: Mapping[str, Command]) -> list[Command]:
+    """Return the commands whose names begin like this."""
+    every = chain(COMMANDS.values(), own.values())
+    return [known for known in every if known.name.startswith(name)]
 
 
 def run_command(talk: Talk, text: str) -> bool:
@@ -185,11 +195,7 @@ def run_command(talk: Talk, text: str) -> bool:
     name, own = word.removeprefix("/"), talk.own
     command = named_command(name, own)
     if command is None:
-        known = [*COMMANDS, *own]
-        near = get_close_matches(name, known, cutoff=0.5)
-        near = near or [one for one in known if one.startswith(name[:1])]
-        meant = f"; did you mean {' or '.join(f'/{one}' for one in near)}?" if near else ""
-        talk.say(f"there is no command /{name}{meant} (/help lists them)")
+        talk.say(_which(name, own))
         return False
     try:
         command.action(talk, "".join(rest).strip())
@@ -198,12 +204,24 @@ def run_command(talk: Talk, text: str) -> bool:
     return True
 
 
+def _which(name: str, own: Mapping[str, Command]) -> str:
+    """Say why a name means no command, and which it may mean."""
+    several = beginning(name, own)
+    if several:
+        named = [f"/{one.name}{' (your own)' if one.name in own else ''}" for one in several]
+        return f"/{name} may be {' or '.join(named)}: type more of it"
+    near = get_close_matches(name, [*COMMANDS, *own], cutoff=0.5)
+    meant = f"; did you mean {' or '.join(f'/{one}' for one in near)}?" if near else ""
+    return f"there is no command /{name}{meant} (/help lists them)"
+
+
 @slash("help", "what can be typed here; of one command, how", "[COMMAND]", group="chat")
 def _help(talk: Talk, rest: str) -> None:
     own = talk.own
     if rest:
-        known = named_command(rest.removeprefix("/"), own)
-        talk.say(f"there is no command /{rest}" if known is None else _usage(known))
+        name = rest.removeprefix("/")
+        known = named_command(name, own)
+        talk.say(_which(name, own) if known is None else _usage(known))
         return
     every = [*COMMANDS.values(), *own.values()]
     for group, heading in GROUPS.items():

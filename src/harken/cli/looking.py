@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
 from harken.agents.compaction import Compacted
 from harken.cli.commands import MODES, Talk, choice, printed, slash, words_of
+from harken.cli.model_text import model_text
 from harken.cli.tally import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
 from harken.cli.terminal import one_line
 from harken.cli.whereabouts import names_of, one_agent
@@ -18,6 +20,9 @@ from harken.views.context import ContextView
 from harken.views.viewer import SessionViewer
 from harken.views.words import words
 from harken.views.written import count, written
+
+EVENT_LINES = 60
+"""So many lines of an event that is no message are shown."""
 
 
 @slash(
@@ -116,7 +121,8 @@ def _agents(talk: Talk, _: str) -> None:
         doing = "gone" if row.gone else talk.doing.get(row.agent_id, "")
         hook = "hook" if row.place == "hook" else ""
         used = used_text(each[row.agent_id]) if row.agent_id in each else ""
-        notes = filter(None, [hook, row.language_model or "", doing, used])
+        model = model_text(row.language_model) if row.language_model else ""
+        notes = filter(None, [hook, model or "code", doing or "idle" * (not hook), used])
         rows.append("  " * row.depth + f"{one_line(row.name, 30)}  {', '.join(notes)}")
     talk.say("\n".join(rows))
 
@@ -143,8 +149,11 @@ def _show(talk: Talk, rest: str) -> None:
     event = viewer.events.get(viewer.resolve_message(rest))
     if isinstance(event, TranscriptEntry):
         talk.say(written(event))
-    else:
-        talk.say(str({} if event is None else viewer.raw(event)))
+    elif event is not None:
+        lines = json.dumps(viewer.raw(event), ensure_ascii=False, indent=2).split("\n")
+        more = count(len(lines) - EVENT_LINES, "more line")
+        left = [f"… {more}: `/view raw` has the events"] if len(lines) > EVENT_LINES + 1 else []
+        talk.say("\n".join([*lines[:EVENT_LINES], *left] if left else lines))
 
 
 @slash("thinking", "the last thought, whole")
