@@ -199,8 +199,15 @@ def run_command(talk: Talk, text: str) -> bool:
         return False
     try:
         command.action(talk, "".join(rest).strip())
-    except (HarkenError, BadArguments) as error:
-        talk.say(f"/{command.name}: {error}" if isinstance(error, BadArguments) else str(error))
+    except BadArguments as error:
+        talk.say(f"/{command.name}: {error}")
+    except HarkenError as error:
+        talk.say(str(error))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        talk.say(f"/{command.name}: {where}{error.strerror or error}")
+    except Exception as error:  # noqa: BLE001 - the border: the chat goes on, nothing is lost
+        talk.say(f"/{command.name}: a bug in Harken ({type(error).__name__}: {error})")
     return True
 
 
@@ -270,7 +277,20 @@ def printed(command: click.Command, name: str, line: list[str]) -> str:
         try:
             command.main(line, prog_name=name, standalone_mode=False, parent=parent)
         except click.ClickException as error:
-            out.write(error.format_message())
+            out.write(_misused(error))
         except SystemExit:
             pass  # after a --help
-    return written.getvalue().decode("utf-8", "backslashreplace").rstrip()
+    text = written.getvalue().decode("utf-8", "backslashreplace").rstrip()
+    return text if parent is None else text.replace(f"{parent.command_path} {name}", name)
+
+
+def _misused(error: click.ClickException) -> str:
+    """Say what is wrong with what was typed after a command, and what it takes instead."""
+    text = error.format_message().removesuffix(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return text
+    if isinstance(context.command, click.Group):
+        return f"{text}; there is: {', '.join(context.command.list_commands(context))}"
+    takes = [piece for piece in context.command.collect_usage_pieces(context) if piece[0] != "["]
+    return f"{text}; it takes: {' '.join(takes)}" if takes else f"{text} (--help says more)"
