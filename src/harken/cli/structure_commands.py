@@ -22,6 +22,7 @@ from harken.cli.commands import COMMANDS, Command, Talk, choice, slash
 from harken.cli.user_form import Form
 from harken.cli.whereabouts import names_of, one_agent, paths, who_is_there
 from harken.core.events import Reference
+from harken.core.ids import MessageId, number_of
 from harken.errors import ConfigError
 from harken.world.result import BadArguments, Result
 
@@ -56,6 +57,18 @@ def act(talk: Talk, command: str, doing: Doing, agent: Agent | None = None) -> N
     primary = talk.primary
     primary.check_free()
     talk.act(lambda: obey(agent or primary, command.strip(), doing))
+
+
+def owes_since(agent: Agent, first: MessageId) -> bool:
+    """Whether an agent owes an answer to something that it has heard from this event on.
+
+    Who takes a place answers what the move told it. What it overheard before that, such as the
+    end of a discussion, it answers when it is asked to.
+    """
+    context = agent.session.context(agent.agent_id)
+    heard = next((one for one in reversed(context) if getattr(one, "cause", None) is None), None)
+    number = number_of(getattr(heard, "message_id", ""), "msg_")
+    return agent.cut_off and number is not None and number >= (number_of(first, "msg_") or 0)
 
 
 def _enter(action: str) -> None:
