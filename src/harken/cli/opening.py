@@ -297,6 +297,8 @@ class Around:
     """How commands are run."""
     tell: Tell | None
     """Told what a person should know of MCP servers."""
+    logins: Path
+    """The file with what MCP servers gave when the user logged in."""
 
 
 def around_of(
@@ -312,7 +314,7 @@ def around_of(
     box = Confined()
     if tools is None:
         box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
-    return Around(outputs, box, tell)
+    return Around(outputs, box, tell, home.logins_file)
 
 
 def open_world(
@@ -345,14 +347,19 @@ def open_world(
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    mcp = connections_of(servers, settings, around.outputs, around.tell)
+    mcp = connections_of(servers, settings, around.outputs, around.tell, logins=around.logins)
     world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
 
 
 def connections_of(
-    servers: Sequence[Server], settings: Settings, outputs: Path, tell: Tell | None
+    servers: Sequence[Server],
+    settings: Settings,
+    outputs: Path,
+    tell: Tell | None,
+    *,
+    logins: Path,
 ) -> Connections:
     """Return the connections to MCP servers; none of them is started before it is needed."""
     around = Surroundings(
@@ -360,6 +367,7 @@ def connections_of(
         outputs=outputs,
         environ=environment(),
         hide=settings.key_variables,
+        logins=logins,
         tell=tell or _unheard,
     )
     return Connections(servers, around=around, on_progress=Told(around.tell))

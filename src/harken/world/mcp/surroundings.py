@@ -28,5 +28,7 @@ class Surroundings:
     """Passed on in part, and what `${NAME}` in a description stands for."""
     hide: frozenset[str] = frozenset()
     """Variables that only the user's own servers may name: the keys of models."""
+    logins: Path | None = None
+    """The file with what servers gave when a person logged in; None: nobody can."""
     tell: Tell = _nobody
     """Told what a person should know, a line each."""
