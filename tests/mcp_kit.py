@@ -106,7 +106,7 @@ async def stand(
     mcp = Connections(
         servers, around=around, on_progress=progress.append, connect=connect, late_s=late_s
     )
-    world = World(folder=here, mcp=mcp)
+    world = World(more.pop("own", ()), folder=here, mcp=mcp)
     await world.ready()
     try:
         yield Stand(world, mcp, told, progress, folder, **more)

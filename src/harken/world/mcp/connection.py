@@ -208,7 +208,11 @@ class Connection:
         self._changed()
 
     def _take(self, found: tuple[list[types.Tool], list[str]]) -> None:
+        before = {tool.name: _meaning(tool) for tool in self.tools}
         self.tools, notes = found
+        for tool in self.tools:
+            if before.get(tool.name, meaning := _meaning(tool)) != meaning:
+                notes.append(f"its tool {tool.name[:64]!r} is another one now than it was before")
         for note in notes:
             self._inbound.tell(note)
 
@@ -254,3 +258,8 @@ class Connection:
                 return
             self._changed()
             await asyncio.sleep(RELIST_S)
+
+
+def _meaning(tool: types.Tool) -> tuple[object, ...]:
+    """Return what a person may have gone by who allowed a tool for good."""
+    return tool.title, tool.description, tool.input_schema, tool.annotations
