@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -195,6 +196,32 @@ def orphan(id: Any, given: dict[str, Any], token: Any) -> Any:
     pid = subprocess.Popen(["sleep", "300"], start_new_session=True).pid
     note(f"orphan {pid}")
     os._exit(4)
+
+
+@does
+def touch(id: Any, given: dict[str, Any], token: Any) -> Any:
+    try:
+        Path(given["path"]).write_text("x")
+    except OSError as error:
+        return text(f"no: {error.strerror}")
+    return text("written")
+
+
+@does
+def read(id: Any, given: dict[str, Any], token: Any) -> Any:
+    try:
+        return text(Path(given["path"]).read_text())
+    except OSError as error:
+        return text(f"no: {error.strerror}")
+
+
+@does
+def reach(id: Any, given: dict[str, Any], token: Any) -> Any:
+    try:
+        socket.create_connection(("127.0.0.1", int(given["port"])), 5).close()
+    except OSError as error:
+        return text(f"no: {error.strerror}")
+    return text("reached")
 
 
 @does

@@ -78,8 +78,7 @@ def tried(
     if not servers:
         return []
     with TemporaryDirectory(prefix="harken-mcp-") as folder:
-        logins = home.logins_file
-        connections = connections_of(servers, settings, Path(folder), None, logins=logins)
+        connections = connections_of(servers, settings, Path(folder), None, home=home)
         return asyncio.run(_looked_at(connections))
 
 

@@ -25,7 +25,7 @@ from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
 from harken.agents.triggers import armed_triggers
-from harken.cli.confined import Confined, confined
+from harken.cli.confined import Confined, confined, walls
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
 from harken.cli.home import Home, environment, here
@@ -297,8 +297,7 @@ class Around:
     """How commands are run."""
     tell: Tell | None
     """Told what a person should know of MCP servers."""
-    logins: Path
-    """The file with what MCP servers gave when the user logged in."""
+    home: Home
 
 
 def around_of(
@@ -314,7 +313,7 @@ def around_of(
     box = Confined()
     if tools is None:
         box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
-    return Around(outputs, box, tell, home.logins_file)
+    return Around(outputs, box, tell, home)
 
 
 def open_world(
@@ -347,7 +346,7 @@ def open_world(
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    mcp = connections_of(servers, settings, around.outputs, around.tell, logins=around.logins)
+    mcp = connections_of(servers, settings, around.outputs, around.tell, home=around.home)
     world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
@@ -359,7 +358,7 @@ def connections_of(
     outputs: Path,
     tell: Tell | None,
     *,
-    logins: Path,
+    home: Home,
 ) -> Connections:
     """Return the connections to MCP servers; none of them is started before it is needed."""
     around = Surroundings(
@@ -367,7 +366,8 @@ def connections_of(
         outputs=outputs,
         environ=environment(),
         hide=settings.key_variables,
-        logins=logins,
+        sandbox=walls(home, settings, outputs),
+        logins=home.logins_file,
         tell=tell or _unheard,
     )
     return Connections(servers, around=around, on_progress=Told(around.tell))

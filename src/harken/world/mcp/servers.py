@@ -52,6 +52,10 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     args: list[str] = []
     env: dict[str, str] = {}
     cwd: str | None = None
+    sandbox: bool = False
+    """Whether the program runs in a sandbox, or not at all."""
+    network: bool = False
+    """Whether it reaches the network from there."""
     url: str | None = None
     headers: dict[str, str] = {}
     oauth: OAuthTable = OAuthTable()
@@ -77,6 +81,10 @@ class Server:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str | None = None
     """Where it runs; a relative path starts at the world's folder, which is the default."""
+    sandbox: bool = False
+    """Whether it runs in a sandbox, or not at all: it writes in its folder only."""
+    network: bool = False
+    """Whether it reaches the network from there."""
     url: str | None = None
     """Where it answers, for one that is elsewhere: streamable HTTP."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -162,8 +170,10 @@ def server_of(name: str, table: ServerTable, origin: str) -> Server:
     _check_oauth(table)
     if table.url is not None:
         _check_url(table.url)
-        if table.args or table.env or table.cwd is not None:
-            raise ConfigError("args, env and cwd are for a command, not for a url")
+        if table.args or table.env or table.cwd is not None or table.sandbox:
+            raise ConfigError("args, env, cwd and sandbox are for a command, not for a url")
+    if table.network and not table.sandbox:
+        raise ConfigError("network is for a sandbox: without one every program reaches it")
     _check_values(table)
     own = Server(name=name)
     return Server(
@@ -172,6 +182,8 @@ def server_of(name: str, table: ServerTable, origin: str) -> Server:
         args=tuple(table.args),
         env=dict(table.env),
         cwd=table.cwd,
+        sandbox=table.sandbox,
+        network=table.network,
         url=table.url,
         headers=dict(table.headers),
         client_id=table.oauth.client_id or "",

@@ -56,12 +56,7 @@ class Stdio:
 
     async def __aenter__(self) -> TransportStreams:
         """Start the program. Raises ConfigError."""
-        self.child = await Child.start(
-            self._server,
-            folder=self._around.folder,
-            environ=self._around.environ,
-            outputs=self._around.outputs,
-        )
+        self.child = await Child.start(self._server, self._around)
         to_session, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
         self._tasks = [
