@@ -127,8 +127,9 @@ class Hook(DumbAgent):
 
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
         """Return what `judge` says, with the message that says so."""
-        judged = self.judge(question)
-        said = await judged if isinstance(judged, Awaitable) else judged
+        said = self.judge(question)
+        if not isinstance(said, Verdict) and isinstance(said, Awaitable):  # the latter takes long
+            said = await said
         verdict = checked(said, question.point)
         words = self.say(in_words(verdict), asked)
         if self._leaves:
@@ -204,9 +205,9 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
 def has_judged(hook: Agent, subject: Reference) -> bool:
     """Whether a hook has given its verdict on this, be it before a resume."""
     answered: set[str] = set()
-    spoke = False
-    for entry in reversed(hook.session.agent(hook.agent_id).transcript or []):
-        if _number(entry.message_id) < _number(subject):
+    spoke, since = False, _number(subject)
+    for entry in reversed(hook.state.transcript or ()):
+        if _number(entry.message_id) < since:
             return False
         if entry.role != "user":
             spoke = spoke or (entry.cause is None and said_in(entry) is not None)
