@@ -358,7 +358,7 @@ class Session:
     def _hold_all(self) -> None:
         """Begin with the agents that a log has, as if they had been live."""
         held = [agent for agent in self.state.agents.values() if agent.transcript is not None]
-        held.sort(key=lambda one: number_of(([*one.fresh, one.birth])[-1], "msg_") or 0)
+        held.sort(key=lambda one: number_of((one.fresh or [one.birth])[-1], "msg_") or 0)
         self._in_memory.update(dict.fromkeys(agent.id for agent in held))
         if self.options.in_memory is not None:
             self._make_room(self.options.in_memory, tries=len(held))
