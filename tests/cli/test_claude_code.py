@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from harken.cli.home import Home
+from harken.cli.opening import Opened
 from harken.cli.settings import Settings, load_settings
 from harken.cli.trust import Trust
 from harken.errors import ConfigError
 from tests.cli.kit import Cli
+from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
 
 NO = {"type": "command", "command": "echo no >&2; exit 2"}
 HOOKS = {"hooks": {"UserPromptSubmit": [{"hooks": [NO]}]}}
@@ -126,6 +128,13 @@ def test_the_end_of_a_session_is_an_event(cli: Cli, script: str, claude: Path) -
     assert "exit code 1: oops" in ran.err
 
 
+@pytest.mark.parametrize(("by_user", "reason"), [(True, "prompt_input_exit"), (False, "other")])
+def test_who_ends_a_session_is_the_reason(tmp_path: Path, reason: str, *, by_user: bool) -> None:
+    one = commanded(tmp_path, on("SessionEnd", keeper(tmp_path), reason), main=[])
+    Opened(one.root, one.session, one.runtime, Settings()).end(by_user=by_user)
+    assert [row["reason"] for row in told(tmp_path)] == [reason]
+
+
 def test_without_the_option_no_command_is_run(
     cli: Cli, script: str, project: Path, claude: Path
 ) -> None:
@@ -143,10 +152,10 @@ def test_settings_that_are_broken_are_said_before_anything_is_made(
 
 
 def test_what_has_no_place_here_is_said(cli: Cli, script: str, claude: Path) -> None:
-    hooks = {"hooks": {"Notification": [{"hooks": [NO]}]}}
+    hooks = {"hooks": {"CwdChanged": [{"hooks": [NO]}]}}
     (claude / "settings.json").write_text(json.dumps(hooks))
     ran = cli.ok("chat", "--model", script, "--claude-hooks", "-p", "hello")
-    assert "hooks of 'Notification' have no place here" in ran.err
+    assert "hooks of 'CwdChanged' have no place here" in ran.err
 
 
 def test_a_chat_has_skills(cli: Cli, tmp_path: Path) -> None:

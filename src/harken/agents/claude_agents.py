@@ -9,19 +9,16 @@ Source: the reference of subagents of Claude Code, as of 2.1.329.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from harken.agents import front_matter
 from harken.agents.claude_tools import our_name
-from harken.agents.front_matter import NAME, Malformed, naming, read_page
+from harken.agents.front_matter import Malformed, files_in, naming, read_page
 from harken.agents.templates import TEMPLATE, Template
 from harken.core import codec
 from harken.world.permissions.permissions import Mode
 
-MAX_FILES = 500
-"""In a folder and those in it; more are not looked at."""
 _MODES: Mapping[str, Mode] = {
     "acceptEdits": "edits",
     "bypassPermissions": "all",
@@ -45,16 +42,7 @@ class ClaudeAgents:
 
     def files(self) -> dict[str, Path]:
         """Return the files by name; where two have one, the first counts."""
-        found: dict[str, Path] = {}
-        for folder in self.folders:
-            try:
-                paths = sorted(islice(folder.rglob("*.md"), MAX_FILES))
-            except OSError:
-                continue
-            for path in paths:
-                if NAME.fullmatch(path.stem):
-                    found.setdefault(path.stem, path)
-        return found
+        return files_in(self.folders, "**/*.md")
 
     def read(self, path: Path) -> Template:
         """Read a file. Raises ConfigError, on one line, where it cannot be used."""
