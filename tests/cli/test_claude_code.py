@@ -179,4 +179,4 @@ def test_who_trusts_a_project_sees_what_counts(cli: Cli, project: Path) -> None:
     assert "  .harken/skills/style/SKILL.md\n" in out
     assert "  .claude/agents/cook.md\n" in out
     assert "  .claude/skills/cooking/SKILL.md\n" in out
-    assert "settings.json" not in out
+    assert "settings.json runs at UserPromptSubmit (only with --claude-hooks)" in out
