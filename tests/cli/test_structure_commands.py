@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harken import Runtime
+from harken import Runtime, World
 from harken.agents.schemas import ACTIONS
 from harken.cli.commands import COMMANDS, run_command
 from harken.cli.structure_commands import COMMAND_OF
 from harken.core.ids import USER
-from tests.agent_kit import Stage, check_log, play, stage
+from tests.agent_kit import Stage, check_log, play, run, stage, told
 from tests.cli.talking import Talking
 from tests.unit.agents.hooking import watch
 
@@ -111,6 +111,8 @@ def test_planning_is_begun_and_ended_by_the_user(one: Stage, talk: Talking) -> N
     assert talk("/plan off") == "Planning mode is off."
     assert one.root.hooks == []
     assert talk("/plan off") == "Planning mode was not on."
+    assert talk("/plan true").startswith("Planning mode is on")
+    assert talk("/plan false") == "Planning mode is off."
     assert talk("/plan maybe") == "/plan: say on or off"
     assert talk("/hooks add planning-mode").startswith("Planning mode is on")
     check_log(one.log)
@@ -146,6 +148,31 @@ def test_what_cannot_be_is_one_line_and_nothing_is_logged(one: Stage, talk: Talk
         "/task: name missing; what it takes: NAME [INSTRUCTIONS] [prompt=..] [tools=..]"
     )
     assert one.rows(agent_id=USER) == []
+
+
+@pytest.mark.req("S4-45", "S4-48")
+def test_the_user_dumps_somebody_who_wakes_takes_over_and_the_old_primary_goes(
+    tmp_path: Path,
+) -> None:
+    parts = {"main": ["Hello."], "Ann": ["Noted."], "Eve": ["", "It is 7."]}
+    model = play(**parts)
+    runtime = Runtime(model=model, actions=tuple(ACTIONS), world=World(folder=tmp_path))
+    one = stage(tmp_path, model, runtime=runtime)
+    talk = Talking(one)
+    talk('/task Ann You are Ann. prompt="The key is 7."')
+    assert talk("/dump ann.json Ann").startswith("Dumped Ann to ann.json: 1 agent, ")
+    assert (tmp_path / "ann.json").is_file()
+    talk("/terminate Ann")
+    restored = "Restored Eve from ann.json: it is your subagent"
+    assert talk("/restore ann.json Eve") == restored
+    assert one.heard("Eve")[-1].startswith("You were restored from a dump and have just woken up")
+    talk("/endo Eve")
+    assert talk("/hooks remove main") == "Removed hook: main"
+    assert (talk.primary.name, talk.primary.hooks) == ("Eve", [])
+    assert run(talk.primary.response("The key?")) == "It is 7."
+    read = told(model.asked_of("Eve")[-1])
+    assert read.index("The key is 7.") < read.index("The key?")
+    check_log(one.log)
 
 
 @pytest.mark.req("S4-44")

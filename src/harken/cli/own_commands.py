@@ -7,7 +7,8 @@
     Review the change in $1. Pay attention to: $ARGUMENTS
 
 A file is read when it is used, so an edit counts at once. What it says is said to the agent, as
-if it had been typed: through the agent and its hooks. Nothing in it is run.
+if it had been typed: through the agent and its hooks. With `role: system` it is the system that
+says it, past the hooks, and the agent owes no answer. Nothing in it is run.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from harken.agents import front_matter
-from harken.agents.front_matter import files_in, naming, read_page
+from harken.agents.front_matter import Malformed, files_in, naming, read_page
+from harken.agents.user_command import instruct
 from harken.cli.commands import COMMANDS, Command, Talk
+from harken.cli.structure_commands import act
 from harken.errors import ConfigError
 from harken.views.written import count
 
@@ -51,11 +54,17 @@ class OwnCommands:
     @property
     def notes(self) -> list[str]:
         """What the user should be told: that a file does not count."""
-        hidden = [f"/{name}" for name in self._files() if name in COMMANDS]
-        if not hidden:
-            return []
-        files = count(len(hidden), "command")
-        return [f"{files} of your own cannot be used: {', '.join(sorted(hidden))} is built in"]
+        names = sorted(self._files())
+        hidden = [f"/{name}" for name in names if name in COMMANDS]
+        notes: list[str] = []
+        if hidden:
+            files = count(len(hidden), "command")
+            notes.append(f"{files} of your own cannot be used: {', '.join(hidden)} is built in")
+        for name in names:
+            longer = [f"/{one}" for one in COMMANDS if one.startswith(name) and one != name]
+            if len(longer) == 1 and name not in COMMANDS:
+                notes.append(f"/{name} is a command of your own here, not short for {longer[0]}")
+        return notes
 
     def _files(self) -> Mapping[str, Path]:
         return files_in(self.folders)
@@ -97,10 +106,17 @@ def _shown(front: Mapping[str, Any], key: str) -> str:
 def _send(path: Path, talk: Talk, rest: str) -> None:
     """Say to the agent what a file says. Raises ConfigError."""
     with naming(path):
-        text = expanded(read_page(path, lenient=True).body, rest).strip()
-    if not text:
-        raise ConfigError(f"{path}: says nothing: write the text below the front matter")
-    talk.send(text)
+        page = read_page(path, lenient=True)
+        role = front_matter.text(page.front, "role") or "user"
+        if role not in ("user", "system"):
+            raise Malformed("role is user or system: who says the text")
+        text = expanded(page.body, rest).strip()
+        if not text:
+            raise Malformed("says nothing: write the text below the front matter")
+    if role == "user":
+        talk.send(text)
+    else:
+        act(talk, f"/{path.stem} {rest}", partial(instruct, text=text))
 
 
 def expanded(body: str, typed: str) -> str:

@@ -22,6 +22,7 @@ from harken.cli.commands import COMMANDS, Command, Talk, choice, slash
 from harken.cli.user_form import Form
 from harken.cli.whereabouts import names_of, one_agent, paths, who_is_there
 from harken.core.events import Reference
+from harken.core.ids import MessageId, number_of
 from harken.errors import ConfigError
 from harken.world.result import BadArguments, Result
 
@@ -44,6 +45,7 @@ _MEANINGS = {
     "introduce": "tell subagents who takes part in discussions",
 }
 _PLANNING = "planning-mode"
+_SWITCH = {"on": True, "true": True, "off": False, "false": False}
 _NAMES_SUBAGENTS = frozenset({"subagent", "speakers", "listeners"})
 
 
@@ -55,6 +57,18 @@ def act(talk: Talk, command: str, doing: Doing, agent: Agent | None = None) -> N
     primary = talk.primary
     primary.check_free()
     talk.act(lambda: obey(agent or primary, command.strip(), doing))
+
+
+def owes_since(agent: Agent, first: MessageId) -> bool:
+    """Whether an agent owes an answer to something that it has heard from this event on.
+
+    Who takes a place answers what the move told it. What it overheard before that, such as the
+    end of a discussion, it answers when it is asked to.
+    """
+    context = agent.session.context(agent.agent_id)
+    heard = next((one for one in reversed(context) if getattr(one, "cause", None) is None), None)
+    number = number_of(getattr(heard, "message_id", ""), "msg_")
+    return agent.cut_off and number is not None and number >= (number_of(first, "msg_") or 0)
 
 
 def _enter(action: str) -> None:
@@ -199,8 +213,8 @@ def _plan(talk: Talk, rest: str) -> None:
     from harken.agents.hooks.planning_mode import planning
 
     is_on = bool(planning(talk.primary))
-    if rest in ("on", "off"):
-        act(talk, f"/plan {rest}", _planned if rest == "on" else _no_plan)
+    if rest in _SWITCH:
+        act(talk, f"/plan {rest}", _planned if _SWITCH[rest] else _no_plan)
     elif not rest:
         how = "/plan off, or a yes to a plan, ends it" if is_on else "/plan on begins it"
         talk.say(f"planning mode is {'on' if is_on else 'off'}: {how}")

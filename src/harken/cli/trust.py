@@ -14,7 +14,6 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import click
 import msgspec
@@ -30,7 +29,6 @@ from harken.world.mcp.servers import MCP_JSON
 
 FOLDER = ".harken"
 MAX_SHOWN = 20
-ProjectState: TypeAlias = Literal["none", "trusted", "untrusted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +154,6 @@ class Trust:
             new.replace(self.file)
         except OSError as error:
             raise ConfigError(f"{self.file}: cannot be written ({error.strerror})") from None
-
-
-def project_state(folder: Path, home: Home) -> ProjectState:
-    """Return whether somebody in `folder` is in a project, and whether it counts."""
-    project = Trust(home).project(folder)
-    if project is None:
-        return "none"
-    return "trusted" if project.trusted else "untrusted"
 
 
 def upwards(start: Path, user_home: Path) -> Iterator[Path]:

@@ -138,7 +138,7 @@ def test_quit_is_for_hooks_alone(tmp_path: Path) -> None:
     assert one.root.hooks == [hook]
 
 
-@pytest.mark.req("S4-31", "S4-36")
+@pytest.mark.req("S4-31", "S4-36", "S0-20")
 def test_a_hook_that_quits_is_gone_after_the_verdict_that_it_then_gives(tmp_path: Path) -> None:
     cast = Cast(main=sends, guard=always(calls(call("quit", "q")), "DENY: one last time"))
     one = guarded(tmp_path, cast)
@@ -227,7 +227,7 @@ def test_a_hook_may_have_no_copies_or_copies_that_are_told_more(tmp_path: Path) 
     assert "copy" not in copy.state.spec
 
 
-@pytest.mark.req("S4-28", "S4-29")
+@pytest.mark.req("S4-29")
 def test_who_came_to_stand_as_a_hook_is_not_copied(tmp_path: Path) -> None:
     one = guarded(tmp_path, Cast(main=lambda _: "Done."))
     other = SmartAgent(one.session, "x", runtime=one.runtime).install(one.root, "other")

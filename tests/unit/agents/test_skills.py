@@ -156,6 +156,7 @@ def described(one: Stage, agent: str = "main") -> str | None:
     return tools.get("skill")
 
 
+@pytest.mark.req("S4-06")
 def test_an_agent_reads_what_a_skill_says_now(tmp_path: Path, folder: Path) -> None:
     made = skill(folder)
     one = skilled(tmp_path, folder, main=[use(), "Fine.", use(id_="c2"), "Fine."])

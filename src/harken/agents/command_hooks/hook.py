@@ -13,7 +13,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from harken.agents.asking import LoggedUser
 from harken.agents.base import Agent, register
@@ -24,22 +23,20 @@ from harken.agents.command_hooks.entry import EVENTS, Entry
 from harken.agents.command_hooks.moment import Moment, ended, moments_of
 from harken.agents.command_hooks.situation import Situation
 from harken.agents.command_hooks.transcript import Transcripts
+from harken.agents.consulting import rewritten
 from harken.agents.happening import Compacted, Compacting, Happening, LeaveAsked, Word
 from harken.agents.hook import Hook, TurnStopped
 from harken.agents.options import HookOptions
 from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
 from harken.core import codec
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
-from harken.core.ids import AgentId, MessageId
+from harken.core.ids import MessageId
 from harken.core.messages import FunctionCall, ToolCall
-from harken.session.session import Session
 from harken.world.result import Failed
 from harken.world.user import NobodyThere, Wanted
 
 NAME = "claude-hooks"
 """What such a hook is called where nobody says otherwise."""
-_begun: WeakKeyDictionary[Session, set[AgentId]] = WeakKeyDictionary()
-"""Which hooks were asked since the program began: one may leave memory and come back."""
 _ONLY_TOLD = {"SessionStart", "SubagentStart", "PostCompact", "SessionEnd"}
 """Events that nothing can stop: a no is for the user to know."""
 _IGNORED = {"Notification"}
@@ -75,7 +72,6 @@ class CommandHook(Hook):
         self._asked = MessageId("")
         self._later: list[str] = []
         """What the agent shall hear when it can: said with a verdict that had no place for it."""
-        self._ran: dict[str, str] = {}
         self._interrupt: str | None = None
         """Why the turn shall end at the next chance: said where it could not be ended."""
         self._told_once: set[str] = set()
@@ -121,15 +117,11 @@ class CommandHook(Hook):
             answer, self._interrupt = Answer(ends=self._interrupt), None
         for event, names in situation.events:
             answer = answer.joined(await self._answered(situation, event, names))
-        _begun.setdefault(self.session, set()).add(self.agent_id)
         self._tell(answer)
         self._end_turn(situation, answer)
-        verdict = await self._verdict(situation, answer)
         if question.call is not None:
             self._allowed = question.subject if answer.decision == "allow" else None
-            ran = verdict.text if isinstance(verdict, Rewrite) else question.text
-            self._ran[question.subject] = ran
-        return verdict
+        return await self._verdict(situation, answer)
 
     async def session_ended(self, reason: str = "other") -> None:
         """Run the commands of the end of a session; what they say counts for nothing."""
@@ -198,13 +190,12 @@ class CommandHook(Hook):
         watched, id_ = self._watched, happening.call
         calls = (one for one in watched.state.open_calls.values() if one.reference == id_)
         text = next((one.arguments for one in calls), "{}")
-        text = self._ran.get(id_, text)
+        text = rewritten(watched, id_) or text
         call = ToolCall(id_, FunctionCall(happening.wanted.tool, text))
         return Question("action", watched.name, id_, text, call)
 
     def _situation(self, question: Question) -> Situation:
-        has_begun = self.agent_id in _begun.get(self.session, ())
-        return Situation(question, self._watched, has_begun, self._ran)
+        return Situation(question, self._watched, self)
 
     @property
     def _watched(self) -> Agent:
