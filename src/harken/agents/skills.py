@@ -139,6 +139,11 @@ def read_skill(folder: Path) -> Skill:
     )
 
 
+def has_shell(text: str) -> bool:
+    """Whether Claude Code would run commands for a text: !`COMMAND`."""
+    return _SHELL.search(text) is not None
+
+
 def _first_paragraph(body: str) -> str:
     """Return what stands first in a text, on one line: a skill may say nothing else of itself."""
     return " ".join(body.split("\n\n", 1)[0].lstrip("# ").split())
@@ -146,7 +151,7 @@ def _first_paragraph(body: str) -> str:
 
 def _notes(front: Mapping[str, Any], body: str) -> Iterator[str]:
     """Yield what a reader has to know, where the text was written for somebody who does more."""
-    if _SHELL.search(body):
+    if has_shell(body):
         yield UNRUN
     nothing = [name for name in _FOR_NOTHING if name in front]
     if nothing:
