@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.cli.commands import COMMANDS
+from harken.cli.commands import COMMANDS, run_command
 from harken.cli.home import Home
 from harken.cli.own_commands import OwnCommands, expanded
 from harken.cli.settings import load_settings
@@ -93,6 +93,22 @@ def test_a_built_in_command_wins_and_that_is_said(folder: Path) -> None:
     own = OwnCommands([folder])
     assert set(own.commands()) == {"review"}
     assert own.notes == ["1 command of your own cannot be used: /help is built in"]
+
+
+def test_a_built_in_command_is_never_out_of_reach(folder: Path, talk: Talking) -> None:
+    for name in ("quiet", "qu", "c"):
+        (folder / f"{name}.md").write_text("Be quiet.")
+    own = OwnCommands([folder])
+    assert own.notes == ["/qu is a command of your own here, not short for /quit"]
+    talk.own = own.commands()
+    assert not run_command(talk, "/qui")
+    assert talk.said == ["/qui may be /quit or /quiet (your own): type more of it"]
+    assert talk("/help qui") == talk.said[0]
+    assert talk("/qu") == ""
+    assert talk.sent == ["Be quiet."]
+    assert not talk.ended
+    talk("/quit")
+    assert talk.ended
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harken import Runtime, World
+from harken.agents.hooking import MAX_HOOKS
 from harken.agents.schemas import ACTIONS
 from harken.cli.commands import COMMANDS, run_command
 from harken.cli.structure_commands import COMMAND_OF
@@ -100,6 +101,33 @@ def test_hooks_are_listed_put_there_and_taken_away(one: Stage, talk: Talking) ->
     assert talk("/hooks remove") == "/hooks: name one of: guard"
     assert talk("/hooks add").startswith("/hooks: say which hook")
     check_log(one.log)
+
+
+@pytest.mark.parametrize("command", ["/hook", "/hooks add"])
+def test_a_hook_without_a_name_is_told_the_whole_text(
+    one: Stage, talk: Talking, command: str
+) -> None:
+    assert talk(f"{command} Be brief.") == "Installed hook: be-brief watches main"
+    assert talk(f"{command} Be brief.") == "Installed hook: be-brief (2) watches main"
+    assert talk(f"{command} never push to main") == "Installed hook: never-push-to watches main"
+    assert talk(f"{command} critic: watch it") == "Installed hook: critic watches main"
+    told = {hook.name: hook.transcript[0]["content"].split("\n")[0] for hook in one.root.hooks}
+    assert told["be-brief (2)"] == "Be brief."
+    assert (told["never-push-to"], told["critic"]) == ("never push to main", "watch it")
+
+
+def test_a_hook_can_be_said_by_name(one: Stage, talk: Talking) -> None:
+    assert talk("/hook Be brief. points=response") == "Installed hook: be-brief watches main"
+    assert one.root.hooks[0].asked_at == {"response"}
+    assert talk("/hook name=x Be brief.") == "Installed hook: x watches main"
+    assert talk("/hook y").startswith("Error: a hook needs instructions")
+    assert talk("/hook").startswith("/hook: name missing")
+
+
+def test_an_agents_own_hooks_take_no_room_from_the_users(one: Stage, talk: Talking) -> None:
+    for number in range(MAX_HOOKS):
+        watch(one, f"h{number}")
+    assert talk("/hook critic Watch.") == "Installed hook: critic watches main"
 
 
 @pytest.mark.req("S4-45")
@@ -196,13 +224,13 @@ def test_names_are_completed_where_they_are_meant(one: Stage, talk: Talking) -> 
 
     talk("/task Ann You are Ann.")
     talk("/hooks add critic Watch.")
-    assert offered("talkwith") == ["critic", "Ann"]
+    assert offered("talkwith") == ["critic", "Ann", "Ann/critic"]
     assert offered("talkwith", "Ann") == []
     assert offered("terminate") == offered("endo") == ["Ann"]
     assert offered("hooks")[:2] == ["add", "remove"]
     assert offered("hooks", "remove") == ["critic"]
     assert "prompt=" in offered("task", "Bob")
-    assert offered("context") == ["main", "critic", "Ann"]
+    assert offered("context") == ["main", "critic", "Ann", "Ann/critic"]
 
 
 def test_a_command_of_an_agent_is_the_same_for_all_who_look(one: Stage, talk: Talking) -> None:

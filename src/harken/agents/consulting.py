@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from harken.agents.actor import Actor
+from harken.agents.base import Agent
 from harken.agents.hook import Judgement, comment_entry, consult, has_judged
 from harken.agents.initial import INTERRUPTED
 from harken.agents.model_call import HALF_A_CALL
-from harken.agents.verdict import Deny, Opinion, Point, Question
-from harken.core.events import TranscriptEntry
-from harken.core.ids import USER, number_of
+from harken.agents.verdict import Deny, Opinion, Point, Question, is_question
+from harken.core.events import Reference, TranscriptEntry
+from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
 from harken.core.text import LoggedString
+from harken.core.verdict_words import said_in, unfenced
 from harken.session.state import OpenCall
 
 MAX_DENIALS = 3
@@ -47,11 +49,11 @@ def new_results(agent: Actor) -> list[TranscriptEntry]:
     if not agent.state.spent.model_calls:
         return []  # what it began with are another's results
     last = agent.state.request
-    asked = -1 if last is None else number_of(last.message_id, "msg_") or 0
+    asked = -1 if last is None else _number(last.message_id)
     context = agent.session.context(agent.agent_id)
     since = takewhile(lambda one: one.role != "assistant", reversed(context))
     new = [one for one in since if isinstance(one, TranscriptEntry) and _is_result(one)]
-    return [one for one in reversed(new) if (number_of(one.message_id, "msg_") or 0) > asked]
+    return [one for one in reversed(new) if _number(one.message_id) > asked]
 
 
 def _is_result(entry: TranscriptEntry) -> bool:
@@ -81,6 +83,39 @@ async def judge_call(agent: Actor, call: OpenCall) -> Judgement:
     judgement = await consult(agent.hooks, question)
     agent.note_comments(judgement)
     return judgement
+
+
+def rewritten(agent: Agent, call: Reference) -> str | None:
+    """Return the arguments that hooks gave a call; None: it runs as the agent wrote it."""
+    found: dict[int, str] = {}
+    for id_ in [*agent.state.hooks, *_left(agent)]:
+        hook = agent.session.agent(id_)
+        is_asked = False
+        for entry in _since(call, hook.transcript or ()):
+            if entry.role == "user" and (entry.cause is None or is_question(entry)):
+                is_asked = entry.cause == call
+            elif is_asked and (said := said_in(entry)) is not None and said.word == "REWRITE":
+                is_code = hook.language_model is None
+                found[_number(entry.message_id)] = said.text if is_code else unfenced(said.text)
+    return found[max(found)] if found else None
+
+
+def _left(agent: Agent) -> list[AgentId]:
+    """Return who was born a hook, and watches the agent no longer."""
+    gone = [one for one in agent.session.agents.values() if one.place == "gone"]
+    own = [one for one in gone if one.parent == agent.agent_id]
+    return [one.id for one in own if "keeps" in one.spec or one.language_model is None]
+
+
+def _since(reference: Reference, entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
+    """Return the entries that were logged after a call was made."""
+    made = _number(base_of(reference))
+    later = list(takewhile(lambda entry: _number(entry.message_id) > made, reversed(entries)))
+    return later[::-1]
+
+
+def _number(id_: MessageId) -> int:
+    return number_of(id_, "msg_") or 0
 
 
 async def judge_answer(agent: Actor, entry: TranscriptEntry) -> Judgement:

@@ -69,6 +69,8 @@ class Word:
     hook: str
     refusal: str | None = None
     """Why it must not be; None: it may."""
+    allows: bool = False
+    """Whether it speaks for the user: they need not be asked."""
     more: str = ""
     """What else a summary shall keep."""
     said: MessageId | None = None
@@ -78,6 +80,11 @@ class Word:
 @runtime_checkable
 class Attentive(Protocol):
     """A hook that wants to hear of it."""
+
+    @property
+    def speaks_for_user(self) -> bool:
+        """Whether it may answer in the user's place, where nobody else is there, too."""
+        ...
 
     async def heed(self, happening: Happening) -> Word | None:
         """Return what it says to what happens to the agent that it watches; None: nothing."""
@@ -104,10 +111,17 @@ async def heeded(agent: Agent, happening: Happening) -> list[Word]:
     return words
 
 
-async def refused(agent: Agent, happening: Happening) -> Word | None:
-    """Return the word of a hook that does not let it be; None: it may."""
-    words = await heeded(agent, happening)
-    return words[-1] if words and words[-1].refusal is not None else None
+def is_spoken_for(agent: Agent) -> bool:
+    """Whether a hook of an agent may answer in the user's place."""
+    return any(isinstance(one, Attentive) and one.speaks_for_user for one in agent.hooks)
+
+
+async def said_for_user(agent: Agent, asked: LeaveAsked) -> Word | None:
+    """Return the word of a hook that answers in the user's place, a no before a yes; None: none."""
+    words = await heeded(agent, asked)
+    if words and words[-1].refusal is not None:
+        return words[-1]
+    return next((one for one in words if one.allows), None)
 
 
 async def call_user(agent: Agent, wanted: UserWanted) -> None:

@@ -202,23 +202,6 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
     return Opinion(hook.name, verdict, said)
 
 
-def copy_of(hook: Agent, agent: Agent, *, below: bool = True) -> Agent | None:
-    """Return the copy of a hook for an agent to be watched; None: it gets none.
-
-    below: the agent is a subagent of whom the hook watches; else it takes that one's place, and is
-    watched even by hooks that leave subagents alone. What was said of the hook when it was put
-    there, where it is asked for one, holds for its copies.
-    """
-    spec = hook.state.spec
-    copy = None if below and spec.get("subagents") is False else hook.copy_for(agent)
-    if copy is not None:
-        copy.born_with |= {name: spec[name] for name in _INHERITED if name in spec}
-    return copy
-
-
-_INHERITED = ("points", "self_made", "subagents")
-
-
 def has_judged(hook: Agent, subject: Reference) -> bool:
     """Whether a hook has given its verdict on this, be it before a resume."""
     answered: set[str] = set()

@@ -214,7 +214,7 @@ def onward_wish(wish: Wish, opened: Opened, onward: Onward | None) -> Wish | Non
     if onward is None:
         return None
     permissions = opened.runtime.world.permissions
-    agent = opened.primary
+    agent = opened.primary.sibling(onward.agent_id or opened.primary.agent_id)
     systems = [
         text_of(m.content) for m in opened.session.context(agent.agent_id)[:1] if m.role == "system"
     ]

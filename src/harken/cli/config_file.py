@@ -97,6 +97,8 @@ class HooksTable(msgspec.Struct, frozen=True, kw_only=True):
     """Names of hooks that watch the first agent of each new session."""
     claude_settings: bool = False
     """Whether the commands that the settings of Claude Code have as hooks watch new sessions."""
+    claude_may_allow: bool = False
+    """Whether what these allow is allowed, without asking the user."""
 
 
 class WebTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.mcp_login import login_command, logout_command
 from harken.cli.opening import connections_of
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import one_line, program, safe, say, say_json
@@ -37,7 +38,7 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
     settings = load_settings(home)
     for note in settings.notes:
         click.echo(safe(note), err=True)
-    found = [row for row, _ in tried(settings, settings.servers)]
+    found = [row for row, _ in tried(home, settings, settings.servers)]
     if as_json:
         say_json([asdict(one) for one in found])
     elif not found:
@@ -56,7 +57,7 @@ def try_command(name: str, as_json: bool, home: Home) -> int:
     by_name = {server.name: server for server in settings.servers}
     if name not in by_name:
         raise UnknownName("MCP server", name, by_name)
-    [(found, prompts)] = tried(settings, [by_name[name]])
+    [(found, prompts)] = tried(home, settings, [by_name[name]])
     if as_json:
         say_json({**asdict(found), "prompts": prompts})
     else:
@@ -66,12 +67,18 @@ def try_command(name: str, as_json: bool, home: Home) -> int:
     return int(found.state != "open")
 
 
-def tried(settings: Settings, servers: Sequence[Server]) -> list[tuple[Described, list[str]]]:
+command.add_command(login_command)
+command.add_command(logout_command)
+
+
+def tried(
+    home: Home, settings: Settings, servers: Sequence[Server]
+) -> list[tuple[Described, list[str]]]:
     """Start servers, and return what each is like, with its prompts; all are ended again."""
     if not servers:
         return []
     with TemporaryDirectory(prefix="harken-mcp-") as folder:
-        connections = connections_of(servers, settings, Path(folder), None)
+        connections = connections_of(servers, settings, Path(folder), None, home=home)
         return asyncio.run(_looked_at(connections))
 
 
@@ -91,6 +98,7 @@ async def _looked_at(connections: Connections) -> list[tuple[Described, list[str
 def show(one: Described, *, limit: int | None) -> None:
     """Print what a server is like; without a limit all its tools."""
     state = "ready" if one.state == "open" else one.state
+    state = "needs login" if one.needs_login else state
     for_whom = ", for agents of templates that name it" if one.reserved else ""
     click.echo(click.style(safe(one.name), bold=True) + f"  {state}{for_whom}")
     say(f"  {one_line(one.program)} (from {one.origin})")

@@ -25,7 +25,7 @@ from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
 from harken.agents.triggers import armed_triggers
-from harken.cli.confined import Confined, confined
+from harken.cli.confined import Confined, confined, walls
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
 from harken.cli.home import Home, environment, here
@@ -256,7 +256,8 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
     """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
     entries = settings.commands.entries
     if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
-        hook = CommandHook(root.session, runtime=root.runtime, options=Commands(entries))
+        options = Commands(entries, settings.claude_may_allow)
+        hook = CommandHook(root.session, runtime=root.runtime, options=options)
         hook.install(root, COMMAND_HOOK)
 
 
@@ -301,6 +302,7 @@ class Around:
     """How commands are run."""
     tell: Tell | None
     """Told what a person should know of MCP servers."""
+    home: Home
 
 
 def around_of(
@@ -316,7 +318,7 @@ def around_of(
     box = Confined()
     if tools is None:
         box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
-    return Around(outputs, box, tell)
+    return Around(outputs, box, tell, home)
 
 
 def open_world(
@@ -349,14 +351,19 @@ def open_world(
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    mcp = connections_of(servers, settings, around.outputs, around.tell)
+    mcp = connections_of(servers, settings, around.outputs, around.tell, home=around.home)
     world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
 
 
 def connections_of(
-    servers: Sequence[Server], settings: Settings, outputs: Path, tell: Tell | None
+    servers: Sequence[Server],
+    settings: Settings,
+    outputs: Path,
+    tell: Tell | None,
+    *,
+    home: Home,
 ) -> Connections:
     """Return the connections to MCP servers; none of them is started before it is needed."""
     around = Surroundings(
@@ -364,6 +371,8 @@ def connections_of(
         outputs=outputs,
         environ=environment(),
         hide=settings.key_variables,
+        sandbox=walls(home, settings, outputs),
+        logins=home.logins_file,
         tell=tell or _unheard,
     )
     return Connections(servers, around=around, on_progress=Told(around.tell))

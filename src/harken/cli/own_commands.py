@@ -54,11 +54,17 @@ class OwnCommands:
     @property
     def notes(self) -> list[str]:
         """What the user should be told: that a file does not count."""
-        hidden = [f"/{name}" for name in self._files() if name in COMMANDS]
-        if not hidden:
-            return []
-        files = count(len(hidden), "command")
-        return [f"{files} of your own cannot be used: {', '.join(sorted(hidden))} is built in"]
+        names = sorted(self._files())
+        hidden = [f"/{name}" for name in names if name in COMMANDS]
+        notes: list[str] = []
+        if hidden:
+            files = count(len(hidden), "command")
+            notes.append(f"{files} of your own cannot be used: {', '.join(hidden)} is built in")
+        for name in names:
+            longer = [f"/{one}" for one in COMMANDS if one.startswith(name) and one != name]
+            if len(longer) == 1 and name not in COMMANDS:
+                notes.append(f"/{name} is a command of your own here, not short for {longer[0]}")
+        return notes
 
     def _files(self) -> Mapping[str, Path]:
         return files_in(self.folders)

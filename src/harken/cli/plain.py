@@ -20,6 +20,7 @@ from harken.cli.commands import Command, Doing, Onward, is_command, run_command
 from harken.cli.looking import compacted_text
 from harken.cli.mcp_in_chat import prompt_commands
 from harken.cli.opening import Opened
+from harken.cli.structure_commands import owes_since
 from harken.cli.tally import Tally
 from harken.cli.terminal import safe, say, say_json
 from harken.cli.typed import Typed, somebody_types
@@ -165,7 +166,7 @@ class PlainChat:
 
     def act(self, doing: Doing) -> None:
         """Do something with the agents, and say what came of it; who takes over may answer."""
-        before = self.primary.agent_id
+        before, first = self.primary.agent_id, self.session.next_id()
         try:
             self.say(text_of(self.runner.run(doing()).content))
         except ModelError as error:
@@ -174,8 +175,12 @@ class PlainChat:
         except KeyboardInterrupt:
             tell("Interrupted")
             return
-        if self.primary.agent_id != before and self.primary.cut_off:
+        if self.primary.agent_id == before or not self.primary.cut_off:
+            return
+        if owes_since(self.primary, first):
             self.try_to_ask(None)
+        else:
+            tell(f"An empty line lets {self.primary.name} answer what it heard last")
 
     def send(self, text: str) -> None:
         """Say something to the agent, as if it had been typed."""

@@ -50,7 +50,8 @@ def command(ctx: click.Context, session: str, home: Home) -> None:
     """Look at a SESSION: its id, the beginning of it, "latest", or a file.
 
     Imported sessions have ids, too; of a commit (ctx-...) it is the conversation up to there.
-    Agents are named by name or id, messages by id or number. Try: tree, dialog, timeline.
+    Agents are named by name, path (main/guard) or id, messages by id or number. Try: tree, dialog,
+    timeline.
     """
     del home  # the view is passed it again
     ctx.obj = session

@@ -77,6 +77,8 @@ class Session:
         self.path = Path(session_file).absolute()
         self.options = options or SessionOptions()
         self.state = SessionState()
+        self.opened_at = 0
+        """The number of the first event that was logged since this was opened."""
         self.torn: Path | None = None
         """Where a torn last line was set aside when the log was opened; None: there was none."""
         self.live: dict[AgentId, object] = {}
@@ -131,7 +133,7 @@ class Session:
             raise self._unfolded(event, error, reading.end) from None
         if not reading.sealed:
             raise LogReadOnly(self.path, dialect=reading.dialect or "without sums")
-        self._sum = reading.last_sum
+        self._sum, self.opened_at = reading.last_sum, self.state.next_message
         if reading.torn:
             self.torn = self._file.set_aside(reading.end, reading.torn)
         if reading.missing_newline:

@@ -207,7 +207,7 @@ def test_a_subagent_gets_copies_that_were_told_the_same_and_remember_nothing(
     assert SENT == []
     [copy] = one.agent("kim").hooks
     births = one.rows(event_type="agent_created", name="guard")
-    assert births[0]["spec"] == births[1]["spec"]
+    assert {**births[0]["spec"], "original": hook.agent_id} == births[1]["spec"]
     assert births[1]["cause"] == one.agent("kim").state.birth
     assert copy.transcript[0]["content"] == hook.transcript[0]["content"]
     assert [m["content"] for m in copy.transcript[1:]] == ["[note] seen"]

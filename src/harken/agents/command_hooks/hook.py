@@ -13,7 +13,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from harken.agents.asking import LoggedUser
 from harken.agents.base import Agent, register
@@ -24,28 +23,30 @@ from harken.agents.command_hooks.entry import EVENTS, Entry
 from harken.agents.command_hooks.moment import Moment, ended, moments_of
 from harken.agents.command_hooks.situation import Situation
 from harken.agents.command_hooks.transcript import Transcripts
+from harken.agents.consulting import rewritten
 from harken.agents.happening import Compacted, Compacting, Happening, LeaveAsked, Word
 from harken.agents.hook import Hook, TurnStopped
 from harken.agents.options import HookOptions
 from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
 from harken.core import codec
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
-from harken.core.ids import AgentId, MessageId
+from harken.core.ids import MessageId
 from harken.core.messages import FunctionCall, ToolCall
-from harken.session.session import Session
 from harken.world.result import Failed
 from harken.world.user import NobodyThere, Wanted
 
 NAME = "claude-hooks"
 """What such a hook is called where nobody says otherwise."""
-_begun: WeakKeyDictionary[Session, set[AgentId]] = WeakKeyDictionary()
-"""Which hooks were asked since the program began: one may leave memory and come back."""
 _ONLY_TOLD = {"SessionStart", "SubagentStart", "PostCompact", "SessionEnd"}
 """Events that nothing can stop: a no is for the user to know."""
 _IGNORED = {"Notification"}
 """Events at which nobody hears a no."""
 _SAID_LATER = {"PreToolUse", "PermissionRequest", "SessionStart"}
 """Events of which something may have to be said at a result: there was no place for it before."""
+_ALLOWED = "allow"
+_FOR_NOTHING = {
+    _ALLOWED: "a command allows it, which counts for nothing: hooks.claude_may_allow is not set"
+}
 UNSUPPORTED = "{} of a command's answer counts for nothing here"
 
 
@@ -53,6 +54,8 @@ class Commands(HookOptions, frozen=True):
     """Which commands are run, and when."""
 
     commands: tuple[Entry, ...] = ()
+    may_allow: bool = False
+    """Whether what a command allows is allowed, as if the user had said so."""
 
 
 @register("command-hook")
@@ -69,10 +72,11 @@ class CommandHook(Hook):
         self._asked = MessageId("")
         self._later: list[str] = []
         """What the agent shall hear when it can: said with a verdict that had no place for it."""
-        self._ran: dict[str, str] = {}
         self._interrupt: str | None = None
         """Why the turn shall end at the next chance: said where it could not be ended."""
-        self._told_unsupported: set[str] = set()
+        self._told_once: set[str] = set()
+        self._allowed: str | None = None
+        """The call that a command allowed last."""
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: the commands, and at which points it is asked."""
@@ -113,14 +117,11 @@ class CommandHook(Hook):
             answer, self._interrupt = Answer(ends=self._interrupt), None
         for event, names in situation.events:
             answer = answer.joined(await self._answered(situation, event, names))
-        _begun.setdefault(self.session, set()).add(self.agent_id)
         self._tell(answer)
         self._end_turn(situation, answer)
-        verdict = await self._verdict(situation, answer)
         if question.call is not None:
-            ran = verdict.text if isinstance(verdict, Rewrite) else question.text
-            self._ran[question.subject] = ran
-        return verdict
+            self._allowed = question.subject if answer.decision == "allow" else None
+        return await self._verdict(situation, answer)
 
     async def session_ended(self, reason: str = "other") -> None:
         """Run the commands of the end of a session; what they say counts for nothing."""
@@ -151,15 +152,33 @@ class CommandHook(Hook):
 
     def _word(self, happening: Compacting | LeaveAsked, answer: Answer) -> Word | None:
         """Return what the commands say; a no is logged, as the cause of what comes of it."""
-        is_asked = isinstance(happening, LeaveAsked)
-        if answer.decision != "deny" and (answer.ends is None or is_asked):
+        if isinstance(happening, LeaveAsked):
+            return self._for_user(happening, answer)
+        if answer.decision != "deny" and answer.ends is None:
             return Word(hook=self.name, more=answer.context) if answer.context else None
         why = answer.reason or answer.ends or ""
-        cause = happening.call if isinstance(happening, LeaveAsked) else self._watched.state.birth
-        said = self.say(in_words(Deny(why)), cause)
-        if is_asked:
-            self._interrupt = answer.ends
+        said = self.say(in_words(Deny(why)), self._watched.state.birth)
         return Word(hook=self.name, refusal=why, said=said.message_id)
+
+    def _for_user(self, happening: LeaveAsked, answer: Answer) -> Word | None:
+        """Return what the commands say in the place of the user; a yes only where it counts."""
+        if answer.decision == "deny":
+            said = self.say(in_words(Deny(answer.reason)), happening.call)
+            self._interrupt = answer.ends
+            return Word(hook=self.name, refusal=answer.reason, said=said.message_id)
+        if answer.decision != "allow" and self._allowed != happening.call:
+            return None
+        if not self.options.may_allow:
+            self._tell(Answer(unsupported=(_ALLOWED,)))
+            return None
+        said = self.say("ALLOW", happening.call)
+        return Word(hook=self.name, allows=True, said=said.message_id)
+
+    @property
+    def speaks_for_user(self) -> bool:
+        """Whether a command may say something in the user's place."""
+        events = {one.event for one in self.options.commands}
+        return self.options.may_allow or "PermissionRequest" in events
 
     @property
     def _question(self) -> Question:
@@ -171,13 +190,12 @@ class CommandHook(Hook):
         watched, id_ = self._watched, happening.call
         calls = (one for one in watched.state.open_calls.values() if one.reference == id_)
         text = next((one.arguments for one in calls), "{}")
-        text = self._ran.get(id_, text)
+        text = rewritten(watched, id_) or text
         call = ToolCall(id_, FunctionCall(happening.wanted.tool, text))
         return Question("action", watched.name, id_, text, call)
 
     def _situation(self, question: Question) -> Situation:
-        has_begun = self.agent_id in _begun.get(self.session, ())
-        return Situation(question, self._watched, has_begun, self._ran)
+        return Situation(question, self._watched, self)
 
     @property
     def _watched(self) -> Agent:
@@ -226,9 +244,10 @@ class CommandHook(Hook):
 
     def _tell(self, answer: Answer) -> None:
         """Let the user know what is for them, and keep what went wrong."""
-        new = [one for one in answer.unsupported if one not in self._told_unsupported]
-        self._told_unsupported.update(new)
-        for problem in (*answer.problems, *map(UNSUPPORTED.format, new)):
+        once = [_FOR_NOTHING.get(one, UNSUPPORTED.format(one)) for one in answer.unsupported]
+        new = [line for line in dict.fromkeys(once) if line not in self._told_once]
+        self._told_once.update(new)
+        for problem in (*answer.problems, *new):
             line = " ".join(problem.split())
             self.session.append(
                 TranscriptEntry(agent_id=self.agent_id, role="system", content=f"[command] {line}")

@@ -20,13 +20,18 @@ from harken.agents.base import Agent
 from harken.agents.claude_tools import names_of, real, told
 from harken.agents.command_hooks.condition import Condition
 from harken.agents.command_hooks.moment import Moment, Names
+from harken.agents.consulting import rewritten
 from harken.agents.verdict import Question
 from harken.core import codec
 from harken.core.events import TranscriptEntry
+from harken.core.ids import number_of
 from harken.core.messages import text_of
 
 _MODES = {"ask": "default", "edits": "acceptEdits", "all": "bypassPermissions", "plan": "plan"}
 _EXIT = re.compile(r"exit code (\d+)[^\n]*(?:\n|\Z)")
+_REFUSED = re.compile(
+    r"Error: (?:Action blocked by hook '|\S+ was not (?:done|run): |\S+ may not use a tool )"
+)
 _NUMBERED = re.compile(r"^ *(\d+)\t", re.MULTILINE)
 _WITHOUT_MODE = {
     "Notification",
@@ -45,10 +50,8 @@ class Situation:
 
     question: Question
     watched: Agent
-    has_begun: bool
-    """Whether the hook was asked before, since the program began."""
-    ran: Mapping[str, str]
-    """Arguments of calls that were rewritten, by call."""
+    hook: Agent
+    """Who is asked."""
     moment: Moment | None = None
     """What happens to the agent, where no question is asked."""
 
@@ -60,13 +63,16 @@ class Situation:
         is_primary = self.watched.state.place == "primary"
         match self.question.point:
             case "input" if is_primary:
-                start = () if self.has_begun else (("SessionStart", (self._source,)),)
+                has_begun = self._last_input >= self.watched.session.opened_at
+                start = () if has_begun else (("SessionStart", (self._source,)),)
                 return (*start, ("UserPromptSubmit", None))
             case "input":
-                is_first = not self.has_begun and self._source == "startup"
+                is_first = self._source == "startup"
                 return (("SubagentStart", (self.agent_type,)),) if is_first else ()
             case "action":
                 return (("PreToolUse", names_of(self.tool)),)
+            case "result" if self._was_refused:
+                return ()  # nothing was done, so nothing failed
             case "result":
                 event = "PostToolUse" if self._error is None else "PostToolUseFailure"
                 return ((event, names_of(self.tool)),)
@@ -100,7 +106,7 @@ class Situation:
         text = self.question.text
         if self.question.call is None:
             reference, text = self._call
-            text = self.ran.get(reference, text)
+            text = rewritten(self.watched, reference) or text
         try:
             value = codec.decode(text.encode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
@@ -178,9 +184,21 @@ class Situation:
 
     @cached_property
     def _source(self) -> str:
-        """How the session began: anew, or going on with what an agent said before."""
+        """How the session began: anew, or going on with what was said or judged before."""
         entries = self.watched.state.transcript or ()
-        return "resume" if any(one.role == "assistant" for one in entries) else "startup"
+        has_said = any(one.role == "assistant" for one in entries)
+        return "resume" if has_said or self._last_input >= 0 else "startup"
+
+    @cached_property
+    def _last_input(self) -> int:
+        """The number of the last question to the hook on an input that it answered; -1: none."""
+        answered: set[object] = set()
+        for entry in reversed(self.hook.state.transcript or ()):
+            if entry.is_utterance:
+                answered.add(entry.cause)
+            elif entry.message_id in answered and text_of(entry.content).startswith("[input] "):
+                return number_of(entry.message_id, "msg_") or 0
+        return -1
 
     @cached_property
     def _result(self) -> TranscriptEntry | None:
@@ -217,6 +235,12 @@ class Situation:
         if ended is None or ended[1] == "0":
             return None
         return f"Exit code {ended[1]}\n{text[ended.end() :]}".rstrip()
+
+    @property
+    def _was_refused(self) -> bool:
+        """Whether the call was never run: a hook, a rule, the user or its tool did not take it."""
+        is_error = self._result is not None and self._result.is_error
+        return is_error and _REFUSED.match(self.question.text) is not None
 
     @property
     def _response(self) -> Any:

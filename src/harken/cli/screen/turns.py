@@ -13,6 +13,7 @@ from harken.cli.looking import compacted_text
 from harken.cli.opening import Opened
 from harken.cli.screen.idle import Idle
 from harken.cli.screen.queued import Queued
+from harken.cli.structure_commands import owes_since
 from harken.cli.tally import Tally
 from harken.core.text import LoggedString
 from harken.errors import AgentBusy, ConfigError, HarkenError, LogError, ModelError
@@ -119,7 +120,7 @@ class Turns:
 
     async def _work(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
         notes: list[str] = []
-        before = self.opened.primary.agent_id
+        before, first = self.opened.primary.agent_id, self.opened.session.next_id()
 
         async def work() -> None:
             try:
@@ -133,8 +134,12 @@ class Turns:
         if ended is None:
             return
         primary = self.opened.primary
-        owes = primary.agent_id != before and primary.cut_off
-        self._end(replace(ended, note="".join(notes)), owes=owes)
+        owes = False
+        if primary.agent_id != before and primary.cut_off:
+            owes = owes_since(primary, first)
+            if not owes:
+                notes.append(f"Enter lets {primary.name} answer what it heard last")
+        self._end(replace(ended, note="\n".join(filter(None, notes))), owes=owes)
 
     async def _worked(self, work: Coroutine[Any, Any, None]) -> Ended | None:
         """Do some work; return how it ended, None where that is the end of the chat."""

@@ -58,14 +58,21 @@ def test_before_a_call(tmp_path: Path, case: str) -> None:
 
 
 TEXTS = {
-    "text": ("echo said", "said"),
-    "what only begins as JSON": (says("{not JSON"), "{not JSON"),
-    "a list": (says('["a"]'), '["a"]'),
-    "what looks like JSON and is none": (says("{not JSON}"), None),
-    "JSON that decides nothing known": (says('{"decision": "perhaps"}'), None),
-    "text of what failed": ("echo said; exit 1", None),
-    "JSON of what failed": (says(own("UserPromptSubmit", additionalContext="c"), "exit 1"), "c"),
+    "text": ("echo KETTLE-42", "KETTLE-42"),
+    "what only begins as JSON": (says("{KETTLE-42"), "{KETTLE-42"),
+    "a list": (says('["KETTLE-42"]'), '["KETTLE-42"]'),
+    "what looks like JSON and is none": (says("{KETTLE-42}"), None),
+    "JSON that decides nothing known": (
+        says('{"decision": "perhaps", "reason": "KETTLE-42"}'),
+        None,
+    ),
+    "text of what failed": ("echo KETTLE-42; exit 1", None),
+    "JSON of what failed": (
+        says(own("UserPromptSubmit", additionalContext="KETTLE-42"), "exit 1"),
+        "KETTLE-42",
+    ),
 }
+"""What is printed beside a prompt, and what of it is heard."""
 
 
 @pytest.mark.parametrize("case", TEXTS)

@@ -11,7 +11,7 @@ import pytest
 from harken import evict
 from harken.core.messages import Message
 from harken.world.user import Asked, Leave, Wanted
-from tests.agent_kit import call, calls, check_log, play
+from tests.agent_kit import Line, call, calls, check_log, play
 from tests.agent_kit import told as texts_in
 from tests.unit.agents.command_hooks.commanding import command, commanded, keeper, on, said, told
 
@@ -229,6 +229,14 @@ def test_a_turn_that_ends_before_an_action_does_not_run_it(tmp_path: Path) -> No
     assert not (tmp_path / "desk/made").exists()
     assert one.result()["content"] == "Error: bash was not run: a hook ended the turn"
     check_log(one.log)
+
+
+def test_what_was_blocked_has_not_failed(tmp_path: Path) -> None:
+    section = {**on("PreToolUse", "exit 2"), **on("PostToolUseFailure", keeper(tmp_path))}
+    acts: list[Line] = [bash("echo hi"), calls(call("fly", "c2")), "Done."]
+    one = commanded(tmp_path, section, main=acts)
+    one.ask("Go.")
+    assert told(tmp_path) == []
 
 
 def test_a_failed_command_is_another_event(tmp_path: Path) -> None:

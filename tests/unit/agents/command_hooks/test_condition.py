@@ -34,7 +34,7 @@ FOLDER = Path("/w")
         ("Edit(src/**)", "Edit", {"file_path": "/w/lib/src/a.ts"}, False),
         ("Read(./.env)", "Read", {"file_path": "/w/.env"}, True),
         ("Read(//etc/**)", "Read", {"file_path": "/etc/passwd"}, True),
-        ("Read(~/.ssh/**)", "Read", {"file_path": "/home/ann/.ssh/id"}, True),
+        ("Read(~/.ssh/**)", "Read", {"file_path": "/people/ann/.ssh/id"}, True),
         ("WebFetch(domain:a.org)", "WebFetch", {"url": "https://b.a.org/x"}, True),
         ("WebFetch(domain:a.org)", "WebFetch", {"url": "https://ba.org/x"}, False),
         ("WebFetch(domain:a.org)", "WebFetch", {"url": "https://[a/x"}, True),

@@ -19,6 +19,7 @@ from harken.agents.smart import SmartAgent
 from harken.errors import ModelError
 from harken.llm.windows import Windows
 from harken.world.local import local_tools
+from harken.world.permissions.rules import Rules
 from harken.world.user import Asked, Leave, Wanted
 from tests.agent_kit import Stage, call, calls, check_log, run, stage
 from tests.unit.agents.command_hooks.commanding import keeper, on, said, told
@@ -49,17 +50,19 @@ def watched(
     *,
     window: int | None = None,
     notices: list[str] | None = None,
+    may_allow: bool = False,
+    user: Somebody | None = None,
 ) -> Stage:
     """Return a stage in whose world the user is asked, watched by commands."""
     work = tmp_path / "work"
     work.mkdir()
-    user, tools = Somebody(), local_tools(work, outputs=tmp_path)
+    tools = local_tools(work, outputs=tmp_path)
     world = World(tools, folder=work, user=user, permissions=Permissions(mode="ask"))
     windows = Windows({"*": window} if window else {})
     told = [] if notices is None else notices
     runtime = Runtime(model=model, world=world, windows=windows, on_notice=told.append)
     one = stage(tmp_path, model, runtime=runtime)
-    options = Commands(read_hooks(section, "settings.json").entries)
+    options = Commands(read_hooks(section, "settings.json").entries, may_allow)
     CommandHook(one.session, runtime=runtime, options=options).install(one.root, NAME)
     return one
 
@@ -78,7 +81,8 @@ BASH = calls(call("bash", command="echo hi"))
 
 
 def test_before_the_user_is_asked_commands_hear_what_for(tmp_path: Path) -> None:
-    one = watched(tmp_path, kept(tmp_path, *MOMENTS), talk(main=[BASH, "Done."]))
+    section = kept(tmp_path, *MOMENTS)
+    one = watched(tmp_path, section, talk(main=[BASH, "Done."]), user=Somebody())
     assert one.ask("Go.") == "Done."
     wanted, waiting = told(tmp_path)
     assert wanted.keys() == ALWAYS | {"permission_mode", "tool_name", "tool_input"}
@@ -96,10 +100,11 @@ def decided(**decision: Any) -> str:
 
 
 def test_a_command_says_no_in_the_place_of_the_user(tmp_path: Path) -> None:
-    line = decided(behavior="deny", message="not here")
-    one = watched(tmp_path, on("PermissionRequest", line, "Bash"), talk(main=[BASH, "Done."]))
+    line, user = decided(behavior="deny", message="not here"), Somebody()
+    section = on("PermissionRequest", line, "Bash")
+    one = watched(tmp_path, section, talk(main=[BASH, "Done."]), user=user)
     one.ask("Go.")
-    assert one.runtime.world.user.wanted == []  # type: ignore[union-attr]
+    assert user.wanted == []
     result = one.result()
     assert result["content"].endswith("the user did not allow it: hook claude-hooks: not here")
     [no] = one.rows(role="assistant", content="DENY: not here")
@@ -117,15 +122,54 @@ def test_a_no_may_end_the_turn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", [decided(behavior="allow"), "echo no >&2; exit 2", "exit 1"])
 def test_whatever_else_a_command_says_the_user_is_asked(tmp_path: Path, line: str) -> None:
-    one = watched(tmp_path, on("PermissionRequest", line), talk(main=[BASH, "Done."]))
+    notices: list[str] = []
+    user, model, section = Somebody(), talk(main=[BASH, "Done."]), on("PermissionRequest", line)
+    one = watched(tmp_path, section, model, user=user, notices=notices)
     one.ask("Go.")
-    assert len(one.runtime.world.user.wanted) == 1  # type: ignore[union-attr]
+    assert len(user.wanted) == 1
+    assert any("hooks.claude_may_allow is not set" in one for one in notices) is ("allow" in line)
+
+
+PRE = {"hookEventName": "PreToolUse", "permissionDecision": "allow"}
+ALLOW = f"echo '{json.dumps({'hookSpecificOutput': PRE})}'"
+ALLOWING = [("PermissionRequest", decided(behavior="allow")), ("PreToolUse", ALLOW)]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize(("event", "line"), ALLOWING)
+def test_where_the_user_wants_it_a_command_allows(
+    tmp_path: Path, event: str, line: str, *, is_there: bool
+) -> None:
+    user = Somebody() if is_there else None
+    section, model = on(event, line, "Bash"), talk(main=[BASH, "Done."])
+    one = watched(tmp_path, section, model, user=user, may_allow=True)
+    one.ask("Go.")
+    assert one.result()["content"] == "exit code 0\nhi\n"
+    assert user is None or user.wanted == []
+    assert one.rows(role="assistant", content="ALLOW", agent_id=one.id_of(NAME))
+    check_log(one.log)
+
+
+def test_what_is_forbidden_no_command_allows(tmp_path: Path) -> None:
+    section, model = on(*ALLOWING[0]), talk(main=[BASH, "Done."])
+    one = watched(tmp_path, section, model, may_allow=True)
+    one.runtime.world.permissions = Permissions(rules=Rules.parse(deny=["bash"]))
+    one.ask("Go.")
+    assert "the rule bash forbids it" in one.result()["content"]
+
+
+def test_where_nobody_is_there_a_command_still_hears_of_it(tmp_path: Path) -> None:
+    section = kept(tmp_path, "PermissionRequest", "PostToolUse", "PostToolUseFailure")
+    one = watched(tmp_path, section, talk(main=[BASH, "Done."]))
+    one.ask("Go.")
+    assert [row["hook_event_name"] for row in told(tmp_path)] == ["PermissionRequest"]
+    assert "nobody is there to give it" in one.result()["content"]
 
 
 def test_a_question_waits_for_a_slow_notifier_only_a_moment(tmp_path: Path) -> None:
     ask = calls(call("ask_user", question="Tea?"))
     section = on("Notification", f"{keeper(tmp_path)}; sleep 60", "permission_prompt")
-    one = watched(tmp_path, section, talk(main=[ask, "Coming."]))
+    one = watched(tmp_path, section, talk(main=[ask, "Coming."]), user=Somebody())
     began = time.monotonic()
     assert one.ask("Hi.") == "Coming."
     assert time.monotonic() - began < 20
