@@ -34,10 +34,10 @@ class TurnLimit:
         if not isinstance(event, LlmResponse) or event.agent_id is None or self._task is None:
             return
         self._calls[event.agent_id] += 1
-        if self._calls[event.agent_id] >= self.most and self.over is None:
-            if event.stop_reason not in ("end_turn", "stop", "stop_sequence"):
-                self.over = event.agent_id
-                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+        has_ended = event.stop_reason in ("end_turn", "stop", "stop_sequence")
+        if self._calls[event.agent_id] >= self.most and self.over is None and not has_ended:
+            self.over = event.agent_id
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
     async def hold(self, work: Coroutine[object, object, T]) -> T:
         """Do the work of a turn. Raises ModelError where it was cut off."""

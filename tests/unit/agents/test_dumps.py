@@ -158,7 +158,7 @@ def test_what_watches_it_is_in_its_own_dump_as_a_copy_begins(tmp_path: Path) -> 
 
 @pytest.mark.req("S4-48")
 def test_a_dump_of_the_users_has_what_watches_whole(tmp_path: Path) -> None:
-    notes = [calls(call("keep_note", "k", text="It lies.")), "OK"]
+    notes: list[Line] = [calls(call("keep_note", "k", text="It lies.")), "OK"]
     one = dumping(tmp_path, guard=notes)
     assert isinstance(one.root, Actor)
     new_hook(one.root, "Watch.", points=["response"]).install(one.root, "guard")
