@@ -74,7 +74,7 @@ def test_one_server_is_tested_and_the_exit_code_says_whether_it_can_be_used(cli:
 
 
 def test_without_servers_it_is_said_how_to_have_one(cli: Cli) -> None:
-    assert "write [mcp.servers.NAME] into" in cli.ok("mcp").out
+    assert "mcp add NAME -- COMMAND` writes [mcp.servers.NAME] into" in cli.ok("mcp").out
 
 
 @pytest.mark.req("S4-40")
