@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.agent_kit import call, calls
+from harken.agents.smart import SmartAgent
+from harken.cli.opening import Opened
+from harken.cli.settings import Settings
+from tests.agent_kit import call, calls, run
 from tests.clients.kit import needs, talk
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
 
@@ -19,6 +22,9 @@ EVENTS = (
     "PostToolUse",
     "PostToolUseFailure",
     "Stop",
+    "PreCompact",
+    "PostCompact",
+    "SessionEnd",
 )
 NOT_TOLD = {"prompt_id", "effort", "duration_ms", "background_tasks", "session_crons"}
 """What only the client has."""
@@ -32,11 +38,12 @@ def section(folder: Path) -> dict[str, Any]:
 
 
 def theirs(folder: Path) -> list[dict[str, Any]]:
-    settings = folder / "home/work/.claude/settings.json"
+    settings = folder / "home" / "work" / ".claude" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"hooks": section(folder)}))
     prompts = ("RUNTOOL", "RUNFAIL", "WRITEFILE", "READFILE", "EDITFILE")
-    talk("claude", folder / "home", *(f"{word} please" for word in prompts))
+    said = (f"{word} please" for word in prompts)
+    talk("claude", folder / "home", *said, "/compact the numbers")
     return told(folder)
 
 
@@ -49,7 +56,11 @@ def ours(folder: Path) -> list[dict[str, Any]]:
         call("edit", "c5", path="hello.txt", old_string="line two", new_string="line 2 edited"),
     ]
     one = commanded(folder, section(folder), main=[*map(calls, acts), "Done."])
+    one.give(compaction=["The numbers."])
     one.ask("Go!")
+    assert isinstance(one.root, SmartAgent)
+    run(one.root.compact("the numbers"))
+    Opened(one.root, one.session, one.runtime, Settings()).end()
     return told(folder)
 
 

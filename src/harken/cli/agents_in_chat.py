@@ -11,6 +11,7 @@ from harken.agents.actor import Actor
 from harken.agents.schemas import ACTIONS
 from harken.cli.commands import Talk, slash
 from harken.cli.lines import put_there
+from harken.cli.model_text import model_text
 from harken.cli.terminal import one_line
 from harken.cli.whereabouts import names_of, one_agent, paths
 from harken.core.events import TranscriptEntry
@@ -35,7 +36,7 @@ def _subagents(talk: Talk, rest: str) -> None:
     lines: list[str] = []
     for agent_id in state.subagents:
         below = talk.session.agents[agent_id]
-        notes = [below.language_model or "code", talk.doing.get(agent_id, "idle")]
+        notes = [_model(below), talk.doing.get(agent_id, "idle")]
         notes += [count(len(below.hooks), "hook")] if below.hooks else []
         notes += [count(len(below.subagents), "subagent")] if below.subagents else []
         lines.append(f"{_called(below)}  {', '.join(notes)}")
@@ -56,7 +57,7 @@ def hooks_lines(talk: Talk, agent_id: AgentId) -> Iterator[str]:
         asked = "at all points" if len(points) == 4 else ", ".join(points) or "silent"
         kind = f"code ({state.spec.get('kind')})"
         if state.language_model is not None:
-            kind = state.language_model
+            kind = model_text(state.language_model)
         yield f"{_called(state)}  {kind} · {asked} · {put_there(came[hook_id])}"
         if (said := _last_said(talk, hook_id)) is not None:
             yield f"  last: {one_line(said, 90)}"
@@ -182,6 +183,10 @@ def _bounded(lines: Sequence[str], most: int, more: str = "") -> list[str]:
 def _last(talk: Talk, agent_id: AgentId) -> ChatMessage | None:
     messages = talk.session.context(agent_id)
     return messages[-1] if messages and messages[-1].role != "system" else None
+
+
+def _model(state: AgentState) -> str:
+    return "code" if state.language_model is None else model_text(state.language_model)
 
 
 def _called(state: AgentState) -> str:

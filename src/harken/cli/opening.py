@@ -37,6 +37,7 @@ from harken.cli.opened_store import open_store
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import program
+from harken.cli.turn_limit import MOST_CALLS
 from harken.cli.webbed import web_tools
 from harken.context.names import find as find_commit
 from harken.core.events import TranscriptEntry
@@ -79,6 +80,8 @@ class Wish:
     system_prompt: str | None = None
     permission: Mode | None = None
     """None: as it is configured."""
+    most_calls: int = MOST_CALLS
+    """How often an agent may call its model in a turn that nobody watches."""
     ctx: str | None = None
     """The commit that a new session begins with."""
     store: str | None = None
@@ -117,11 +120,15 @@ class Opened:
     def __post_init__(self) -> None:
         object.__setattr__(self, "conversation", Conversation(self.agent))
 
-    def end(self) -> None:
-        """Commit what is pending, log that the session ended on purpose, and close all."""
+    def end(self, *, by_user: bool = False) -> None:
+        """Commit what is pending, log that the session ended on purpose, and close all.
+
+        by_user: whether the user typed that it shall end.
+        """
+        reason = "prompt_input_exit" if by_user else "other"
         for hook in self.primary.hooks:
             if isinstance(hook, CommandHook):
-                asyncio.run(hook.session_ended())
+                asyncio.run(hook.session_ended(reason))
         if self.runtime.checkpoints is not None:
             self.runtime.checkpoints.finish(self.session, self.runtime.tell)
         self.session.end("chat")
@@ -252,7 +259,8 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
     """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
     entries = settings.commands.entries
     if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
-        hook = CommandHook(root.session, runtime=root.runtime, options=Commands(entries))
+        options = Commands(entries, settings.claude_may_allow)
+        hook = CommandHook(root.session, runtime=root.runtime, options=options)
         hook.install(root, COMMAND_HOOK)
 
 

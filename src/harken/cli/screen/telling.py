@@ -308,6 +308,13 @@ def _prompt(text: str, message_id: MessageId) -> Rows:
     return Rows("prompt", lines, hanging=2)
 
 
+def typed(text: str) -> Rows:
+    """Tell what the user typed that is in no log: a command that only looks."""
+    (first, *rest), _ = shortened(text.split("\n"), LONGEST_PROMPT_LINE)
+    more = f" … {count(len(rest), 'more line')}" if rest else ""
+    return Rows("prompt", [[("bold cyan", PROMPT), ("bold", clean(first) + more)]], hanging=2)
+
+
 def prose(text: str) -> Iterator[Prose]:
     """Yield a whole text in blocks."""
     blocks = Blocks()

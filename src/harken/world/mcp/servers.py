@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from harken.errors import ConfigError
+from harken.world.settings_file import read_settings_file
 
 MCP_JSON = ".mcp.json"
-MAX_BYTES = 1 << 20
 MAX_SERVERS = 64
 MAX_NAME = 32
 For: TypeAlias = Literal["all", "named"]
@@ -274,14 +274,11 @@ def read_mcp_json(file: Path) -> tuple[list[Server], list[str]]:
 
     One that is not there has none. Raises ConfigError, on one line, where the file is no such file.
     """
+    data = read_settings_file(file)
+    if data is None:
+        return [], []
     try:
-        if not file.is_file():
-            return [], []
-        with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
-        written = json.loads(data) if len(data) <= MAX_BYTES else None
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from None
+        written = json.loads(data)
     except (ValueError, RecursionError):
         raise ConfigError(f"{file}: is no JSON") from None
     tables = written.get("mcpServers") if isinstance(written, dict) else None

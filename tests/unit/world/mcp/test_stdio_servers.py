@@ -100,7 +100,7 @@ def test_a_call_whose_task_is_cancelled_is_cancelled_on_the_server(tmp_path: Pat
     async def scene() -> None:
         async with stand(tmp_path, logged(tmp_path)) as here:
             task = asyncio.create_task(here.do("mcp__toy__hang"))
-            await asyncio.sleep(0.1)
+            await until(lambda: "hangs" in (tmp_path / "toy.log").read_text())
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -302,11 +302,11 @@ def test_where_nobody_says_the_server_hears_so(
 def test_the_time_that_a_person_takes_is_no_time_of_the_call(tmp_path: Path) -> None:
     class Slow(Person):
         async def ask(self, asked: object) -> str:
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.8)
             return "leave it out" if "age (" in str(asked) else "Ann"
 
     async def scene() -> None:
-        async with stand(tmp_path, toy(timeout_s=0.3), user=Slow()) as here:
+        async with stand(tmp_path, toy(timeout_s=1.5), user=Slow()) as here:
             assert json.loads(await here.text("mcp__toy__ask"))["content"] == {"name": "Ann"}
 
     run(scene())
@@ -339,7 +339,7 @@ def test_no_tool_of_a_server_takes_the_place_of_another(tmp_path: Path) -> None:
     """Whatever its name is, and whenever it comes."""
 
     async def scene() -> None:
-        async with stand(tmp_path, toy(), toy("other"), own=local_tools(tmp_path)) as here:
+        async with stand(tmp_path, toy(), toy("other"), tools=local_tools(tmp_path)) as here:
             before = dict(here.world.tools)
             for name in ("bash", "mcp__other__echo", "../other__echo", "echo", "mcp_read"):
                 await here.text("mcp__toy__grow", name=name)
