@@ -41,12 +41,19 @@ class Script:
     crash: Callable[[], NoReturn] = crash
     """Ends everything, as the process did."""
     _events: list[ev.Event] = field(default_factory=list)
+    _questions: dict[tuple[Lane, str], list[ev.TranscriptEntry]] = field(default_factory=dict)
+    """What an agent was asked about a message, or call, as it is called in both."""
     _at: int = 0
 
     def __post_init__(self) -> None:
         """List the events in the order of the record."""
         rows = self.recorded.events.values()
         self._events = sorted((event for row in rows for event in row), key=self.recorded.at)
+        for event in self._events:
+            if isinstance(event, ev.TranscriptEntry) and isinstance(event.cause, str):
+                lane, _ = self.recorded.places[event.message_id]
+                about = self.recorded.named(event.cause)
+                self._questions.setdefault((lane, about), []).append(event)
 
     def hear(self, event: ev.Event) -> Lane | None:
         """Take what happened now; return whose it is, None for what is nobody's."""
@@ -97,6 +104,11 @@ class Script:
     def coming(self, lane: Lane) -> list[ev.Event]:
         """Return what an agent is still to do."""
         return self.recorded.events.get(lane, [])[self.again.size(lane) :]
+
+    def questions_coming(self, lane: Lane, about: str) -> list[ev.TranscriptEntry]:
+        """Return what an agent is still to hear because of a message, or call."""
+        caused = self._questions.get((lane, about), ())
+        return [one for one in caused if one.role == "user" and not self.is_done(one)]
 
     def is_compacted_next(self, lane: Lane) -> bool:
         """Whether an agent's context was compacted before its next model call."""
