@@ -17,6 +17,8 @@ from harken.errors import ModelError
 
 T = TypeVar("T")
 MOST_CALLS = 1000
+_ENDS = frozenset({"end_turn", "stop", "stop_sequence"})
+"""Why a model stops that has answered."""
 
 
 @dataclass(slots=True)
@@ -34,15 +36,18 @@ class TurnLimit:
         if not isinstance(event, LlmResponse) or event.agent_id is None or self._task is None:
             return
         self._calls[event.agent_id] += 1
-        has_ended = event.stop_reason in ("end_turn", "stop", "stop_sequence")
-        if self._calls[event.agent_id] >= self.most and self.over is None and not has_ended:
+        has_answered = event.stop_reason in _ENDS
+        if self._calls[event.agent_id] >= self.most and self.over is None and not has_answered:
             self.over = event.agent_id
             self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
-    async def hold(self, work: Coroutine[object, object, T]) -> T:
-        """Do the work of a turn. Raises ModelError where it was cut off."""
+    def _begin(self) -> None:
         self._calls.clear()
         self.over, self._task = None, asyncio.current_task()
+
+    async def hold(self, work: Coroutine[object, object, T]) -> T:
+        """Do the work of a turn. Raises ModelError where it was cut off."""
+        self._begin()
         try:
             return await work
         except asyncio.CancelledError:
