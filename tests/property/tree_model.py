@@ -224,7 +224,7 @@ class Tree:
         for _ in child.get(who.copies(there), who.name):
             self.note()
         self._swap(child, who, "hook")
-        who.silent = silent
+        who.silent = (who.silent or not who.watches) if silent else False
 
     def talk_with(self, who: Node, name: str) -> None:
         way = [who]
@@ -248,7 +248,7 @@ class Tree:
         if before.place == "hook":
             taker.silent, taker.own = before.silent, taker.own or before.own
             taker.moved = not taker.own and before.moved
-        if now == "hook" and not before.own:
+        if now == "hook" and not before.watches:
             before.moved = True
         if before.above is None:
             self.primary = taker

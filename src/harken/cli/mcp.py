@@ -28,13 +28,14 @@ SHOWN = 12
 @json_option
 @home_option
 @click.pass_context
-def command(context: click.Context, as_json: bool, home: Home) -> None:
+def command(context: click.Context, as_json: bool, home: Home) -> int:
     """List the MCP servers, whether each can be used now, and its tools.
 
-    They are started for it, and ended again. `harken mcp test NAME` says all of one.
+    They are started for it, and ended again. `harken mcp test NAME` says all of one. Exit code 1
+    where none of them can be used.
     """
     if context.invoked_subcommand is not None:
-        return
+        return 0
     settings = load_settings(home)
     for note in settings.notes:
         click.echo(safe(note), err=True)
@@ -45,6 +46,7 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
         say(f"There are none: write [mcp.servers.NAME] into {home.folder / 'config.toml'}.")
     for one in [] if as_json else found:
         show(one, limit=SHOWN)
+    return int(bool(found) and all(one.state != "open" for one in found))
 
 
 @command.command(name="test")
@@ -104,6 +106,8 @@ def show(one: Described, *, limit: int | None) -> None:
     say(f"  {one_line(one.program)} (from {one.origin})")
     if one.reason:
         say(f"  {one.reason}")
+    if one.state != "open":
+        say(f"  {what_to_do(one)}")
     if one.about:
         say(f"  {one.about}, {count(len(one.tools), 'tool')}")
     for tool in one.tools[:limit]:
@@ -113,3 +117,14 @@ def show(one: Described, *, limit: int | None) -> None:
         say(f"    and {left} more: `{program()} mcp test {one.name}`")
     for note in one.notes:
         say(f"  {note}")
+
+
+def what_to_do(one: Described) -> str:
+    """Say what a person can do about a server that cannot be used."""
+    if one.program.startswith(("http://", "https://")):
+        look = "see whether something listens there"
+    elif one.reason.endswith("install it"):
+        look = "install it"
+    else:
+        look = "run that line by hand to see why"
+    return f"to do: {look}, or change it in {one.origin}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import AF_UNIX, socket
 
 import pytest
 
@@ -332,6 +333,25 @@ def test_a_session_begins_and_goes_on(tmp_path: Path) -> None:
     one = one.again()
     one.ask("And on.")
     assert [one["source"] for one in told(tmp_path)] == ["startup", "resume"]
+
+
+def test_commands_set_the_environment_of_what_agents_run(tmp_path: Path) -> None:
+    with socket(AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "bound"))
+        lines = f"export TEA=green\nA_SOCKET={tmp_path}/bound\nPATH=$PATH:/nowhere\n"
+        section = on("SessionStart", f"printf '{lines}' >> $CLAUDE_ENV_FILE")
+        show = bash('echo "$TEA $A_SOCKET. ${PATH##*:}"')
+        one = commanded(tmp_path, section, main=[show, "Done."])
+        one.ask("Go.")
+    assert one.result()["content"] == "exit code 0\ngreen . /nowhere\n"
+
+
+def test_a_file_that_sets_nothing_is_told(tmp_path: Path) -> None:
+    notices: list[str] = []
+    section = on("SessionStart", "echo 'exit 3' >> $CLAUDE_ENV_FILE")
+    one = commanded(tmp_path, section, notices=notices, main=["Done."])
+    one.ask("Go.")
+    assert notices == ["hook claude-hooks: CLAUDE_ENV_FILE: exit code 3"]
 
 
 def test_the_transcript_is_that_of_claude_code(tmp_path: Path) -> None:
