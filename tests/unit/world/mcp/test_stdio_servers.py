@@ -391,7 +391,7 @@ def test_a_server_that_dies_is_gone_also_where_its_output_is_held_open(tmp_path:
 
     began = time.monotonic()
     orphan = run(scene())
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
     assert not is_alive(orphan)
 
 
