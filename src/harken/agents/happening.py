@@ -91,11 +91,16 @@ class Attentive(Protocol):
         ...
 
 
+def _may_heed(hook: Agent) -> bool:
+    """Whether a hook may be attentive: to ask the protocol takes longer than to ask a hook."""
+    return hasattr(type(hook), "heed")
+
+
 async def heeded(agent: Agent, happening: Happening) -> list[Word]:
     """Tell the hooks of an agent what happens to it; return what they say, up to a refusal."""
     words: list[Word] = []
     for hook in agent.hooks:
-        if not isinstance(hook, Attentive):
+        if not (_may_heed(hook) and isinstance(hook, Attentive)):
             continue
         try:
             word = await hook.heed(happening)
@@ -113,7 +118,8 @@ async def heeded(agent: Agent, happening: Happening) -> list[Word]:
 
 def is_spoken_for(agent: Agent) -> bool:
     """Whether a hook of an agent may answer in the user's place."""
-    return any(isinstance(one, Attentive) and one.speaks_for_user for one in agent.hooks)
+    heeding = (one for one in agent.hooks if _may_heed(one))
+    return any(isinstance(one, Attentive) and one.speaks_for_user for one in heeding)
 
 
 async def said_for_user(agent: Agent, asked: LeaveAsked) -> Word | None:

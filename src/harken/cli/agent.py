@@ -75,7 +75,7 @@ def run_command(
         if made_from is not None:
             _configure(opened, made_from)
         report(opened, resumed=wish.old is not None)
-        chat = PlainChat(opened, runner, as_json=as_json)
+        chat = PlainChat(opened, runner, as_json=as_json, most_calls=wish.most_calls)
         ends = None if longest_s is None else time.monotonic() + longest_s
         code = _Work(chat, runner, ends).run((prompt or "").strip() or None)
         chat.tell_refusals()

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.mcp_edit import add_command, remove_command
 from harken.cli.mcp_login import login_command, logout_command
 from harken.cli.opening import connections_of
 from harken.cli.settings import Settings, load_settings
@@ -28,13 +29,14 @@ SHOWN = 12
 @json_option
 @home_option
 @click.pass_context
-def command(context: click.Context, as_json: bool, home: Home) -> None:
+def command(context: click.Context, as_json: bool, home: Home) -> int:
     """List the MCP servers, whether each can be used now, and its tools.
 
-    They are started for it, and ended again. `harken mcp test NAME` says all of one.
+    They are started for it, and ended again. `harken mcp test NAME` says all of one. Exit code 1
+    where none of them can be used.
     """
     if context.invoked_subcommand is not None:
-        return
+        return 0
     settings = load_settings(home)
     for note in settings.notes:
         click.echo(safe(note), err=True)
@@ -42,9 +44,13 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
     if as_json:
         say_json([asdict(one) for one in found])
     elif not found:
-        say(f"There are none: write [mcp.servers.NAME] into {home.folder / 'config.toml'}.")
+        say(
+            f"There are none: `{program()} mcp add NAME -- COMMAND` writes [mcp.servers.NAME] into "
+            f"{home.folder / 'config.toml'}."
+        )
     for one in [] if as_json else found:
         show(one, limit=SHOWN)
+    return int(bool(found) and all(one.state != "open" for one in found))
 
 
 @command.command(name="test")
@@ -67,8 +73,8 @@ def try_command(name: str, as_json: bool, home: Home) -> int:
     return int(found.state != "open")
 
 
-command.add_command(login_command)
-command.add_command(logout_command)
+for _one in (add_command, remove_command, login_command, logout_command):
+    command.add_command(_one)
 
 
 def tried(
@@ -104,6 +110,8 @@ def show(one: Described, *, limit: int | None) -> None:
     say(f"  {one_line(one.program)} (from {one.origin})")
     if one.reason:
         say(f"  {one.reason}")
+    if one.state != "open":
+        say(f"  {what_to_do(one)}")
     if one.about:
         say(f"  {one.about}, {count(len(one.tools), 'tool')}")
     for tool in one.tools[:limit]:
@@ -113,3 +121,14 @@ def show(one: Described, *, limit: int | None) -> None:
         say(f"    and {left} more: `{program()} mcp test {one.name}`")
     for note in one.notes:
         say(f"  {note}")
+
+
+def what_to_do(one: Described) -> str:
+    """Say what a person can do about a server that cannot be used."""
+    if one.program.startswith(("http://", "https://")):
+        look = "see whether something listens there"
+    elif one.reason.endswith("install it"):
+        look = "install it"
+    else:
+        look = "run that line by hand to see why"
+    return f"to do: {look}, or change it in {one.origin}"

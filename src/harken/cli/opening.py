@@ -37,6 +37,7 @@ from harken.cli.opened_store import open_store
 from harken.cli.prompt import system_prompt
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import program
+from harken.cli.turn_limit import MOST_CALLS
 from harken.cli.webbed import web_tools
 from harken.context.names import find as find_commit
 from harken.core.events import TranscriptEntry
@@ -79,6 +80,8 @@ class Wish:
     system_prompt: str | None = None
     permission: Mode | None = None
     """None: as it is configured."""
+    most_calls: int = MOST_CALLS
+    """How often an agent may call its model in a turn that nobody watches."""
     ctx: str | None = None
     """The commit that a new session begins with."""
     store: str | None = None

@@ -364,7 +364,7 @@ class Session:
         """
         agents = self.state.agents.values()
         held = [one for one in agents if one.transcript is not None and one.place != "gone"]
-        held.sort(key=lambda one: number_of(([*one.fresh, one.birth])[-1], "msg_") or 0)
+        held.sort(key=lambda one: number_of((one.fresh or [one.birth])[-1], "msg_") or 0)
         self._in_memory.update(dict.fromkeys(agent.id for agent in held))
         if self.options.in_memory is not None:
             self._make_room(self.options.in_memory, tries=len(held))
