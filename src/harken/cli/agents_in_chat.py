@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from harken.agents.actor import Actor
-from harken.agents.schemas import ACTIONS
+from harken.agents.schemas import ACTIONS, OF_HOOKS
 from harken.cli.commands import Talk, slash
 from harken.cli.lines import put_there
 from harken.cli.model_text import model_text
@@ -97,7 +97,7 @@ def _granted(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
     """Yield what an agent may use, of what there is, and what it may not."""
     of_world = [one for one in mine if one in tools]
     actions = [one for one in mine if one in ACTIONS]
-    missing = [one for one in (*tools, *ACTIONS) if one not in mine]
+    missing = [one for one in (*tools, *ACTIONS) if one not in mine and one not in OF_HOOKS]
     yield f"  tools: {', '.join(of_world) or 'none'}"
     yield f"  actions: {', '.join(actions) or 'none'}"
     if missing:
