@@ -30,7 +30,12 @@ MOST_LINES = 400
 LONGEST_LINE = 1000
 
 
-@slash("subagents", "who is below, what it does, and what it was told last", "[AGENT]")
+@slash(
+    "subagents",
+    "who is below, what it does, and what it was told last",
+    "[AGENT]",
+    completes=names_of("everybody"),
+)
 def _subagents(talk: Talk, rest: str) -> None:
     state = talk.session.agents[one_agent(talk, rest)]
     lines: list[str] = []
