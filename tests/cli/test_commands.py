@@ -201,3 +201,49 @@ def test_compact_says_what_to_keep_and_what_went_wrong(talk: Talking) -> None:
     assert compacted_text(done) == (
         "41 messages summed up: the context takes ~900 tokens, before ~120.0k"
     )
+
+
+NAMED = {
+    "subagents": "main",
+    "hooks": "add",
+    "talkwith": "Ann",
+    "agents": "",
+    "plan": "on",
+    "context": "Ann",
+    "compact": "",
+    "fork": "",
+    "dump": "",
+    "restore": "",
+    "undo": "",
+    "cost": "",
+    "tools": "Ann",
+    "mcp": "",
+    "replay": "",
+    "export": "narrative-v1",
+    "view": "tree",
+    "help": "export",
+}
+"""The commands of a chat, and what completes one that takes a word."""
+
+
+@pytest.mark.parametrize(("name", "word"), NAMED.items())
+def test_every_command_says_what_it_takes_and_completes_it(
+    talk: Talking, name: str, word: str
+) -> None:
+    command = COMMANDS[name]
+    assert talk(f"/help {name}").startswith(f"/{name}")
+    assert command.meaning in talk.said[0]
+    if word:
+        assert command.arguments
+        assert word in command.completes(talk, [])
+    assert not [*command.completes(talk, ["x", "y", "z"])] or name in ("task", "export", "dump")
+
+
+def test_files_to_restore_and_agents_to_dump_are_completed(tmp_path: Path) -> None:
+    model = play(main=["Hello."])
+    one = stage(tmp_path, model, runtime=Runtime(model=model, world=World(folder=tmp_path)))
+    talk = Talking(one)
+    talk("/task Ann You are Ann.")
+    talk("/dump ann.json Ann")
+    assert "ann.json" in COMMANDS["restore"].completes(talk, [])
+    assert [*COMMANDS["dump"].completes(talk, ["x.json"])] == ["Ann"]

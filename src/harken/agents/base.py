@@ -25,7 +25,7 @@ from harken.core.events import (
     TranscriptEntry,
 )
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import Message
+from harken.core.messages import ChatMessage, Message, text_of
 from harken.core.outside import from_outside
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, UnknownName
@@ -37,6 +37,8 @@ from harken.world.lock import LoopLock
 Kind = TypeVar("Kind", bound="type[Agent]")
 _kinds: dict[str, type[Agent]] = {}
 _later: dict[str, str] = {}
+UNASKED = ("[hook ", "[the user did this: ")
+"""How that begins which wants no answer. Of what came from a commit, nothing else says so."""
 
 
 def register(name: str) -> Callable[[Kind], Kind]:
@@ -379,7 +381,7 @@ class Agent:
         `await response()` without input goes on with that turn.
         """
         for message in reversed(self.session.context(self.agent_id)):
-            if message.role != "user" or getattr(message, "cause", None) is None:
+            if message.role != "user" or not _asks_nothing(message):
                 return message.role in ("user", "tool") or bool(self.state.open_calls)
         return False  # nothing but what hooks said
 
@@ -465,3 +467,10 @@ def evict(session: Session, agent_id: str) -> None:
     """Drop an agent from memory, object and transcript; whoever needs it revives it."""
     session.evict(agent_id)
     session.live.pop(AgentId(agent_id), None)
+
+
+def _asks_nothing(message: ChatMessage) -> bool:
+    """Whether what an agent heard wants no answer: a hook said it, or it is what the user did."""
+    if isinstance(message, TranscriptEntry):
+        return message.cause is not None
+    return text_of(message.content).startswith(UNASKED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from harken.agents.actor import Actor
-from harken.agents.schemas import ACTIONS
+from harken.agents.schemas import ACTIONS, OF_HOOKS
 from harken.cli.commands import Talk, slash
 from harken.cli.lines import put_there
 from harken.cli.model_text import model_text
@@ -30,7 +30,12 @@ MOST_LINES = 400
 LONGEST_LINE = 1000
 
 
-@slash("subagents", "who is below, what it does, and what it was told last", "[AGENT]")
+@slash(
+    "subagents",
+    "who is below, what it does, and what it was told last",
+    "[AGENT]",
+    completes=names_of("everybody"),
+)
 def _subagents(talk: Talk, rest: str) -> None:
     state = talk.session.agents[one_agent(talk, rest)]
     lines: list[str] = []
@@ -97,7 +102,7 @@ def _granted(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
     """Yield what an agent may use, of what there is, and what it may not."""
     of_world = [one for one in mine if one in tools]
     actions = [one for one in mine if one in ACTIONS]
-    missing = [one for one in (*tools, *ACTIONS) if one not in mine]
+    missing = [one for one in (*tools, *ACTIONS) if one not in mine and one not in OF_HOOKS]
     yield f"  tools: {', '.join(of_world) or 'none'}"
     yield f"  actions: {', '.join(actions) or 'none'}"
     if missing:

@@ -222,7 +222,17 @@ def _which(name: str, own: Mapping[str, Command]) -> str:
     return f"there is no command /{name}{meant} (/help lists them)"
 
 
-@slash("help", "what can be typed here; of one command, how", "[COMMAND]", group="chat")
+def _complete_help(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+    return () if before else (*COMMANDS, *talk.own)
+
+
+@slash(
+    "help",
+    "what can be typed here; of one command, how",
+    "[COMMAND]",
+    group="chat",
+    completes=_complete_help,
+)
 def _help(talk: Talk, rest: str) -> None:
     own = talk.own
     if rest:

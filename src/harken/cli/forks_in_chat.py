@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harken.agents.base import Agent
+from harken.agents.base import UNASKED, Agent
 from harken.agents.hooks.changed_files import ChangedFiles
-from harken.agents.user_command import TOLD
 from harken.cli.commands import Onward, Talk, printed, slash, words_of
 from harken.cli.terminal import one_line
 from harken.context.moment import commit_at, moment
@@ -21,9 +20,6 @@ from harken.errors import ConfigError
 from harken.store.base import Store
 from harken.views.viewer import SessionViewer
 from harken.world.result import BadArguments
-
-_NOT_SAID = ("[hook ", TOLD.partition(":")[0])
-"""How what hooks said and the user did begins, in what an agent heard."""
 
 
 @slash("fork", "go on in a new session, from here; this one stays as it is", group="session")
@@ -107,7 +103,7 @@ def _is_said(message: ChatMessage) -> bool:
         return False
     if isinstance(message, TranscriptEntry):
         return message.cause is None and message.substance is None
-    return not text_of(message.content).startswith(_NOT_SAID)
+    return not text_of(message.content).startswith(UNASKED)
 
 
 def _is_beginning(context: Sequence[ChatMessage]) -> bool:

@@ -90,10 +90,24 @@ def _complete(form: Form, action: str, talk: Talk, before: Sequence[str]) -> Ite
     bare = form.bare[len(before)] if len(before) < len(form.bare) else ""
     if bare in _NAMES_SUBAGENTS or (bare == "name" and action == "terminate"):
         return who_is_there(talk, "subagents")
+    if action == "restore" and bare == "path":
+        return _files(talk)
+    if action == "dump" and bare == "name":
+        return who_is_there(talk, "subagents")
     if before and bare not in ("file", "path"):
         named = form.tool.parameters.get("properties", {})
         return [f"{one}=" for one in named if one not in form.bare]
     return ()
+
+
+def _files(talk: Talk) -> list[str]:
+    """Return the files of the folder of the chat that may be dumps."""
+    folder = talk.runtime.world.folder
+    try:
+        found = [] if folder is None else [one.name for one in folder.iterdir() if one.is_file()]
+    except OSError:
+        return []
+    return sorted(name for name in found if not name.startswith(".") and " " not in name)
 
 
 @slash(
