@@ -28,7 +28,7 @@ from harken.core.ids import USER, AgentId, MessageId, base_of
 from harken.core.messages import text_of
 from harken.core.text import LoggedString
 from harken.core.verdict_words import FAILED
-from harken.errors import ConfigError, EventRefused, HarkenError
+from harken.errors import AgentBusy, ConfigError, EventRefused, HarkenError
 from harken.experiments.lanes import COMPACTOR, Lanes, kind_of
 from harken.experiments.played_world import PlayedWorld, templates_of
 from harken.experiments.recorded_agents import kinds_for
@@ -36,6 +36,7 @@ from harken.experiments.recorded_model import INTERRUPTED as INTERRUPTED_CALL
 from harken.experiments.recorded_model import Answers, RecordedModel
 from harken.experiments.recorded_world import recorded_actions
 from harken.experiments.script import Crash, Script
+from harken.experiments.woken import Woken
 from harken.llm.replay import Recording
 from harken.session.fold import Resolver
 from harken.session.reader import events as read
@@ -75,6 +76,7 @@ class Playing:
         self._turn: asyncio.Task[object] | None = None
         self._answering: Agent | None = None
         self._crashed = False
+        self._woken = Woken(self.script, events, self._agent)
         self._offered: frozenset[str] = frozenset()
         self._actions = set(BASIC)
         """The structural actions that agents without a list were offered then."""
@@ -104,7 +106,7 @@ class Playing:
                 continue
             try:
                 await self._bring(event)
-            except (EventRefused, LookupError) as error:
+            except (AgentBusy, EventRefused, LookupError) as error:
                 if isinstance(event, ev.ContextLoaded):
                     raise ConfigError(str(error)) from None
                 self.notes.append(str(error))
@@ -118,8 +120,9 @@ class Playing:
 
     def stop(self) -> None:
         """Cut off the turn that runs."""
-        if self._turn is not None:
-            self._turn.cancel()
+        turn = self._woken.own() or self._turn
+        if turn is not None:
+            turn.cancel()
 
     def crash(self) -> NoReturn:
         """End everything here: whoever acts at the same time can log nothing more."""
@@ -133,13 +136,16 @@ class Playing:
 
     def _hear(self, event: ev.Event) -> None:
         lane = self.script.hear(event)
-        if self._turn is not None and not self.parted and lane and self._ended_here():
+        is_acting = self._turn is not None and not self._turn.done()
+        if is_acting and not self.parted and lane and self._ended_here():
             self.crash()
         if isinstance(event, ev.AgentCreated) and lane:
             self._templates.shown = self.recorded.listing(self.recorded.first_tools(lane))
         coming = None if self._turn is None or self.parted else self.script.next()
         if isinstance(coming, ev.PieceOfText) and coming.trigger is not None:
             self._append(coming)  # something happened in the middle of this turn
+        elif self._turn is not None and lane is not None and not self.parted:
+            self._woken.look(lane, coming)
 
     async def _bring(self, event: ev.Event) -> None:
         """Do what came from outside, or let the agent act whose event it is."""
@@ -175,7 +181,9 @@ class Playing:
             self._append(event)
             return
         substance = None if event.substance is None else self._id(event.substance)
-        self._agent(event.agent_id).harken(LoggedString(event.content, substance))
+        agent = self._agent(event.agent_id)
+        self._woken.drop(agent, substance)
+        agent.harken(LoggedString(event.content, substance))
 
     async def _compact(self, birth: ev.AgentCreated) -> None:
         """Let the user ask for a summary, as then; or go on with a turn that begins with one."""
@@ -198,6 +206,7 @@ class Playing:
             await asyncio.wait([turn])
             if not turn.cancelled():
                 turn.result()
+            await self._woken.settle(self._acting)
         except (Crash, HarkenError) as error:
             if not self._crashed:
                 self.notes.append(str(error))
@@ -207,6 +216,7 @@ class Playing:
     def _resume(self) -> None:
         """Go on after a crash, as whoever resumed the session did."""
         log = self.session.path
+        self._woken.cancel()
         self.session.close()
         self._crashed = False
         _, self.session = load_session(log, runtime=self._runtime, options=self._options)

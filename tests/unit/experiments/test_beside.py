@@ -10,8 +10,10 @@ from harken.agents.schemas import ACTIONS
 from harken.agents.verdict import Verdict
 from harken.experiments.playing import Own
 from harken.llm.base import Request
-from tests.agent_kit import Line, Stage, call, calls, play, stage
+from tests.agent_kit import Line, Stage, call, calls, play, run, stage
+from tests.trigger_kit import talking, until, woken_stage
 from tests.unit.agents.smart_hooks import guard
+from tests.unit.agents.test_triggers import ring
 from tests.unit.experiments.test_determinism import look, same
 
 TASK = call("task", "t", name="Ann", instructions="You are Ann.", prompt="Hi.")
@@ -75,4 +77,35 @@ def test_a_hook_in_code_that_took_its_time_takes_it_again(tmp_path: Path) -> Non
     Slow(one.session, runtime=one.runtime).install(one.root, "slow")
     one.ask("Go.")
     one.session.close()
+    same(one.log, Own(tools=[look]))
+
+
+def test_a_parent_hears_in_its_turn_what_a_woken_subagent_made_of_it(tmp_path: Path) -> None:
+    held: list[Stage] = []
+
+    @tool
+    async def work() -> str:
+        """Ring, and work until the watcher has answered."""
+        ring(held[0], "Watcher")
+        await until(lambda: held[0].root.has_news)
+        return "worked"
+
+    look_up = calls(call("look", "l", at="bell"))
+    model = play(
+        main=[calls(call("task", "t", name="Watcher")), "Made.", calls(call("work")), "I know."],
+        Watcher=[look_up, "It rings."],
+        guard=["OK"] * 20,
+    )
+    one = woken_stage(tmp_path, model, tools=[work, look])
+    held.append(one)
+    guard(one, points=("input", "result"), keeps="notes")
+
+    async def day() -> None:
+        async with talking(one) as talk:
+            await talk.say("Make one.")
+            assert await talk.say("Work.") == "I know."
+
+    run(day())
+    one.session.close()
+    assert "[Watcher]: It rings." in one.heard("main")
     same(one.log, Own(tools=[look]))
