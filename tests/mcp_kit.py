@@ -100,6 +100,8 @@ async def stand(
         outputs=folder / "outputs",
         environ={"PATH": os.environ["PATH"], **(environ or {})},
         hide=frozenset({"MODEL_KEY"}),
+        logins=more.pop("logins", None),
+        sandbox=more.pop("sandbox", None),
         tell=told.append,
     )
     late_s = more.pop("late_s", 60.0)  # a busy machine is no news

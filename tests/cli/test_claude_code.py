@@ -69,7 +69,13 @@ def test_of_a_trusted_project_agents_and_skills_count(
     (tmp_path / "home/skills/mine/SKILL.md").write_text("---\ndescription: Mine.\n---\nMine.")
     found = settings(tmp_path, project, claude)
     assert [one.name for one in found.templates] == ["cook"]
-    assert found.skills.listing() == "- cooking: Cooks.\n- mine: Mine.\n- style: Style."
+    (claude / "skills/theirs").mkdir(parents=True)
+    (claude / "skills/theirs/SKILL.md").write_text("---\ndescription: Theirs.\n---\nTheirs.")
+    (claude / "commands").mkdir()
+    (claude / "commands/tidy.md").write_text("Tidy up.")
+    listed = "- cooking: Cooks.\n- mine: Mine.\n- style: Style.\n- theirs: Theirs."
+    assert found.skills.listing() == listed
+    assert list(found.own.commands()) == ["tidy"]
     assert found.commands.entries == ()
 
 
@@ -179,4 +185,4 @@ def test_who_trusts_a_project_sees_what_counts(cli: Cli, project: Path) -> None:
     assert "  .harken/skills/style/SKILL.md\n" in out
     assert "  .claude/agents/cook.md\n" in out
     assert "  .claude/skills/cooking/SKILL.md\n" in out
-    assert "settings.json" not in out
+    assert "settings.json runs at UserPromptSubmit (only with --claude-hooks)" in out

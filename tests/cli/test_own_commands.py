@@ -73,6 +73,18 @@ def test_a_template_may_be_said_by_the_system_past_the_hooks(tmp_path: Path, fol
     check_log(one.log)
 
 
+def test_one_in_a_folder_is_called_by_that_too(tmp_path: Path, folder: Path) -> None:
+    (folder / "git").mkdir()
+    (folder / "git/look.md").write_text("Look at $ARGUMENTS[0]: !`git status`")
+    talk = Talking(stage(tmp_path, play(main=[])))
+    talk.own = OwnCommands([folder]).commands()
+    assert talk("/git:look here now") == ""
+    [said] = talk.sent
+    assert said.startswith(
+        "Look at here: !`git status`\n\n[what stands in it as !`COMMAND` was not"
+    )
+
+
 def test_it_is_listed_with_what_it_is_for(talk: Talking) -> None:
     assert "Your own\n  /review  Looks at a change." in talk("/help")
     assert talk("/help review") == "/review [file] [why]\n  Looks at a change."

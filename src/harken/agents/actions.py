@@ -270,12 +270,16 @@ def template_in(agent: Agent, given: str | None) -> Template | None:
     except HarkenError as error:
         raise BadArguments(f"instructions {given} cannot be used: {error}") from None
     known = {*ACTIONS, *agent.runtime.world.tools}
+    template = template.expanded(known)
     for name in template.tools or ():
         if name not in known:
             there = ", ".join(sorted(known))
             raise BadArguments(f"{given} names a tool {name!r} that is not here; there is: {there}")
+    told = agent.runtime.world.variables.setdefault("notes of templates", set())
     for note in template.notes:
-        agent.runtime.tell(note)
+        if note not in told:
+            told.add(note)
+            agent.runtime.tell(note)
     return template
 
 

@@ -16,6 +16,7 @@ from harken.agents.base import Agent, kind_named
 from harken.agents.hook import Hook
 from harken.agents.initial import INTERRUPTED, UNNAMED, message_dict, whole
 from harken.agents.runtime import Runtime
+from harken.agents.self_made import is_born_as_hook
 from harken.core.events import AgentStateSaved, Cause, InterlocutorsSet, Json, Relation
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Message
@@ -112,7 +113,7 @@ def _as_copied(hook: Agent) -> Blueprint | None:
     None for one that came to stand there by a move: it is no hook of those that are copied.
     """
     plan = blueprint_of(hook)
-    if not isinstance(hook, Hook) and "keeps" not in plan.spec:
+    if not isinstance(hook, Hook) and not is_born_as_hook(plan.spec):
         return None
     told = takewhile(lambda message: message.get("role") == "system", plan.transcript)
     return msgspec.structs.replace(plan, transcript=[*told], saved=None)

@@ -15,8 +15,8 @@ from harken.agents.actions import (
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
 from harken.agents.budget import check_birth
-from harken.agents.names import check_plain
-from harken.agents.self_made import MADE, SELF_MADE, is_guard, may_act
+from harken.agents.names import check_plain, free_name
+from harken.agents.self_made import MADE, SELF_MADE, is_guard, is_made, may_act
 from harken.agents.template_servers import servers_for
 from harken.agents.templates import Template
 from harken.agents.verdict import ALLOWED, FORMS, GUARDED
@@ -54,7 +54,7 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     is_mine = watched is agent or not is_guard(agent.state.spec)  # what its own hook makes
     owners = agent.session.state.owners
     is_own = is_mine and base_of(call) in owners
-    check_hook_name(watched, name, most=MAX_HOOKS if base_of(call) in owners else None)
+    name = hook_name(watched, name, is_users=base_of(call) not in owners)
     if is_own:
         check_birth(agent.session.state, watched.agent_id, lower=-1)
     if given is not None and given.startswith("hook:"):
@@ -155,14 +155,16 @@ def watched_by(hook: Agent) -> Agent:
     return hook.sibling(state.parent)
 
 
-def check_hook_name(watched: Agent, name: str, most: int | None = None) -> None:
-    """Raise BadArguments for a name that another hook has, or where so many are there already.
+def hook_name(watched: Agent, name: str, *, is_users: bool) -> str:
+    """Return what a new hook is called.
 
-    What agents put there takes no room from the user: for a command of the user's there is no most.
+    Raises BadArguments for a name that another hook has, and for one hook too many. But what agents
+    put there takes neither room nor a name from the user.
     """
     check_plain(name)
-    there = [hook.name for hook in watched.hooks]
-    if name in there:
+    hooks = watched.hooks
+    if name in [one.name for one in hooks if not (is_users and is_made(one.state.spec))]:
         raise BadArguments(f"there is a hook {name!r} already; choose another name")
-    if most is not None and len(there) >= most:
-        raise BadArguments(f"{watched.name} has {len(there)} hooks: no more than {most}")
+    if not is_users and len(hooks) >= MAX_HOOKS:
+        raise BadArguments(f"{watched.name} has {len(hooks)} hooks: no more than {MAX_HOOKS}")
+    return free_name(name, [one.name for one in hooks])

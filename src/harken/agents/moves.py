@@ -17,7 +17,7 @@ from harken.agents.actor import Actor
 from harken.agents.base import Agent
 from harken.agents.budget import Budget, budget_of
 from harken.agents.hooking import protocol, watched_by
-from harken.agents.self_made import MOVED, SELF_MADE, is_made
+from harken.agents.self_made import MOVED, SELF_MADE, is_born_as_hook, is_made
 from harken.agents.verdict import POINTS
 from harken.core.events import AgentMoved, Cause, Reference
 from harken.core.ids import base_of
@@ -102,15 +102,15 @@ def meta(hook: Agent, cause: Cause) -> None:
 def talk_with(agent: Agent, path: str, cause: Cause) -> Agent:
     """Let a subagent or a hook of an agent take its place, or one further down: `editor/critic`.
 
-    An agent that a subagent replaces waits as its silent hook. Raises BadArguments and AgentBusy,
-    where nothing has moved.
+    An agent that a subagent replaces waits as its silent hook; one that was born as a hook goes on
+    to watch as it did. Raises BadArguments and AgentBusy, where nothing has moved.
     """
     way = _way(agent, path)
     for at, one in zip([agent, *way], way, strict=False):
         if one.state.place == "hook":
             meta(one, cause)
         else:
-            endo(at, one, cause, points=())
+            endo(at, one, cause, points=_points_at(at) if is_born_as_hook(at.state.spec) else ())
     return way[-1]
 
 
@@ -177,7 +177,7 @@ def _swap(
     theirs: dict[str, Any] = {}
     if now == "hook":
         theirs = {"points": None if points is None else list(points)}
-        theirs |= {} if is_made(before.state.spec) else {SELF_MADE: MOVED}
+        theirs |= {} if is_born_as_hook(before.state.spec) else {SELF_MADE: MOVED}
     moved = AgentMoved(
         agent_id=taker.agent_id,
         place=place,

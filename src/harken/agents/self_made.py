@@ -1,7 +1,7 @@
 """`self_made`: what a spec says of a hook that is no guard against the agent that it watches.
 
 Some hooks stand where they do because that agent wanted it: it made them (`hook`), a file that it
-restored named them, or it made one of them the hook of a subagent that took its place (`endo`).
+restored named them, or it was there before and a subagent took its place (`endo`).
 Three things follow, and they are decided here and nowhere else:
 
 1. **Order.** It is asked before the guards (`is_guard`): they judge what it makes of the agent's
@@ -41,6 +41,15 @@ def is_made(spec: Mapping[str, Any]) -> bool:
 def is_guard(spec: Mapping[str, Any]) -> bool:
     """Whether a hook with this spec stands there whatever the agent wants: it is asked last."""
     return not spec.get(SELF_MADE)
+
+
+def is_born_as_hook(spec: Mapping[str, Any]) -> bool:
+    """Whether this is the spec of a smart agent that was made to be a hook.
+
+    Where it has taken the place of the agent that it watches, and gives it back, it is what it was:
+    a guard, or not.
+    """
+    return "keeps" in spec
 
 
 def below(agents: Mapping[AgentId, AgentState], agent: AgentState) -> Iterator[AgentState]:

@@ -20,6 +20,7 @@ from harken.cli.opening import Opened, Wish, open_chat
 from harken.cli.plain import PlainChat, report, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
+from harken.cli.turn_limit import MOST_CALLS
 from harken.cli.typed import Typed, somebody_types
 from harken.core.messages import text_of
 from harken.world.permissions.permissions import Mode
@@ -62,6 +63,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             sandbox=options.pop("sandbox"),
             memory=options.pop("memory"),
             claude_hooks=options.pop("claude_hooks"),
+            most_calls=options.pop("max_calls"),
         )
         return function(wish=wish, home=home, **options)
 
@@ -110,6 +112,14 @@ _WISHED: list[Callable[[Any], Any]] = [
         metavar="FOLDER",
         type=click.Path(file_okay=False, path_type=Path),
         help="Let agents remember: notes (Markdown) that last beyond the session.",
+    ),
+    click.option(
+        "--max-calls",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=MOST_CALLS,
+        show_default=True,
+        help="Without a screen: stop a turn in which an agent calls its model so often.",
     ),
     click.option(
         "-p", "prompt", metavar="PROMPT", help='Say this ("-": what is piped in), and end.'
@@ -247,7 +257,9 @@ def talk_in_lines(
         opened = open_chat(home, one, user=user, on_notice=tell)
         with opened, exporting(opened, logs), asyncio.Runner() as runner:
             report(opened, resumed=one.old is not None)
-            chat = PlainChat(opened, runner, as_json=as_json, typed=typed)
+            chat = PlainChat(
+                opened, runner, as_json=as_json, typed=typed, most_calls=one.most_calls
+            )
             if prompt is None:
                 chat.talk()
             else:

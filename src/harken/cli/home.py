@@ -61,6 +61,11 @@ class Home:
         return self.folder / "service.token"
 
     @property
+    def logins_file(self) -> Path:
+        """Where is kept what MCP servers gave when the user logged in."""
+        return self.folder / "mcp-logins.json"
+
+    @property
     def run_folder(self) -> Path:
         """Where the sockets of running chats are."""
         return self.folder / "run"

@@ -23,6 +23,7 @@ from harken.cli.opening import Opened
 from harken.cli.structure_commands import owes_since
 from harken.cli.tally import Tally
 from harken.cli.terminal import safe, say, say_json
+from harken.cli.turn_limit import MOST_CALLS, TurnLimit
 from harken.cli.typed import Typed, somebody_types
 from harken.core.events import Event, TranscriptEdited
 from harken.core.ids import AgentId
@@ -67,8 +68,12 @@ class PlainChat:
         *,
         as_json: bool,
         typed: Typed | None = None,
+        most_calls: int = MOST_CALLS,
     ) -> None:
-        """Talk with the primary agent; `as_json` prints one object an answer."""
+        """Talk with the primary agent; `as_json` prints one object an answer.
+
+        most_calls: how often an agent may call its model in one turn.
+        """
         self.opened, self.runner, self.as_json = opened, runner, as_json
         self._typed = typed or Typed()
         self.session, self.runtime = opened.session, opened.runtime
@@ -80,6 +85,7 @@ class PlainChat:
         self._prompts: Mapping[str, Command] | None = None
         """Of MCP servers; None: nobody has asked for them yet."""
         self._tally = Tally()
+        self._limit = TurnLimit(most_calls)
         self.session.listen(self._hear)
 
     def once(self, prompt: str) -> None:
@@ -131,6 +137,7 @@ class PlainChat:
 
     def _hear(self, event: Event) -> None:
         self._tally.add(event)
+        self._limit.hear(event)
         if isinstance(event, TranscriptEdited) and event.summary is not None:
             agent = self.session.agents[event.agent_id or AgentId("")]
             tell(f"{agent.name or agent.id}: the context was compacted")
@@ -240,7 +247,7 @@ class PlainChat:
         self._tally = Tally()
         began = time.monotonic()
         conversation = self.opened.conversation
-        answer = self.runner.run(how(conversation.say(line)))
+        answer = self.runner.run(self._limit.hold(how(conversation.say(line))))
         if self.as_json:
             row = self.row(conversation.speaker.agent_id, answer, time.monotonic() - began)
             say_json(row, indent=None)

@@ -13,7 +13,7 @@ from harken.agents.actor import Actor
 from harken.agents.base import Agent
 from harken.agents.built_in import BUILT_IN, hook_kind
 from harken.agents.hook import Hook
-from harken.agents.hooking import check_hook_name
+from harken.agents.hooking import hook_name
 from harken.agents.schemas import ACTIONS
 from harken.agents.structure import RUN
 from harken.agents.user_command import Doing, dismiss, obey
@@ -214,7 +214,7 @@ def _add_hook(talk: Talk, rest: str, more: str) -> None:
 
 async def _install(kind: type[Hook], name: str, agent: Actor, command: Reference) -> Result:
     """Put a hook of code above an agent. Raises BadArguments."""
-    check_hook_name(agent, name)
+    name = hook_name(agent, name, is_users=True)
     hook = kind(agent.session, runtime=agent.runtime)
     hook.put_above(agent, name, [agent.state.birth, command])
     return Result(f"Installed hook: {name} watches {agent.name}")

@@ -266,7 +266,7 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
     if as_json:
         if not dry_run:
             trust.trust(root)
-        state = project_state(root, trust.home)
+        state = "trusted" if trust.is_trusted(root) else "untrusted"
         say_json({"folder": str(root), "state": state, "files": found, "says": says})
         return
     heading = "Trusted already" if project.trusted else "Not trusted yet"

@@ -123,7 +123,8 @@ def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
         say_json(items)
         return
     for item in items:
-        say(f"{item.get('name') or '?'}: {indent(spoken(viewer, item), '  ')}")
+        who = "(happened)" if item.get("trigger") else f"{item.get('name') or '?'}:"
+        say(f"{who} {indent(spoken(viewer, item), '  ')}")
         for version in item.get("versions", []):
             say(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
     if not items:

@@ -169,6 +169,7 @@ def test_what_a_hook_says_as_it_leaves_is_heard_after_a_crash_too(
     whole = one.log.read_bytes().splitlines(keepends=True)
     left = next(at for at, line in enumerate(whole) if b'"agent_moved"' in line)
     heard = next(at for at, line in enumerate(whole) if b"[hook guard]: farewell" in line)
+    assert left < heard
     for at in range(left, heard + 1):
         folder = tmp_path / str(at)
         folder.mkdir()

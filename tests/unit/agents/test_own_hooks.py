@@ -10,7 +10,11 @@ import pytest
 from harken import Conversation, Deny, Ok, Question, Runtime, World, load_session
 from harken.agents.actor import Actor
 from harken.agents.hooking import new_hook
+from harken.agents.moves import talk_with
 from harken.agents.schemas import ACTIONS
+from harken.agents.self_made import SELF_MADE
+from harken.agents.structure import RUN
+from harken.agents.user_command import obey
 from harken.llm.base import Request
 from tests.agent_kit import (
     Line,
@@ -161,6 +165,61 @@ def test_a_guard_that_took_the_place_and_gave_it_back_guards_as_before(tmp_path:
     assert (Conversation(one.root).primary, one.root.hooks) == (one.root, [h])
     say(one)
     assert [hook.name for hook in one.agent("mine").hooks] == ["h"]
+    assert SELF_MADE not in h.state.spec
+
+
+@pytest.mark.req("S4-28", "S4-46")
+def test_a_guard_that_the_user_talked_with_watches_on(tmp_path: Path) -> None:
+    one = watched(tmp_path, later=True, main=["Hi."] * 9, h=["OK"] * 9)
+    assert isinstance(one.root, Actor)
+    h = new_hook(one.root, "Watch.", points=["response"]).install(one.root, "h")
+    talk_with(one.root, "h", None)
+    assert Conversation(one.root).primary is h
+    talk_with(h, "main", None)
+    assert Conversation(one.root).primary is one.root
+    assert h.asked_at == {"response"}
+    say(one)
+    assert h.transcript[-1]["role"] == "system"  # asked, and what it was asked is dropped
+    assert one.rows(agent_id=h.agent_id, content="OK")
+
+
+@pytest.mark.req("S4-28")
+def test_no_hook_of_its_own_takes_a_name_from_the_users(tmp_path: Path) -> None:
+    one = watched(tmp_path, later=True, main=[hooked("guard"), "Done."], guard=["OK"])
+    say(one)
+    arguments = ACTIONS["hook"].check({"name": "guard", "instructions": "Watch."})
+    done = obey(one.root, "/hook", lambda agent, said: RUN["hook"](agent, said, arguments))
+    assert run(done).content == "Installed hook: guard (2) watches main"
+    again = obey(one.root, "/hook", lambda agent, said: RUN["hook"](agent, said, arguments))
+    assert run(again).content == "Installed hook: guard (3) watches main"
+
+
+@pytest.mark.req("S4-28", "S4-39")
+def test_no_crash_amid_a_move_leaves_copies_of_own_hooks_without_guards(tmp_path: Path) -> None:
+    kid = calls(call("task", "t", name="kid", instructions="x"))
+    endo = calls(call("endo", "e", subagent="kid", prompt="Go on."))
+    one = watched(
+        tmp_path,
+        later=True,
+        main=[kid, hooked("mine"), "Done.", endo, *["OK"] * 3],
+        mine=["OK"] * 3,
+        guard=["OK"] * 9,
+        kid=["Here."],
+    )
+    assert isinstance(one.root, Actor)
+    say(one)
+    alone = new_hook(one.root, "Watch.", spec={"subagents": False}, points=["response"])
+    alone.install(one.root, "guard")
+    before = len(one.rows())
+    assert say(one) == "Here."
+    one.session.close()
+    moved = next(at for at, row in enumerate(one.rows()) if row["event_type"] == "agent_moved")
+    for kept in range(before, moved + 2):
+        root, session = load_session(cut_after(one.log, kept), runtime=one.runtime, options=quick())
+        there = [hook for hook in root.sibling(one.id_of("kid")).hooks if hook.name != "main"]
+        assert [hook.name for hook in there] in ([], ["guard"], ["mine", "guard"]), kept
+        assert all(hook.transcript for hook in there)  # each knows what for
+        session.close()
 
 
 def test_a_hook_of_its_own_that_a_crash_left_unwatched_is_ended(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from harken.agents.asking import LoggedUser
@@ -20,6 +22,7 @@ from harken.agents.claude_tools import taken_back
 from harken.agents.command_hooks.answer import Answer, answer_of
 from harken.agents.command_hooks.command import run
 from harken.agents.command_hooks.entry import EVENTS, Entry
+from harken.agents.command_hooks.environment import EVENT, FILE, keep
 from harken.agents.command_hooks.moment import Moment, ended, moments_of
 from harken.agents.command_hooks.situation import Situation
 from harken.agents.command_hooks.transcript import Transcripts
@@ -222,10 +225,16 @@ class CommandHook(Hook):
             **self.runtime.environment(os.environ),
             "CLAUDE_PROJECT_DIR": str(situation.folder),
         }
-        ends = await asyncio.gather(
-            *(run(one, said, folder=situation.folder, environment=environment) for one in due)
-        )
         answer = Answer()
+        with TemporaryDirectory(prefix="harken-hook-") as scratch:
+            file = Path(scratch, "environment.sh")
+            more = {**environment, FILE: str(file)} if event == EVENT else environment
+            ends = await asyncio.gather(
+                *(run(one, said, folder=situation.folder, environment=more) for one in due)
+            )
+            wrong = await keep(self.runtime.world, file, situation.folder, environment)
+        if wrong:
+            answer = Answer(problems=(wrong,))
         for entry, end in zip(due, ends, strict=True):
             answer = answer.joined(answer_of(entry, end))
         if event in _ONLY_TOLD and answer.decision == "deny":

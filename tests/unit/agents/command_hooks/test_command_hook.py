@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import AF_UNIX, socket
 
 import pytest
 
@@ -256,7 +257,14 @@ def test_a_failed_command_is_another_event(tmp_path: Path) -> None:
 @pytest.mark.req("S4-29")
 def test_subagents_have_the_same_commands_and_say_who_they_are(tmp_path: Path) -> None:
     keep = keeper(tmp_path)
-    events = ("SubagentStart", "PreToolUse", "UserPromptSubmit", "Stop", "SubagentStop")
+    events = (
+        "SubagentStart",
+        "PreToolUse",
+        "UserPromptSubmit",
+        "Stop",
+        "SubagentStop",
+        "PostToolUse",
+    )
     section = {name: part for event in events for name, part in on(event, keep).items()}
     task = call("task", name="Ann", instructions="You are Ann.", prompt="Say hi.")
     one = commanded(tmp_path, section, main=[calls(task), "Done."], Ann=[bash("echo hi"), "Hi."])
@@ -268,13 +276,17 @@ def test_subagents_have_the_same_commands_and_say_who_they_are(tmp_path: Path) -
         ("PreToolUse", None),
         ("SubagentStart", ann),
         ("PreToolUse", ann),
+        ("PostToolUse", ann),
         ("SubagentStop", ann),
+        ("PostToolUse", None),
         ("Stop", None),
     ]
     agent = told(tmp_path)[1]
     assert agent["tool_name"] == "Agent"
     assert agent["tool_input"]["prompt"] == "Say hi."
-    last = told(tmp_path)[4]
+    last, response = told(tmp_path)[5], told(tmp_path)[6]["tool_response"]
+    assert (response["status"], response["agentId"]) == ("completed", ann)
+    assert response["content"][0]["text"].endswith("Hi.")
     assert last["transcript_path"] != last["agent_transcript_path"]
     check_log(one.log)
 
@@ -332,6 +344,25 @@ def test_a_session_begins_and_goes_on(tmp_path: Path) -> None:
     one = one.again()
     one.ask("And on.")
     assert [one["source"] for one in told(tmp_path)] == ["startup", "resume"]
+
+
+def test_commands_set_the_environment_of_what_agents_run(tmp_path: Path) -> None:
+    with socket(AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "bound"))
+        lines = f"export TEA=green\nA_SOCKET={tmp_path}/bound\nPATH=$PATH:/nowhere\n"
+        section = on("SessionStart", f"printf '{lines}' >> $CLAUDE_ENV_FILE")
+        show = bash('echo "$TEA $A_SOCKET. ${PATH##*:}"')
+        one = commanded(tmp_path, section, main=[show, "Done."])
+        one.ask("Go.")
+    assert one.result()["content"] == "exit code 0\ngreen . /nowhere\n"
+
+
+def test_a_file_that_sets_nothing_is_told(tmp_path: Path) -> None:
+    notices: list[str] = []
+    section = on("SessionStart", "echo 'exit 3' >> $CLAUDE_ENV_FILE")
+    one = commanded(tmp_path, section, notices=notices, main=["Done."])
+    one.ask("Go.")
+    assert notices == ["hook claude-hooks: CLAUDE_ENV_FILE: exit code 3"]
 
 
 def test_the_transcript_is_that_of_claude_code(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_question_waits_for_a_slow_notifier_only_a_moment(tmp_path: Path) -> N
     one = watched(tmp_path, section, talk(main=[ask, "Coming."]), user=Somebody())
     began = time.monotonic()
     assert one.ask("Hi.") == "Coming."
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50
     [waiting] = told(tmp_path)
     assert waiting["message"] == "Claude needs your permission to use AskUserQuestion"
 
