@@ -67,7 +67,7 @@ def _plain(line: str) -> str:
     if line.isascii() and "[" not in line:  # nearly every line
         return line
     first = line.lstrip()[:1]
-    if first.isascii() and first.isalnum():  # no mark begins so
+    if first.isascii() and first.isprintable() and first != "[":  # no mark begins so
         return line
     start, wanted = -1, _MARK
     for at, letter in enumerate(line):
