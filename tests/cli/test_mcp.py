@@ -92,7 +92,7 @@ def test_where_no_server_can_be_used_the_exit_code_says_so_and_each_says_what_to
 
 
 def test_without_servers_it_is_said_how_to_have_one(cli: Cli) -> None:
-    assert "write [mcp.servers.NAME] into" in cli.ok("mcp").out
+    assert "mcp add NAME -- COMMAND` writes [mcp.servers.NAME] into" in cli.ok("mcp").out
 
 
 @pytest.mark.req("S4-40")

@@ -6,7 +6,7 @@ Source: S4-08 to S4-20, S4-29 to S4-39, S4-48 to S4-50, docs/design/007-hooks-an
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -286,7 +286,10 @@ def _other(name: str, taken: set[str]) -> str:
 
 
 def _like(one: Node) -> Node:
-    return Node(one.name, one.place, None, one.watches, one.is_code, one.silent, one.own, one.bare)
+    """The same agent, alone, as another one."""
+    return replace(
+        one, above=None, first=None, concerned=False, subs=[], hooks=[], speakers=[], listeners=[]
+    )
 
 
 def _dumped(one: Node) -> Node:

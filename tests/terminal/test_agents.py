@@ -131,7 +131,10 @@ def test_undo_goes_by_what_the_user_said_last_whoever_heard_it(chat: Chat) -> No
     terminal.wait("I heard <and more>.")
     terminal.type("/talkwith main" + ENTER)
     terminal.wait("main talks with you")
-    terminal.say("/undo")
+    for command, said in (("/dump it.dump Dan", "Dumped Dan"), ("/restore it.dump Zoe", "+ Zoe")):
+        terminal.say(command)
+        terminal.wait(said)
+    terminal.say("/undo")  # not what Zoe remembers
     terminal.wait("Before 'and more'", "You talk with Dan again.", "Not with you: main.")
     terminal.wait(lambda: "› and more" in terminal.visible.splitlines()[-2])
     terminal.type(CTRL_C)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from harken.agents.base import Agent
@@ -92,20 +91,16 @@ class Attentive(Protocol):
         ...
 
 
-@cache
-def _may_heed(kind: type[Agent]) -> bool:
-    """Whether agents of a class may be attentive: each call of a tool asks, and few are.
-
-    To ask a protocol takes longer than to ask a hook.
-    """
-    return hasattr(kind, "heed")
+def _may_heed(hook: Agent) -> bool:
+    """Whether a hook may be attentive: to ask the protocol takes longer than to ask a hook."""
+    return hasattr(type(hook), "heed")
 
 
 async def heeded(agent: Agent, happening: Happening) -> list[Word]:
     """Tell the hooks of an agent what happens to it; return what they say, up to a refusal."""
     words: list[Word] = []
     for hook in agent.hooks:
-        if not (_may_heed(type(hook)) and isinstance(hook, Attentive)):
+        if not (_may_heed(hook) and isinstance(hook, Attentive)):
             continue
         try:
             word = await hook.heed(happening)
@@ -123,7 +118,7 @@ async def heeded(agent: Agent, happening: Happening) -> list[Word]:
 
 def is_spoken_for(agent: Agent) -> bool:
     """Whether a hook of an agent may answer in the user's place."""
-    heeding = (one for one in agent.hooks if _may_heed(type(one)))
+    heeding = (one for one in agent.hooks if _may_heed(one))
     return any(isinstance(one, Attentive) and one.speaks_for_user for one in heeding)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harken.agents.actions import end_subtree, lenient, texts
 from harken.agents.base import Agent
-from harken.agents.self_made import is_made, may_act
+from harken.agents.self_made import is_born_as_hook, is_made, may_act
 from harken.core.events import AgentCreated, AgentMoved, Event
 from harken.core.ids import AgentId, base_of, number_of
 from harken.session.reader import events
@@ -58,7 +58,8 @@ def finish_watching(session: Session, revived: Callable[[AgentId], Agent]) -> No
     is_live = session.state.is_live
     hooks = [state for state in session.agents.values() if state.place == "hook"]
     for state in hooks:
-        if "keeps" in state.spec and state.transcript == [] and is_live(state.id):
+        is_empty = state.transcript == [] and not session.context(state.id)
+        if is_empty and is_born_as_hook(state.spec) and is_live(state.id):
             end_subtree(session, state.id, state.birth)
     for state in hooks:
         if state.spec.get("reaches") and is_live(state.id):

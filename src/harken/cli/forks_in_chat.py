@@ -15,8 +15,7 @@ from harken.cli.commands import Onward, Talk, printed, slash, words_of
 from harken.cli.terminal import one_line
 from harken.context.moment import commit_at, moment
 from harken.core.commits import CommitId
-from harken.core.events import TranscriptEntry
-from harken.core.ids import USER
+from harken.core.events import AgentCreated, AgentMoved, Event, TranscriptEntry
 from harken.core.messages import ChatMessage, text_of
 from harken.errors import ConfigError
 from harken.store.base import Store
@@ -63,9 +62,7 @@ def _said_last(talk: Talk) -> tuple[Agent, int]:
     Another agent may have the place now. Raises ConfigError where there is nothing, where a
     compaction has summed it up, and where who heard it is gone.
     """
-    events = reversed(SessionViewer(talk.session.path).events.events)
-    found = (one for one in events if isinstance(one, TranscriptEntry) and _is_by_user(one))
-    last = next(found, None)
+    last = _last_heard(SessionViewer(talk.session.path).events)
     agent = talk.primary
     if last is not None and last.agent_id is not None:
         if talk.session.agents[last.agent_id].place == "gone":
@@ -82,8 +79,23 @@ def _said_last(talk: Talk) -> tuple[Agent, int]:
     return agent, said[-1]
 
 
-def _is_by_user(entry: TranscriptEntry) -> bool:
-    return entry.agent_id != USER and _is_said(entry)
+def _last_heard(events: Iterable[Event]) -> TranscriptEntry | None:
+    """Return what the user said last to whom the user talked with then.
+
+    What a restored agent remembers looks like it, and was not said here.
+    """
+    primary, last = None, None
+    for event in events:
+        match event:
+            case AgentCreated() if primary is None:
+                primary = event.agent_id
+            case AgentMoved(replaces=before) if before is not None and before == primary:
+                primary = event.agent_id
+            case TranscriptEntry() if event.agent_id == primary and _is_said(event):
+                last = event
+            case _:
+                pass
+    return last
 
 
 def _is_said(message: ChatMessage) -> bool:

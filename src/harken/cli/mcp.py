@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.mcp_edit import add_command, remove_command
 from harken.cli.mcp_login import login_command, logout_command
 from harken.cli.opening import connections_of
 from harken.cli.settings import Settings, load_settings
@@ -43,7 +44,10 @@ def command(context: click.Context, as_json: bool, home: Home) -> int:
     if as_json:
         say_json([asdict(one) for one in found])
     elif not found:
-        say(f"There are none: write [mcp.servers.NAME] into {home.folder / 'config.toml'}.")
+        say(
+            f"There are none: `{program()} mcp add NAME -- COMMAND` writes [mcp.servers.NAME] into "
+            f"{home.folder / 'config.toml'}."
+        )
     for one in [] if as_json else found:
         show(one, limit=SHOWN)
     return int(bool(found) and all(one.state != "open" for one in found))
@@ -69,8 +73,8 @@ def try_command(name: str, as_json: bool, home: Home) -> int:
     return int(found.state != "open")
 
 
-command.add_command(login_command)
-command.add_command(logout_command)
+for _one in (add_command, remove_command, login_command, logout_command):
+    command.add_command(_one)
 
 
 def tried(

@@ -41,10 +41,13 @@ class TurnLimit:
             self.over = event.agent_id
             self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
-    async def hold(self, work: Coroutine[object, object, T]) -> T:
-        """Do the work of a turn. Raises ModelError where it was cut off."""
+    def _begin(self) -> None:
         self._calls.clear()
         self.over, self._task = None, asyncio.current_task()
+
+    async def hold(self, work: Coroutine[object, object, T]) -> T:
+        """Do the work of a turn. Raises ModelError where it was cut off."""
+        self._begin()
         try:
             return await work
         except asyncio.CancelledError:

@@ -132,14 +132,15 @@ def test_a_dump_of_oneself_ends_with_the_dump(tmp_path: Path) -> None:
 @pytest.mark.req("S4-28", "S4-48")
 def test_what_watches_it_is_in_its_own_dump_as_a_copy_begins(tmp_path: Path) -> None:
     hook = calls(call("hook", "h", name="mine", instructions="Mine.", points=["response"]))
+    oks: list[Line] = ["OK"] * 9
     one = dumping(
         tmp_path,
         hook,
         people("Ann"),
         "Ready.",
         calls(call("dump", path="me.json")),
-        guard=[calls(call("keep_note", "k", text="It lies.")), "OK", *["OK"] * 9],
-        mine=[calls(call("keep_note", "k", text="Mine, too.")), "OK", *["OK"] * 9],
+        guard=[calls(call("keep_note", "k", text="It lies.")), *oks],
+        mine=[calls(call("keep_note", "k", text="Mine, too.")), *oks],
     )
     assert isinstance(one.root, Actor)
     new_hook(one.root, "Secretly watch.", points=["response"]).install(one.root, "guard")

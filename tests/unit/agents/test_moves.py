@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harken import Conversation, Deny, Ok, Runtime
 from harken.agents.budget import Budget
 from harken.agents.schemas import ACTIONS
+from harken.core.events import AgentConfigured
+from harken.core.ids import AgentId
 from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage
 from tests.unit.agents.hooking import Judging, watch
 
@@ -148,3 +151,18 @@ def test_nobody_gets_room_for_more_by_changing_places(tmp_path: Path) -> None:
     run(a.response())
     for id_ in ("t3", "h1"):
         assert "agent a may have 2 live subagents, and has them" in one.result(id_, "a")["content"]
+
+
+@pytest.mark.parametrize(("own", "then"), [(None, "ask"), ("edits", "ask"), ("plan", "plan")])
+def test_a_limit_of_what_is_permitted_goes_with_the_place(
+    tmp_path: Path, own: str | None, then: str
+) -> None:
+    endo = calls(call("endo", "e1", subagent="a", points=[]))
+    one = moving(tmp_path, main=[calls(call("task", "t1", name="a")), "Done.", endo])
+    one.ask("Go.")
+    for id_, permission in ((one.root.agent_id, "ask"), (one.id_of("a"), own)):
+        spec: dict[str, Any] = {} if permission is None else {"permission": permission}
+        one.session.append(AgentConfigured(agent_id=AgentId(id_), spec=spec))
+    one.ask("On.")
+    assert one.session.state.primary == one.id_of("a")
+    assert one.agent("a").state.spec["permission"] == then

@@ -265,6 +265,11 @@ class Situation:
                     "newString": self.arguments.get("new_string"),
                     "replaceAll": self.arguments.get("replace_all", False),
                 }
+            case "task":
+                made = self.watched.subagent_ids.get(str(self.arguments.get("name")))
+                said = {"status": "completed", "prompt": self.arguments.get("prompt")}
+                content = [{"type": "text", "text": text}]
+                return {**said, **({"agentId": made} if made else {}), "content": content}
             case _:
                 return text
 

@@ -148,7 +148,7 @@ class PlanningMode(Hook):
 
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a copy that cannot end by itself; None where planning mode is on already."""
-        if agent.agent_id in self.session.agents and planning(agent):
+        if agent.agent_id in self.session.agents and _ordered(agent):
             return None
         options = {**options_dict(self.options), "inherited": True}
         return type(self)(agent.session, runtime=agent.runtime, options=options)
@@ -167,7 +167,7 @@ def start_planning(agent: Agent, cause: Cause = None, name: str = KIND) -> Hook:
 
     cause: what asked for it, beside the agent's birth. Where it is there already, nothing changes.
     """
-    there = planning(agent)
+    there = _ordered(agent)
     if there:
         return there[0]
     hook = PlanningMode(agent.session, runtime=agent.runtime)
@@ -194,9 +194,14 @@ def stop_planning(agent: Agent, cause: Cause = None) -> bool:
 
 
 def planning(agent: Agent) -> list[Hook]:
-    """Return the hooks that keep an agent in planning mode, but those that it made itself."""
+    """Return the hooks that keep an agent in planning mode."""
     hooks = [agent.sibling(one) for one in _planning(agent, agent.agent_id)]
-    return [hook for hook in hooks if isinstance(hook, Hook) and not is_made(hook.state.spec)]
+    return [hook for hook in hooks if isinstance(hook, Hook)]
+
+
+def _ordered(agent: Agent) -> list[Hook]:
+    """Return those among them that the agent did not make itself."""
+    return [hook for hook in planning(agent) if not is_made(hook.state.spec)]
 
 
 def _planning(any_: Agent, agent_id: AgentId) -> Sequence[AgentId]:

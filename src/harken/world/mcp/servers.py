@@ -300,12 +300,15 @@ def _of_json(name: str, table: Any, origin: str) -> Server:
     if table.get("type") == "sse":
         raise ConfigError("speaks the old transport SSE: ask for one that speaks streamable HTTP")
     known = {member: table[member] for member in _JSON_MEMBERS if table.get(member) is not None}
+    if isinstance(oauth := table.get("oauth"), dict):
+        known["oauth"] = {ours: oauth[name] for name, ours in _OAUTH.items() if name in oauth}
     try:
         return server_of(plain_name(name), msgspec.convert(known, ServerTable), origin)
     except msgspec.ValidationError as error:
         raise ConfigError(f"cannot be used: {error}") from None
 
 
+_OAUTH = {"clientId": "client_id", "callbackPort": "callback_port"}
 _JSON_MEMBERS = ("command", "args", "env", "cwd", "url", "headers")
 
 

@@ -257,7 +257,14 @@ def test_a_failed_command_is_another_event(tmp_path: Path) -> None:
 @pytest.mark.req("S4-29")
 def test_subagents_have_the_same_commands_and_say_who_they_are(tmp_path: Path) -> None:
     keep = keeper(tmp_path)
-    events = ("SubagentStart", "PreToolUse", "UserPromptSubmit", "Stop", "SubagentStop")
+    events = (
+        "SubagentStart",
+        "PreToolUse",
+        "UserPromptSubmit",
+        "Stop",
+        "SubagentStop",
+        "PostToolUse",
+    )
     section = {name: part for event in events for name, part in on(event, keep).items()}
     task = call("task", name="Ann", instructions="You are Ann.", prompt="Say hi.")
     one = commanded(tmp_path, section, main=[calls(task), "Done."], Ann=[bash("echo hi"), "Hi."])
@@ -269,13 +276,17 @@ def test_subagents_have_the_same_commands_and_say_who_they_are(tmp_path: Path) -
         ("PreToolUse", None),
         ("SubagentStart", ann),
         ("PreToolUse", ann),
+        ("PostToolUse", ann),
         ("SubagentStop", ann),
+        ("PostToolUse", None),
         ("Stop", None),
     ]
     agent = told(tmp_path)[1]
     assert agent["tool_name"] == "Agent"
     assert agent["tool_input"]["prompt"] == "Say hi."
-    last = told(tmp_path)[4]
+    last, response = told(tmp_path)[5], told(tmp_path)[6]["tool_response"]
+    assert (response["status"], response["agentId"]) == ("completed", ann)
+    assert response["content"][0]["text"].endswith("Hi.")
     assert last["transcript_path"] != last["agent_transcript_path"]
     check_log(one.log)
 

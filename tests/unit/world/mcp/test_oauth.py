@@ -15,8 +15,9 @@ import pytest
 
 from harken.errors import ConfigError
 from harken.world.mcp.callback import Callback
+from harken.world.mcp.login_walk import check_place
 from harken.world.mcp.logins import Login, Logins
-from harken.world.mcp.oauth import check_place, log_in, log_out
+from harken.world.mcp.oauth import log_in, log_out
 from harken.world.mcp.servers import Server
 from tests.loopback_kit import Loopback, loopback
 from tests.mcp_auth_server import Guarded, Office, guarded, visit
@@ -279,6 +280,30 @@ def test_where_there_is_no_login_that_is_said(tmp_path: Path, answer: Loopback, 
         run(scene(told.url))
     sent = [path for path, _, body in told.asked if body and "client_name" in body]
     assert answer.status == 401 or sent == []  # nobody is registered who need not be
+
+
+@pytest.mark.parametrize(
+    ("leads_to", "why"),
+    [
+        ("http://[", "a login needs https"),
+        ("http://a:b:c/", "not of the protocol"),
+        ("javascript:alert(1)", "a login needs https"),
+        ("/etc/passwd", "a login needs https"),
+        ("http://169.254.169.254/latest", "a login needs https, and http://169.254.169.254 is not"),
+    ],
+)
+def test_where_a_server_leads_a_login_to_is_looked_at_first(
+    tmp_path: Path, leads_to: str, why: str
+) -> None:
+    async def scene(url: str) -> None:
+        with pytest.raises(ConfigError) as caught:
+            await logged_in(server(url), tmp_path)
+        assert why in str(caught.value)
+
+    wants = {"www-authenticate": f'Bearer resource_metadata="{leads_to}"'}
+    with loopback(Loopback(status=401, headers=wants)) as told:
+        run(scene(told.url))
+    assert len(told.asked) == 1
 
 
 def come_back(address: str) -> None:
