@@ -12,6 +12,8 @@ settings.register_profile("quick", deadline=None)
 settings.register_profile("full", deadline=None, max_examples=1000)  # make test-full
 settings.load_profile("quick")
 
+collect_ignore = ["fixtures"]
+"""Files for tests, scripts among them: there are no tests in it."""
 TABLE = "table"
 """The property of a test under which it records rows for a table that is shown at the end."""
 

@@ -11,7 +11,7 @@ from harken.cli.commands import run_command
 from harken.cli.whereabouts import one_agent, paths
 from harken.core.ids import AgentId
 from harken.core.messages import Message
-from harken.errors import AmbiguousName, UnknownName
+from harken.errors import UnknownName
 from tests.agent_kit import Line, Stage, call, calls, play, stage
 from tests.cli.talking import Talking
 from tests.unit.agents.hooking import watch
@@ -61,7 +61,9 @@ def test_an_agent_is_meant_by_its_path_its_name_or_its_id(one: Stage, talk: Talk
         one_agent(talk, "Cleo")
     for command in ("/talkwith Bob", "/task Zoe Another.", "/talkwith main"):
         talk(command)
-    with pytest.raises(AmbiguousName, match="Ann/Zoe, Bob/Zoe"):
+    with pytest.raises(
+        UnknownName, match="no single agent named 'Zoe' here; there is: Ann/Zoe, Bob/Zoe"
+    ):
         one_agent(talk, "Zoe")
 
 

@@ -304,3 +304,29 @@ def test_a_recorded_session_is_replayed_with_its_own_system_prompt(
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     assert cli.ok("chat", "--model", f"replay:{log.stem}", "-p", "hello").out == "Hi there.\n"
+
+
+def test_a_turn_that_never_ends_is_stopped_and_can_go_on(cli: Cli, tmp_path: Path) -> None:
+    script = tmp_path / "loop.yaml"
+    script.write_text("rules:\n  - turn: 4\n    answer: Done.\n  - calls: [{ls: {}}]\n")
+    chat = ("chat", "--model", f"scripted:{script}", "--permission", "all")
+    ran = cli(*chat, "--max-calls", "3", "-p", "go")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.splitlines()[-1] == (
+        "harken: 3 model calls in one turn, and no answer: it was stopped; see --max-calls"
+    )
+    ran = cli.ok("chat", "--continue", "--max-calls", "3", "-p", "")  # a turn of its own
+    assert ran.out == "Done.\n"
+
+
+def test_the_limit_is_for_each_agent_and_an_answer_is_never_cut_off(
+    cli: Cli, tmp_path: Path
+) -> None:
+    script = tmp_path / "ann.yaml"
+    script.write_text(
+        "rules:\n  - agent: main\n    turn: 1\n"
+        "    calls: [{task: {name: Ann, instructions: You are Ann., prompt: Tea}}]\n"
+        "  - agent: Ann\n    turn: 1\n    calls: [{ls: {}}]\n  - answer: Tea.\n"
+    )
+    chat = ("chat", "--model", f"scripted:{script}", "--max-calls", "2", "-p", "go")
+    assert cli.ok(*chat).out == "Tea.\n"

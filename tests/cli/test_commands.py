@@ -8,15 +8,16 @@ import pytest
 
 from harken.agents.compaction import Compacted
 from harken.agents.runtime import Runtime
-from harken.cli.commands import COMMANDS, is_command, run_command
+from harken.cli.commands import COMMANDS, Command, is_command, run_command
 from harken.cli.demo import play as play_demo
 from harken.cli.looking import compacted_text
 from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta
-from harken.core.events import Segment, TranscriptEdited, Usage
+from harken.core.events import Segment, ToolsDefined, TranscriptEdited, Usage
 from harken.core.ids import AgentId
 from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.core.text import LoggedString
 from harken.errors import ModelError
+from harken.views.viewer import SessionViewer
 from harken.world.permissions.permissions import Permissions
 from harken.world.world import World
 from tests.agent_kit import Stage, call, calls, play, stage
@@ -60,6 +61,30 @@ def test_an_unknown_command_names_the_near_ones(talk: Talking) -> None:
     assert talk.said[1] == "there is no command /zzz (/help lists them)"
 
 
+def test_a_beginning_of_several_names_says_of_which(talk: Talking) -> None:
+    assert not run_command(talk, "/co")
+    assert talk.said == ["/co may be /context or /compact or /cost: type more of it"]
+
+
+def test_a_command_that_fails_does_not_end_the_chat(talk: Talking) -> None:
+    def fail(_: object, rest: str) -> None:
+        raise FileNotFoundError(2, "No such file", "tea.md") if rest else KeyError("cup")
+
+    talk.own = {"fail": Command("fail", "fails", fail)}
+    assert talk("/fail file") == "/fail: tea.md: No such file"
+    assert talk("/fail") == "/fail: a bug in Harken (KeyError: 'cup')"
+
+
+def test_an_event_that_is_no_message_is_shown_as_json_and_not_without_end(talk: Talking) -> None:
+    defined = next(
+        e for e in SessionViewer(talk.session.path).events if isinstance(e, ToolsDefined)
+    )
+    lines = talk(f"/show {defined.message_id}").splitlines()
+    assert lines[0] == "{"
+    assert len(lines) == 61
+    assert lines[-1].endswith("more lines: `/view raw` has the events")
+
+
 def test_help_lists_every_command_and_the_keys(talk: Talking) -> None:
     text = talk("/help")
     assert all(f"/{name}" in text for name in COMMANDS)
@@ -90,24 +115,25 @@ def test_context_of_a_session_without_a_call(tmp_path: Path) -> None:
 
 def test_cost_is_told_for_each_agent_and_together(talk: Talking) -> None:
     assert talk("/cost").splitlines() == [
-        "main      1.5k in (1.0k cached) · 20 out · at least $0.5000 · 3 calls",
-        "Ann       cost unknown · 1 call",
-        "together  1.5k in (1.0k cached) · 20 out · at least $0.5000 · 4 calls",
+        "main      1.5k in (1.0k cached) · 20 out · at least $0.5000 · 3 model calls",
+        "Ann       cost unknown · 1 model call",
+        "together  1.5k in (1.0k cached) · 20 out · at least $0.5000 · 4 model calls",
     ]
 
 
 def test_agents_are_shown_as_a_tree_with_what_they_do(one: Stage, talk: Talking) -> None:
     talk.doing = {AgentId(one.id_of("Ann")): "thinking"}
     main, ann = talk("/agents").splitlines()
-    assert main.startswith("main  play, 1.5k in")
+    assert main.startswith("main  play, idle, 1.5k in")
     assert ann.startswith("  Ann  play, thinking, cost unknown")
 
 
 def test_the_views_of_harken_view_are_there(talk: Talking) -> None:
     assert "Ann" in talk("/view tree")
     assert "Ann: Tea." in talk("/view dialog main Ann")
-    assert "timeline" in talk("/view")
-    assert "No such command" in talk("/view nonsense")
+    assert "/view timeline     Show everything" in talk("/view")
+    assert talk("/view dialog") == "Missing argument 'AGENTS...'; it takes: AGENTS..."
+    assert "No such command 'nonsense'; there is: context, dialog," in talk("/view nonsense")
     assert "there is no agent 'Bob'" in talk("/view dialog Bob")
     assert "No closing quotation" in talk("/view dialog 'Ann")
 
@@ -175,3 +201,49 @@ def test_compact_says_what_to_keep_and_what_went_wrong(talk: Talking) -> None:
     assert compacted_text(done) == (
         "41 messages summed up: the context takes ~900 tokens, before ~120.0k"
     )
+
+
+NAMED = {
+    "subagents": "main",
+    "hooks": "add",
+    "talkwith": "Ann",
+    "agents": "",
+    "plan": "on",
+    "context": "Ann",
+    "compact": "",
+    "fork": "",
+    "dump": "",
+    "restore": "",
+    "undo": "",
+    "cost": "",
+    "tools": "Ann",
+    "mcp": "",
+    "replay": "",
+    "export": "narrative-v1",
+    "view": "tree",
+    "help": "export",
+}
+"""The commands of a chat, and what completes one that takes a word."""
+
+
+@pytest.mark.parametrize(("name", "word"), NAMED.items())
+def test_every_command_says_what_it_takes_and_completes_it(
+    talk: Talking, name: str, word: str
+) -> None:
+    command = COMMANDS[name]
+    assert talk(f"/help {name}").startswith(f"/{name}")
+    assert command.meaning in talk.said[0]
+    if word:
+        assert command.arguments
+        assert word in command.completes(talk, [])
+    assert not [*command.completes(talk, ["x", "y", "z"])] or name in ("task", "export", "dump")
+
+
+def test_files_to_restore_and_agents_to_dump_are_completed(tmp_path: Path) -> None:
+    model = play(main=["Hello."])
+    one = stage(tmp_path, model, runtime=Runtime(model=model, world=World(folder=tmp_path)))
+    talk = Talking(one)
+    talk("/task Ann You are Ann.")
+    talk("/dump ann.json Ann")
+    assert "ann.json" in COMMANDS["restore"].completes(talk, [])
+    assert [*COMMANDS["dump"].completes(talk, ["x.json"])] == ["Ann"]

@@ -59,6 +59,7 @@ def test_servers_are_listed_with_their_state_and_tools(cli: Cli) -> None:
     assert "    mcp__toy__echo" in out
     assert "gone  failed" in out
     assert "there is no program 'no-such-program' here: install it" in out
+    assert f"  to do: install it, or change it in {cli.home / 'config.toml'}\n" in out
     rows = cli.ok("mcp", "--json").json
     assert [(row["name"], row["state"]) for row in rows] == [("toy", "open"), ("gone", "failed")]
 
@@ -73,8 +74,25 @@ def test_one_server_is_tested_and_the_exit_code_says_whether_it_can_be_used(cli:
     )
 
 
+def test_where_no_server_can_be_used_the_exit_code_says_so_and_each_says_what_to_do(
+    cli: Cli,
+) -> None:
+    configure(
+        cli,
+        '[mcp.servers.dies]\ncommand = "sh"\nargs = ["-c", "echo no tea >&2; exit 3"]\n'
+        '[mcp.servers.far]\nurl = "http://127.0.0.1:9/mcp"\n',
+    )
+    ran = cli("mcp")
+    assert ran.code == 1
+    where = f"or change it in {cli.home / 'config.toml'}\n"
+    assert "(exit code 3; it last said: no tea)\n" in ran.out
+    assert f"  to do: run that line by hand to see why, {where}" in ran.out
+    assert f"  to do: see whether something listens there, {where}" in ran.out
+    assert cli("mcp", "--json").code == 1
+
+
 def test_without_servers_it_is_said_how_to_have_one(cli: Cli) -> None:
-    assert "write [mcp.servers.NAME] into" in cli.ok("mcp").out
+    assert "mcp add NAME -- COMMAND` writes [mcp.servers.NAME] into" in cli.ok("mcp").out
 
 
 @pytest.mark.req("S4-40")
@@ -253,7 +271,7 @@ def test_a_harken_that_is_killed_takes_its_servers_along(tmp_path: Path) -> None
     finally:
         harken.send_signal(signal.SIGKILL)
         harken.wait()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_alive(child) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not is_alive(child)
@@ -261,7 +279,7 @@ def test_a_harken_that_is_killed_takes_its_servers_along(tmp_path: Path) -> None
 
 def _child_in(home: Path) -> int:
     """Return the process that the server's tool said it had started."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for log in (home / "sessions").glob("*.jsonl"):
             for row in lines(log):

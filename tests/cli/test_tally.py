@@ -31,7 +31,7 @@ def test_tokens_and_costs_are_added_up() -> None:
     sums = tally([response(0.25, usage), response(0.5, usage, ANN)])
     assert sums.usage() == {"input_tokens": 2000, "output_tokens": 100, "cache_read_tokens": 1600}
     assert sums.cost_usd == 0.75
-    assert used_text(sums) == "2.0k in (1.6k cached) · 100 out · $0.7500 · 2 calls"
+    assert used_text(sums) == "2.0k in (1.6k cached) · 100 out · $0.7500 · 2 model calls"
     assert {id_: one.cost_usd for id_, one in by_agent([response(1.0)]).items()} == {MAIN: 1.0}
 
 

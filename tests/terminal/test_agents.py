@@ -57,7 +57,7 @@ def test_the_tree_shows_what_each_does_while_a_turn_runs(chat: Chat, script: Pat
     script.write_text(script.read_text().replace("rules:\n", SLEEPERS, 1))
     terminal = chat()
     terminal.type(CTRL_G)
-    terminal.wait("2 agents · Ctrl-G closes", "● main           talks with you")
+    terminal.wait("1 agent, 1 hook · Ctrl-G closes", "● main           talks with you")
     terminal.say("two")
     terminal.wait("└ Bob", "└ Cleo", "running 2 calls: task(Bob: slow)", "writing")
     terminal.type("type ahead")
@@ -117,16 +117,80 @@ def test_what_was_said_last_is_undone_in_a_session_of_its_own(chat: Chat, tmp_pa
     assert len([*(tmp_path / "home" / "sessions").glob("*.jsonl")]) == 2
 
 
+def test_undo_goes_by_what_the_user_said_last_whoever_heard_it(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("hello")
+    terminal.wait("12 out")
+    terminal.say("/task Dan You are Dan.")
+    terminal.wait("+ Dan")
+    terminal.say("/talkwith Dan")
+    terminal.wait("Dan talks with you")
+    terminal.type("to Dan" + ENTER)
+    terminal.wait("I heard <to Dan>.")
+    terminal.type("and more" + ENTER)
+    terminal.wait("I heard <and more>.")
+    terminal.type("/talkwith main" + ENTER)
+    terminal.wait("main talks with you")
+    for command, said in (("/dump it.dump Dan", "Dumped Dan"), ("/restore it.dump Zoe", "+ Zoe")):
+        terminal.say(command)
+        terminal.wait(said)
+    terminal.say("/undo")  # not what Zoe remembers
+    terminal.wait("Before 'and more'", "You talk with Dan again.", "Not with you: main.")
+    terminal.wait(lambda: "› and more" in terminal.visible.splitlines()[-2])
+    terminal.type(CTRL_C)
+    terminal.say("/transcript")
+    terminal.wait("user: to Dan\n", "assistant: I heard <to Dan>.")
+    terminal.say("/system")
+    terminal.wait("main:\n  You are Dan.")
+
+
+def test_a_command_that_only_looks_stands_above_what_it_says(chat: Chat) -> None:
+    terminal = chat()
+    for command, said in (
+        ("/mcp", "there is no MCP server"),
+        ("/tools", "main:\n  tools: "),
+        ("/agents", "main  scripted:tea.yaml, idle"),
+        ("/cost", "no model was called yet"),
+        ("/talkwith", "you talk with main"),
+        ("/plan", "planning mode is off"),
+    ):
+        terminal.say(command)
+        terminal.wait(f"› {command}\n\n{said}")
+    terminal.say("/plan on")
+    terminal.wait("Planning mode is on")
+    assert terminal.settle().count("› /plan on\n") == 1
+    terminal.say("/nothing")
+    terminal.wait("there is no command /nothing")
+    assert terminal.settle().count("› /nothing") == 1  # it stands in the input, to be mended
+
+
 def test_a_fork_goes_on_from_here(chat: Chat, tmp_path: Path) -> None:
     terminal = chat()
     terminal.say("hello")
     terminal.wait("12 out")
+    terminal.say("/task Dan You are Dan.")
+    terminal.wait("+ Dan")
     terminal.say("/fork")
-    terminal.wait("A fork of session_", "kept; go on with")
+    terminal.wait("A fork of session_", "kept; go on with", "Not with you: Dan.", "› say")
+    assert "cut off" not in terminal.text  # what the user did wants no answer
     terminal.say("more")
     terminal.wait("I heard <more>.")
     terminal.say("/export")
-    terminal.wait("narrative-v1: 5 messages")
+    terminal.wait("narrative-v1: 6 messages")
+    terminal.say("/export atif")
+    terminal.wait("atif-v1 is for programs: say where to: /export atif-v1 -o FILE")
+    terminal.say("/export atif -o it.json")
+    terminal.wait("atif-v1: 6 messages (tier 3, rendered), in it.json")
+    terminal.say("/export -o nowhere/it.md")
+    terminal.wait("owhere/it.md: cannot be written (No such file or directory)")
+    terminal.say("/export tea")
+    terminal.wait("there is no format 'tea' here; there is: atif-v1, ")
+    terminal.type("/export mess")
+    terminal.wait("\n messages-v1")
+    terminal.settle()
+    terminal.type("\t")
+    terminal.wait("› /export messages-v1")
+    terminal.type(CTRL_C)
     terminal.type(CTRL_D)
     assert terminal.end() == 0
     logs = (tmp_path / "home" / "sessions").glob("*.jsonl")

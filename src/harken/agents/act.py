@@ -17,8 +17,10 @@ from typing import Any
 from harken.agents.actions import lenient, touches
 from harken.agents.actor import Actor
 from harken.agents.asking import LoggedUser
+from harken.agents.command_hooks.variables import kept_in
 from harken.agents.consulting import judge_call
 from harken.agents.gate import Gate, woken_ones_done
+from harken.agents.happening import is_spoken_for
 from harken.agents.hook import BLOCKED, Judgement, TurnEnded
 from harken.agents.initial import UNNAMED
 from harken.agents.schemas import ACTIONS, is_action
@@ -197,7 +199,8 @@ async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
                 held.enter_context(gate.held())
             return await RUN[call.name](agent, call.reference, arguments)
     user = agent.runtime.world.user
-    asked = None if user is None else LoggedUser(user, agent, call.reference)
+    is_nobody = user is None and not is_spoken_for(agent)
+    asked = None if is_nobody else LoggedUser(user, agent, call.reference)
     caller = Caller(agent, call.reference, asked, variables=partial(variables, agent))
     return await agent.runtime.world.do_action(FunctionCall(call.name, text), caller)
 
@@ -227,7 +230,7 @@ def variables(agent: Actor) -> Mapping[str, str | None]:
     except OSError as error:
         agent.runtime.tell(f"programs are not told which commit their agent is at: {error}")
         own = {}
-    return {VARIABLE: None, **own}
+    return {**kept_in(agent.runtime.world), VARIABLE: None, **own}
 
 
 def log_result(agent: Actor, call: OpenCall, result: Result) -> None:

@@ -162,7 +162,8 @@ def _drafts(state: AgentState, context: Sequence[ChatMessage], trigger: Checkpoi
     if untouched and all(message.role == "system" for message in fresh):
         return []
     drafts: list[Draft] = []
-    spawned = state.ctx is None and state.parent is not None
+    was_below = state.parent is not None or state.born_from is not None  # it may have moved since
+    spawned = state.ctx is None and was_below
     if state.edited is not None:
         drafts = _of_edit(state, state.edited, context[: len(context) - len(new)], trigger)
     elif spawned:

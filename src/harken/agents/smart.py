@@ -37,6 +37,7 @@ from harken.agents.interrupted import abandon, note_on
 from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.request import ask
 from harken.agents.runtime import Runtime
+from harken.agents.self_made import is_made
 from harken.agents.skills import skills_of
 from harken.agents.template_servers import reach
 from harken.agents.templates import Template
@@ -169,7 +170,7 @@ class SmartAgent(Actor):
         told = smart_hook.told_of_copy(self)
         if told is None:
             return None
-        tools = [] if self.state.spec.get("self_made") else self.allowed
+        tools = [] if is_made(self.state.spec) else self.allowed
         return self.make_subagent(told, tools, None, smart_hook.spec_of_copy(self.state.spec))
 
     @property

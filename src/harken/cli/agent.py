@@ -75,7 +75,7 @@ def run_command(
         if made_from is not None:
             _configure(opened, made_from)
         report(opened, resumed=wish.old is not None)
-        chat = PlainChat(opened, runner, as_json=as_json)
+        chat = PlainChat(opened, runner, as_json=as_json, most_calls=wish.most_calls)
         ends = None if longest_s is None else time.monotonic() + longest_s
         code = _Work(chat, runner, ends).run((prompt or "").strip() or None)
         chat.tell_refusals()
@@ -91,6 +91,7 @@ def _configure(opened: Opened, template: Template) -> None:
     from harken.agents.schemas import ACTIONS
 
     known = {*ACTIONS, *opened.runtime.world.tools}
+    template = template.expanded(known)
     for name in template.tools or ():
         if name not in known:
             raise ConfigError(f"template {template.name} names a tool {name!r} that is not here")

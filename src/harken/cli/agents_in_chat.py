@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from harken.agents.actor import Actor
-from harken.agents.schemas import ACTIONS
+from harken.agents.schemas import ACTIONS, OF_HOOKS
 from harken.cli.commands import Talk, slash
 from harken.cli.lines import put_there
+from harken.cli.model_text import model_text
 from harken.cli.terminal import one_line
 from harken.cli.whereabouts import names_of, one_agent, paths
 from harken.core.events import TranscriptEntry
@@ -29,13 +30,18 @@ MOST_LINES = 400
 LONGEST_LINE = 1000
 
 
-@slash("subagents", "who is below, what it does, and what it was told last", "[AGENT]")
+@slash(
+    "subagents",
+    "who is below, what it does, and what it was told last",
+    "[AGENT]",
+    completes=names_of("everybody"),
+)
 def _subagents(talk: Talk, rest: str) -> None:
     state = talk.session.agents[one_agent(talk, rest)]
     lines: list[str] = []
     for agent_id in state.subagents:
         below = talk.session.agents[agent_id]
-        notes = [below.language_model or "code", talk.doing.get(agent_id, "idle")]
+        notes = [_model(below), talk.doing.get(agent_id, "idle")]
         notes += [count(len(below.hooks), "hook")] if below.hooks else []
         notes += [count(len(below.subagents), "subagent")] if below.subagents else []
         lines.append(f"{_called(below)}  {', '.join(notes)}")
@@ -56,7 +62,7 @@ def hooks_lines(talk: Talk, agent_id: AgentId) -> Iterator[str]:
         asked = "at all points" if len(points) == 4 else ", ".join(points) or "silent"
         kind = f"code ({state.spec.get('kind')})"
         if state.language_model is not None:
-            kind = state.language_model
+            kind = model_text(state.language_model)
         yield f"{_called(state)}  {kind} · {asked} · {put_there(came[hook_id])}"
         if (said := _last_said(talk, hook_id)) is not None:
             yield f"  last: {one_line(said, 90)}"
@@ -96,7 +102,7 @@ def _granted(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
     """Yield what an agent may use, of what there is, and what it may not."""
     of_world = [one for one in mine if one in tools]
     actions = [one for one in mine if one in ACTIONS]
-    missing = [one for one in (*tools, *ACTIONS) if one not in mine]
+    missing = [one for one in (*tools, *ACTIONS) if one not in mine and one not in OF_HOOKS]
     yield f"  tools: {', '.join(of_world) or 'none'}"
     yield f"  actions: {', '.join(actions) or 'none'}"
     if missing:
@@ -182,6 +188,10 @@ def _bounded(lines: Sequence[str], most: int, more: str = "") -> list[str]:
 def _last(talk: Talk, agent_id: AgentId) -> ChatMessage | None:
     messages = talk.session.context(agent_id)
     return messages[-1] if messages and messages[-1].role != "system" else None
+
+
+def _model(state: AgentState) -> str:
+    return "code" if state.language_model is None else model_text(state.language_model)
 
 
 def _called(state: AgentState) -> str:

@@ -20,6 +20,7 @@ from harken.cli.opening import Opened, Wish, open_chat
 from harken.cli.plain import PlainChat, report, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
+from harken.cli.turn_limit import MOST_CALLS
 from harken.cli.typed import Typed, somebody_types
 from harken.core.messages import text_of
 from harken.world.permissions.permissions import Mode
@@ -62,6 +63,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             sandbox=options.pop("sandbox"),
             memory=options.pop("memory"),
             claude_hooks=options.pop("claude_hooks"),
+            most_calls=options.pop("max_calls"),
         )
         return function(wish=wish, home=home, **options)
 
@@ -110,6 +112,14 @@ _WISHED: list[Callable[[Any], Any]] = [
         metavar="FOLDER",
         type=click.Path(file_okay=False, path_type=Path),
         help="Let agents remember: notes (Markdown) that last beyond the session.",
+    ),
+    click.option(
+        "--max-calls",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=MOST_CALLS,
+        show_default=True,
+        help="Without a screen: stop a turn in which an agent calls its model so often.",
     ),
     click.option(
         "-p", "prompt", metavar="PROMPT", help='Say this ("-": what is piped in), and end.'
@@ -203,7 +213,7 @@ def _on_one_screen(home: Home, wish: Wish, logs: Path | None) -> tuple[int, Wish
             session.close()
             session.path.unlink()  # nothing was said, so there is nothing to keep
             return code, onward
-        opened.end()
+        opened.end(by_user=code == 0 and onward is None)
     again = command_line("chat", "--resume", session.path.stem)
     click.secho(f"\nkept; go on with: {again}", dim=True)
     return code, onward
@@ -214,7 +224,7 @@ def onward_wish(wish: Wish, opened: Opened, onward: Onward | None) -> Wish | Non
     if onward is None:
         return None
     permissions = opened.runtime.world.permissions
-    agent = opened.primary
+    agent = opened.primary.sibling(onward.agent_id or opened.primary.agent_id)
     systems = [
         text_of(m.content) for m in opened.session.context(agent.agent_id)[:1] if m.role == "system"
     ]
@@ -247,14 +257,16 @@ def talk_in_lines(
         opened = open_chat(home, one, user=user, on_notice=tell)
         with opened, exporting(opened, logs), asyncio.Runner() as runner:
             report(opened, resumed=one.old is not None)
-            chat = PlainChat(opened, runner, as_json=as_json, typed=typed)
+            chat = PlainChat(
+                opened, runner, as_json=as_json, typed=typed, most_calls=one.most_calls
+            )
             if prompt is None:
                 chat.talk()
             else:
                 chat.once(prompt)
             runner.run(opened.runtime.world.close())
             onward = onward_wish(one, opened, chat.onward)
-            opened.end()
+            opened.end(by_user=can_ask and onward is None)
         going += [onward] if onward is not None else []
         failed = chat.failed
     return int(failed and not sys.stdin.isatty())

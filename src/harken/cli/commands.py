@@ -104,6 +104,8 @@ class Onward:
     """What stands in the input then."""
     note: str = ""
     """What the user is told."""
+    agent_id: AgentId | None = None
+    """Whose model and instructions it has; None: those of whom the user talks with."""
 
 
 Action: TypeAlias = Callable[[Talk, str], None]
@@ -171,12 +173,20 @@ def is_command(text: str, own: Mapping[str, Command]) -> bool:
 
 
 def named_command(name: str, own: Mapping[str, Command]) -> Command | None:
-    """Return the command with this name, or the only one that begins like this."""
+    """Return the command with this name, or the only one that begins like this.
+
+    A built-in one always answers to its name.
+    """
     if name in COMMANDS or name in own:
         return COMMANDS.get(name) or own[name]
-    every = chain(COMMANDS.values(), own.values())
-    found = [known for known in every if known.name.startswith(name)]
+    found = beginning(name, own)
     return found[0] if len(found) == 1 else None
+
+
+def beginning(name: str, own: Mapping[str, Command]) -> list[Command]:
+    """Return the commands whose names begin like this."""
+    every = chain(COMMANDS.values(), own.values())
+    return [known for known in every if known.name.startswith(name)]
 
 
 def run_command(talk: Talk, text: str) -> bool:
@@ -185,25 +195,50 @@ def run_command(talk: Talk, text: str) -> bool:
     name, own = word.removeprefix("/"), talk.own
     command = named_command(name, own)
     if command is None:
-        known = [*COMMANDS, *own]
-        near = get_close_matches(name, known, cutoff=0.5)
-        near = near or [one for one in known if one.startswith(name[:1])]
-        meant = f"; did you mean {' or '.join(f'/{one}' for one in near)}?" if near else ""
-        talk.say(f"there is no command /{name}{meant} (/help lists them)")
+        talk.say(_which(name, own))
         return False
     try:
         command.action(talk, "".join(rest).strip())
-    except (HarkenError, BadArguments) as error:
-        talk.say(f"/{command.name}: {error}" if isinstance(error, BadArguments) else str(error))
+    except BadArguments as error:
+        talk.say(f"/{command.name}: {error}")
+    except HarkenError as error:
+        talk.say(str(error))
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        talk.say(f"/{command.name}: {where}{error.strerror or error}")
+    except Exception as error:  # noqa: BLE001 - the border: the chat goes on, nothing is lost
+        talk.say(f"/{command.name}: a bug in Harken ({type(error).__name__}: {error})")
     return True
 
 
-@slash("help", "what can be typed here; of one command, how", "[COMMAND]", group="chat")
+def _which(name: str, own: Mapping[str, Command]) -> str:
+    """Say why a name means no command, and which it may mean."""
+    several = beginning(name, own)
+    if several:
+        named = [f"/{one.name}{' (your own)' if one.name in own else ''}" for one in several]
+        return f"/{name} may be {' or '.join(named)}: type more of it"
+    near = get_close_matches(name, [*COMMANDS, *own], cutoff=0.5)
+    meant = f"; did you mean {' or '.join(f'/{one}' for one in near)}?" if near else ""
+    return f"there is no command /{name}{meant} (/help lists them)"
+
+
+def _complete_help(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+    return () if before else (*COMMANDS, *talk.own)
+
+
+@slash(
+    "help",
+    "what can be typed here; of one command, how",
+    "[COMMAND]",
+    group="chat",
+    completes=_complete_help,
+)
 def _help(talk: Talk, rest: str) -> None:
     own = talk.own
     if rest:
-        known = named_command(rest.removeprefix("/"), own)
-        talk.say(f"there is no command /{rest}" if known is None else _usage(known))
+        name = rest.removeprefix("/")
+        known = named_command(name, own)
+        talk.say(_which(name, own) if known is None else _usage(known))
         return
     every = [*COMMANDS.values(), *own.values()]
     for group, heading in GROUPS.items():
@@ -252,7 +287,20 @@ def printed(command: click.Command, name: str, line: list[str]) -> str:
         try:
             command.main(line, prog_name=name, standalone_mode=False, parent=parent)
         except click.ClickException as error:
-            out.write(error.format_message())
+            out.write(_misused(error))
         except SystemExit:
             pass  # after a --help
-    return written.getvalue().decode("utf-8", "backslashreplace").rstrip()
+    text = written.getvalue().decode("utf-8", "backslashreplace").rstrip()
+    return text if parent is None else text.replace(f"{parent.command_path} {name}", name)
+
+
+def _misused(error: click.ClickException) -> str:
+    """Say what is wrong with what was typed after a command, and what it takes instead."""
+    text = error.format_message().removesuffix(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return text
+    if isinstance(context.command, click.Group):
+        return f"{text}; there is: {', '.join(context.command.list_commands(context))}"
+    takes = [piece for piece in context.command.collect_usage_pieces(context) if piece[0] != "["]
+    return f"{text}; it takes: {' '.join(takes)}" if takes else f"{text} (--help says more)"

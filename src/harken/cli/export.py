@@ -102,7 +102,8 @@ def write_pieces(
 ) -> None:
     """Write bytes to a file that its owner alone may read, or else to standard output.
 
-    A terminal is shown text only, made harmless. Raises ConfigError for other bytes, OSError.
+    A terminal is shown text only, made harmless. Raises ConfigError for other bytes, and where the
+    file cannot be written.
     """
     if file is not None and file != "-":
         _write(Path(file).resolve(), pieces)
@@ -128,6 +129,8 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
             out.writelines(pieces)
         part.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
         part.unlink(missing_ok=True)
 

@@ -5,50 +5,93 @@ A session is never taken back: its log stays as it is, and a new session begins 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from harken.agents.base import Agent
+from harken.agents.base import UNASKED, Agent
 from harken.agents.hooks.changed_files import ChangedFiles
-from harken.agents.user_command import TOLD
 from harken.cli.commands import Onward, Talk, printed, slash, words_of
 from harken.cli.terminal import one_line
 from harken.context.moment import commit_at, moment
 from harken.core.commits import CommitId
-from harken.core.events import TranscriptEntry
+from harken.core.events import AgentCreated, AgentMoved, Event, TranscriptEntry
 from harken.core.messages import ChatMessage, text_of
 from harken.errors import ConfigError
 from harken.store.base import Store
-
-_NOT_SAID = ("[hook ", TOLD.partition(":")[0])
-"""How what hooks said and the user did begins, in what an agent heard."""
+from harken.views.viewer import SessionViewer
+from harken.world.result import BadArguments
 
 
 @slash("fork", "go on in a new session, from here; this one stays as it is", group="session")
 def _fork(talk: Talk, _: str) -> None:
     agent = talk.primary
     ctx = _committed(agent)[1]
-    talk.go_on(Onward(ctx=ctx, note=f"A fork of {talk.session.path.stem}.{_left_behind(agent)}"))
+    talk.go_on(
+        Onward(ctx=ctx, note=f"A fork of {talk.session.path.stem}.{_left_behind(talk, agent)}")
+    )
 
 
 @slash(
     "undo",
-    "go on from before the last exchange; files stay as they are",
+    "go on from before what you said last; files stay as they are",
     group="session",
 )
 def _undo(talk: Talk, _: str) -> None:
-    agent = talk.primary
+    agent, at = _said_last(talk)
+    talk.primary.check_free()
     context = talk.session.context(agent.agent_id)
-    said = [at for at, message in enumerate(context) if _is_said(message)]
-    if not said:
-        raise ConfigError("there is nothing to undo: nothing was said since the context began")
     store, ctx = _committed(agent)
-    at, text = said[-1], text_of(context[said[-1]].content)
+    text = text_of(context[at].content)
+    who = "" if agent.agent_id == talk.primary.agent_id else f" You talk with {agent.name} again."
     note = (
-        f"Before {one_line(text, 40)!r}, which stands in the input. The session until then is "
-        f"{talk.session.path.stem}; what was done to files is not undone.{_left_behind(agent)}"
+        f"Before {one_line(text, 40)!r}, which stands in the input.{who} The session until then "
+        f"is {talk.session.path.stem}; what was done to files is not undone."
+        + _left_behind(talk, agent)
     )
     before = None if _is_beginning(context[:at]) else _before(store, ctx, context[at:])
-    talk.go_on(Onward(ctx=before, draft=text, note=note))
+    talk.go_on(Onward(ctx=before, draft=text, note=note, agent_id=agent.agent_id))
+
+
+def _said_last(talk: Talk) -> tuple[Agent, int]:
+    """Return who heard what the user said last, and where that stands in its context.
+
+    Another agent may have the place now. Raises ConfigError where there is nothing, where a
+    compaction has summed it up, and where who heard it is gone.
+    """
+    last = _last_heard(SessionViewer(talk.session.path).events)
+    agent = talk.primary
+    if last is not None and last.agent_id is not None:
+        if talk.session.agents[last.agent_id].place == "gone":
+            name = talk.session.agents[last.agent_id].name or last.agent_id
+            raise ConfigError(f"{name}, who heard what you said last, is gone: /undo cannot go on")
+        agent = agent.sibling(last.agent_id)
+    context = talk.session.context(agent.agent_id)
+    said = [at for at, message in enumerate(context) if _is_said(message)]
+    id_ = None if last is None else last.message_id
+    if last is not None:
+        said = [at for at in said if getattr(context[at], "message_id", None) == id_]
+    if not said:
+        raise ConfigError("there is nothing to undo: nothing was said since the context began")
+    return agent, said[-1]
+
+
+def _last_heard(events: Iterable[Event]) -> TranscriptEntry | None:
+    """Return what the user said last to whom the user talked with then.
+
+    What a restored agent remembers looks like it, and was not said here.
+    """
+    primary, last = None, None
+    for event in events:
+        match event:
+            case AgentCreated() if primary is None:
+                primary = event.agent_id
+            case AgentMoved(replaces=before) if before is not None and before == primary:
+                primary = event.agent_id
+            case TranscriptEntry() if event.agent_id == primary and _is_said(event):
+                last = event
+            case _:
+                pass
+    return last
 
 
 def _is_said(message: ChatMessage) -> bool:
@@ -60,7 +103,7 @@ def _is_said(message: ChatMessage) -> bool:
         return False
     if isinstance(message, TranscriptEntry):
         return message.cause is None and message.substance is None
-    return not text_of(message.content).startswith(_NOT_SAID)
+    return not text_of(message.content).startswith(UNASKED)
 
 
 def _is_beginning(context: Sequence[ChatMessage]) -> bool:
@@ -92,25 +135,62 @@ def _before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -> Commi
     return commit_at(store, moment(store, ctx, str(first - 1)))
 
 
-def _left_behind(agent: Agent) -> str:
+def _left_behind(talk: Talk, agent: Agent) -> str:
     """Say who stays in the old session."""
     hooks = [hook.name for hook in agent.hooks if hook.kind != ChangedFiles.kind]
-    names = [*agent.subagent_ids, *hooks]
+    others = [] if agent.agent_id == talk.primary.agent_id else [talk.primary.name]
+    names = dict.fromkeys([*agent.subagent_ids, *hooks, *others])
     return f" Not with you: {', '.join(names)}." if names else ""
+
+
+def _complete_export(_: Talk, before: Sequence[str]) -> Iterable[str]:
+    """Return the formats, and then the option that says where to."""
+    from harken.cli.export import LIST
+    from harken.formats.registry import FORMATS
+
+    if not before or before[-1] == "--format":
+        return (*FORMATS.names(), LIST)
+    return ("-o",) if "-o" not in before else ()
 
 
 @slash(
     "export",
     "the conversation in a format, as in `harken export`",
-    "[--format NAME] [-o FILE]",
+    "[FORMAT|list] [-o FILE]",
     group="session",
+    completes=_complete_export,
 )
 def _export(talk: Talk, rest: str) -> None:
     from harken.cli.export import LIST, command
+    from harken.formats.registry import FORMATS
 
     words = words_of(talk, "/export", rest)
     if words is None:
         return
-    listing = LIST in words
-    ctx = [] if listing else [_committed(talk.primary)[1]]
-    talk.say(printed(command, "/export", [*ctx, *words]))
+    if words and not words[0].startswith("-"):
+        words.insert(0, "--format")
+    if LIST in words or "--help" in words or "--otlp" in words:
+        talk.say(printed(command, "/export", [*_session(talk, words), *words]))
+        return
+    file = _option(words, "-o", "--out")
+    wanted = _option(words, "--format")
+    known = None if wanted is None else FORMATS.find(wanted)
+    if known is not None and file is None and not known.media_type.startswith("text/"):
+        raise BadArguments(
+            f"{known.name} is for programs: say where to: /export {known.name} -o FILE"
+        )
+    said = printed(command, "/export", [_committed(talk.primary)[1], *words])
+    talk.say(f"{said}, in {file}" if file is not None and Path(file).exists() else said)
+
+
+def _session(talk: Talk, words: Sequence[str]) -> list[str]:
+    """Return which session is meant, where one is sent as spans."""
+    return [str(talk.session.path)] if "--otlp" in words else []
+
+
+def _option(words: Sequence[str], *names: str) -> str | None:
+    """Return what stands after the last of these options."""
+    found = None
+    for name, value in zip(words, [*words[1:], None], strict=False):
+        found = value if name in names else found
+    return found

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import click
 
 from harken.agents.compaction import Compacted
 from harken.cli.commands import MODES, Talk, choice, printed, slash, words_of
+from harken.cli.model_text import model_text
 from harken.cli.tally import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
 from harken.cli.terminal import one_line
-from harken.cli.whereabouts import names_of, one_agent
+from harken.cli.whereabouts import names_of, one_agent, who_is_there
 from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import ThinkingPart
@@ -18,6 +22,9 @@ from harken.views.context import ContextView
 from harken.views.viewer import SessionViewer
 from harken.views.words import words
 from harken.views.written import count, written
+
+EVENT_LINES = 60
+"""So many lines of an event that is no message are shown."""
 
 
 @slash(
@@ -116,22 +123,47 @@ def _agents(talk: Talk, _: str) -> None:
         doing = "gone" if row.gone else talk.doing.get(row.agent_id, "")
         hook = "hook" if row.place == "hook" else ""
         used = used_text(each[row.agent_id]) if row.agent_id in each else ""
-        notes = filter(None, [hook, row.language_model or "", doing, used])
+        model = model_text(row.language_model) if row.language_model else ""
+        notes = filter(None, [hook, model or "code", doing or "idle" * (not hook), used])
         rows.append("  " * row.depth + f"{one_line(row.name, 30)}  {', '.join(notes)}")
     talk.say("\n".join(rows))
+
+
+def _complete_view(talk: Talk, before: Sequence[str]) -> Iterable[str]:
+    """Return the views, and then the names of agents where a view is about some."""
+    from harken.cli.view import command
+
+    if not before:
+        return sorted(command.commands)
+    several = before[0] == "dialog" or len(before) == 1
+    is_about_agents = before[0] in ("dialog", "perspective", "transcript")
+    return who_is_there(talk, "everybody") if is_about_agents and several else ()
 
 
 @slash(
     "view",
     "a view of the session, as in `harken view`",
     "[tree|dialog A B|timeline|...]",
-    completes=choice("tree", "dialog", "timeline", "perspective", "hooks", "context"),
+    completes=_complete_view,
 )
 def _view(talk: Talk, rest: str) -> None:
     from harken.cli.view import command
 
-    if (words := words_of(talk, "/view", rest)) is not None:
-        talk.say(printed(command, "/view", [str(talk.session.path), *(words or ["--help"])]))
+    if not rest:
+        width = max(map(len, command.commands))
+        talk.say("\n".join(f"/view {n:<{width}}  {_about(one)}" for n, one in _views(command)))
+    elif (words := words_of(talk, "/view", rest)) is not None:
+        talk.say(printed(command, "/view", [str(talk.session.path), *words]))
+
+
+def _views(command: click.Group) -> list[tuple[str, click.Command]]:
+    return sorted(command.commands.items())
+
+
+def _about(view: click.Command) -> str:
+    """Say what a view shows, and what has to be named for it."""
+    needs = " ".join(one.make_metavar(click.Context(view)) for one in view.params if one.required)
+    return " ".join(filter(None, [view.get_short_help_str(100), f"({needs})" if needs else ""]))
 
 
 @slash("show", "a message in full, such as a folded result", "N")
@@ -143,8 +175,11 @@ def _show(talk: Talk, rest: str) -> None:
     event = viewer.events.get(viewer.resolve_message(rest))
     if isinstance(event, TranscriptEntry):
         talk.say(written(event))
-    else:
-        talk.say(str({} if event is None else viewer.raw(event)))
+    elif event is not None:
+        lines = json.dumps(viewer.raw(event), ensure_ascii=False, indent=2).split("\n")
+        more = count(len(lines) - EVENT_LINES, "more line")
+        left = [f"… {more}: `/view raw` has the events"] if len(lines) > EVENT_LINES + 1 else []
+        talk.say("\n".join([*lines[:EVENT_LINES], *left] if left else lines))
 
 
 @slash("thinking", "the last thought, whole")

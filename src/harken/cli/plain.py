@@ -20,8 +20,10 @@ from harken.cli.commands import Command, Doing, Onward, is_command, run_command
 from harken.cli.looking import compacted_text
 from harken.cli.mcp_in_chat import prompt_commands
 from harken.cli.opening import Opened
+from harken.cli.structure_commands import owes_since
 from harken.cli.tally import Tally
 from harken.cli.terminal import safe, say, say_json
+from harken.cli.turn_limit import MOST_CALLS, TurnLimit
 from harken.cli.typed import Typed, somebody_types
 from harken.core.events import Event, TranscriptEdited
 from harken.core.ids import AgentId
@@ -66,8 +68,12 @@ class PlainChat:
         *,
         as_json: bool,
         typed: Typed | None = None,
+        most_calls: int = MOST_CALLS,
     ) -> None:
-        """Talk with the primary agent; `as_json` prints one object an answer."""
+        """Talk with the primary agent; `as_json` prints one object an answer.
+
+        most_calls: how often an agent may call its model in one turn.
+        """
         self.opened, self.runner, self.as_json = opened, runner, as_json
         self._typed = typed or Typed()
         self.session, self.runtime = opened.session, opened.runtime
@@ -79,6 +85,7 @@ class PlainChat:
         self._prompts: Mapping[str, Command] | None = None
         """Of MCP servers; None: nobody has asked for them yet."""
         self._tally = Tally()
+        self._limit = TurnLimit(most_calls)
         self.session.listen(self._hear)
 
     def once(self, prompt: str) -> None:
@@ -130,6 +137,7 @@ class PlainChat:
 
     def _hear(self, event: Event) -> None:
         self._tally.add(event)
+        self._limit.hear(event)
         if isinstance(event, TranscriptEdited) and event.summary is not None:
             agent = self.session.agents[event.agent_id or AgentId("")]
             tell(f"{agent.name or agent.id}: the context was compacted")
@@ -165,7 +173,7 @@ class PlainChat:
 
     def act(self, doing: Doing) -> None:
         """Do something with the agents, and say what came of it; who takes over may answer."""
-        before = self.primary.agent_id
+        before, first = self.primary.agent_id, self.session.next_id()
         try:
             self.say(text_of(self.runner.run(doing()).content))
         except ModelError as error:
@@ -174,8 +182,12 @@ class PlainChat:
         except KeyboardInterrupt:
             tell("Interrupted")
             return
-        if self.primary.agent_id != before and self.primary.cut_off:
+        if self.primary.agent_id == before or not self.primary.cut_off:
+            return
+        if owes_since(self.primary, first):
             self.try_to_ask(None)
+        else:
+            tell(f"An empty line lets {self.primary.name} answer what it heard last")
 
     def send(self, text: str) -> None:
         """Say something to the agent, as if it had been typed."""
@@ -235,7 +247,7 @@ class PlainChat:
         self._tally = Tally()
         began = time.monotonic()
         conversation = self.opened.conversation
-        answer = self.runner.run(how(conversation.say(line)))
+        answer = self.runner.run(self._limit.hold(how(conversation.say(line))))
         if self.as_json:
             row = self.row(conversation.speaker.agent_id, answer, time.monotonic() - began)
             say_json(row, indent=None)

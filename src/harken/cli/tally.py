@@ -119,7 +119,8 @@ def tokens_text(count: int) -> str:
 
 def used_text(sums: Tally) -> str:
     """Write tokens, cost and calls on one line."""
-    parts = [tokens_in_out(sums), cost_text(sums) or "no cost", count(sums.model_calls, "call")]
+    parts = [tokens_in_out(sums), cost_text(sums) or "no cost"]
+    parts.append(count(sums.model_calls, "model call"))
     return " · ".join(filter(None, parts))
 
 

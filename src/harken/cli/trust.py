@@ -14,24 +14,21 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import click
 import msgspec
 
-from harken.agents.templates import Templates
-from harken.cli.config_file import CONFIG, ConfigFile, read_config
+from harken.cli import brought
+from harken.cli.brought import exact
+from harken.cli.config_file import CONFIG, read_config
 from harken.cli.home import Home, here, home_option, json_option
-from harken.cli.mcp_settings import project_servers, runs
 from harken.cli.terminal import program, say, say_json
+from harken.cli.typed import somebody_types
 from harken.errors import ConfigError
 from harken.world.mcp.servers import MCP_JSON
 
 FOLDER = ".harken"
-CLAUDE = (".claude/agents", ".claude/skills")
-"""What else counts in a project that is trusted."""
 MAX_SHOWN = 20
-ProjectState: TypeAlias = Literal["none", "trusted", "untrusted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +94,15 @@ class Trust:
 
     def trust(self, folder: Path) -> None:
         """Let a folder's `.harken/`, or `.mcp.json`, count. Raises ConfigError where it cannot."""
+        self.check(folder)
+        if not self.is_trusted(folder):
+            self._write([*self.folders(), folder.resolve()])
+
+    def check(self, folder: Path) -> None:
+        """Raise ConfigError where a folder's `.harken/`, or `.mcp.json`, cannot count."""
         marker = folder.resolve() / _marker(folder)
         if obstacle := _obstacle(marker):
             raise ConfigError(f"{marker} cannot be trusted: {obstacle}")
-        if not self.is_trusted(folder):
-            self._write([*self.folders(), folder.resolve()])
 
     def distrust(self, folder: Path) -> bool:
         """Take trust back; return whether there was any."""
@@ -153,14 +154,6 @@ class Trust:
             new.replace(self.file)
         except OSError as error:
             raise ConfigError(f"{self.file}: cannot be written ({error.strerror})") from None
-
-
-def project_state(folder: Path, home: Home) -> ProjectState:
-    """Return whether somebody in `folder` is in a project, and whether it counts."""
-    project = Trust(home).project(folder)
-    if project is None:
-        return "none"
-    return "trusted" if project.trusted else "untrusted"
 
 
 def upwards(start: Path, user_home: Path) -> Iterator[Path]:
@@ -215,12 +208,23 @@ def _obstacle(path: Path) -> str:
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @click.option("--remove", is_flag=True, help="Trust it no longer.")
 @click.option("--list", "listed", is_flag=True, help="List the folders that are trusted.")
+@click.option("--dry-run", is_flag=True, help="Say what it brings, and trust nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @home_option
-def command(folder: Path | None, remove: bool, listed: bool, as_json: bool, home: Home) -> None:
-    """Let the .harken/ of a project count: its configuration, agents and skills.
+def command(
+    folder: Path | None,
+    remove: bool,
+    listed: bool,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+    home: Home,
+) -> None:
+    """Let the .harken/ of a project count: its configuration, agents, hooks and skills.
 
-    So do its .mcp.json, and agents and skills in its .claude/.
+    So do its .mcp.json, and agents, skills and commands in its .claude/. What they bring is shown:
+    which programs run, who watches, which tools agents have. At a terminal you are asked then.
 
     FOLDER is the project, or a folder in it; by default the one where you are.
     """
@@ -229,20 +233,69 @@ def command(folder: Path | None, remove: bool, listed: bool, as_json: bool, home
     if listed:
         show_list(trust, as_json=as_json)
     elif remove:
-        project = trust.project(start)
-        root = start.resolve() if project is None else project.root
-        gone = trust.distrust(start.absolute()) or trust.distrust(root)
-        if not gone:
-            raise ConfigError(f"{root} is not trusted; `{program()} trust --list` shows what is")
-        report(root, "distrusted", as_json=as_json)
+        _remove(trust, start, as_json=as_json)
     else:
-        project = trust.project(start)
-        if project is None:
-            raise ConfigError(
-                f"{start.resolve()}: there is no {FOLDER}/ and no {MCP_JSON} here or above"
-            )
-        trust.trust(project.root)
-        report(project.root, "trusted", as_json=as_json)
+        _trust(trust, start, as_json=as_json, dry_run=dry_run, asks=not yes and somebody_types())
+
+
+def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
+    project = trust.project(start)
+    root = start.resolve() if project is None else project.root
+    gone = trust.distrust(start.absolute()) or trust.distrust(root)
+    if not gone:
+        raise ConfigError(f"{root} is not trusted; `{program()} trust --list` shows what is")
+    if as_json:
+        say_json({"folder": str(root), "state": "distrusted"})
+    else:
+        say(f"Distrusted: {exact(str(root))}")
+
+
+def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: bool) -> None:
+    """Show what a project brings, and trust it, where a person who can be asked agrees."""
+    project = trust.project(start)
+    if project is None:
+        raise ConfigError(
+            f"{start.resolve()}: there is no {FOLDER}/ and no {MCP_JSON} here or above"
+        )
+    if not dry_run:
+        trust.check(project.root)
+    root, folder = project.root, project.folder
+    commands = read_config(trust.home.folder / CONFIG).hooks.claude_settings
+    found = brought.files(root, folder, root / MCP_JSON)
+    says = brought.lines(root, folder, project.config, runs_commands=commands)
+    if as_json:
+        if not dry_run:
+            trust.trust(root)
+        state = "trusted" if trust.is_trusted(root) else "untrusted"
+        say_json({"folder": str(root), "state": state, "files": found, "says": says})
+        return
+    heading = "Trusted already" if project.trusted else "Not trusted yet"
+    if not dry_run and not asks:
+        trust.trust(root)
+        heading = "Trusted"
+    say(f"{heading}: {exact(str(root))}")
+    _show(found, says)
+    if asks and not dry_run and not project.trusted:
+        _ask(trust, root)
+
+
+def _show(files: list[str], says: list[str]) -> None:
+    for path in files[:MAX_SHOWN]:
+        say(f"  {exact(path)}")
+    if len(files) > MAX_SHOWN:
+        say(f"  and {len(files) - MAX_SHOWN} more")
+    for line in says:
+        say(f"  it says: {line}")
+
+
+def _ask(trust: Trust, root: Path) -> None:
+    """Trust a folder where the user says so."""
+    click.echo("These files count as they are whenever they are read, also after a pull.", err=True)
+    if click.confirm("Trust it?", default=False, err=True):
+        trust.trust(root)
+        say(f"Trusted: {exact(str(root))}")
+    else:
+        say("It is not trusted: nothing in it counts.")
 
 
 def show_list(trust: Trust, *, as_json: bool) -> None:
@@ -254,55 +307,3 @@ def show_list(trust: Trust, *, as_json: bool) -> None:
         click.echo(f"No folder is trusted. `{program()} trust` in a project adds it.", err=True)
     for one in [] if as_json else folders:
         say(one)
-
-
-def report(root: Path, state: str, *, as_json: bool) -> None:
-    """Print what was done, and what counts from now on."""
-    if as_json:
-        say_json({"folder": str(root), "state": state})
-        return
-    say(f"{state.capitalize()}: {root}")
-    if state == "trusted":
-        below = [path for name in (FOLDER, *CLAUDE) for path in (root / name).rglob("*")]
-        found = [root / MCP_JSON, *below]
-        files = sorted(path for path in found if path.is_file())
-        for path in files[:MAX_SHOWN]:
-            say(f"  {path.relative_to(root)}")
-        if len(files) > MAX_SHOWN:
-            say(f"  and {len(files) - MAX_SHOWN} more")
-        for line in [*weighty(root / FOLDER / CONFIG), *programs(root)]:
-            say(f"  it says: {line}")
-
-
-def weighty(file: Path) -> Iterator[str]:
-    """Yield what a project's configuration says of what agents may do, and where texts go."""
-    try:
-        config = read_config(file)
-    except ConfigError as error:
-        yield str(error)
-        return
-    if config.permission is not None:
-        yield f"permission = {config.permission}"
-    yield from (f"allow {rule}" for rule in config.permissions.allow)
-    if config.model is not None:
-        yield f"model = {config.model}"
-    yield from (f"provider {name} at {one.base_url}" for name, one in config.providers.items())
-    if config.hooks.use:
-        yield f"hooks = {', '.join(config.hooks.use)}"
-
-
-def programs(root: Path) -> Iterator[str]:
-    """Yield which programs MCP servers of a project would run, and with whom others talk."""
-    file = root / FOLDER / CONFIG
-    try:
-        config = read_config(file)
-    except ConfigError:
-        config = ConfigFile()  # `weighty` says what is wrong with it
-    try:
-        servers, notes = project_servers(root, config, file)
-    except ConfigError as error:
-        servers, notes = [], [str(error)]
-    yield from runs(servers)
-    for template in Templates([root / FOLDER / "agents"]):
-        yield from runs(template.servers)
-    yield from notes

@@ -50,7 +50,8 @@ def command(ctx: click.Context, session: str, home: Home) -> None:
     """Look at a SESSION: its id, the beginning of it, "latest", or a file.
 
     Imported sessions have ids, too; of a commit (ctx-...) it is the conversation up to there.
-    Agents are named by name or id, messages by id or number. Try: tree, dialog, timeline.
+    Agents are named by name, path (main/guard) or id, messages by id or number. Try: tree, dialog,
+    timeline.
     """
     del home  # the view is passed it again
     ctx.obj = session
@@ -122,7 +123,8 @@ def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
         say_json(items)
         return
     for item in items:
-        say(f"{item.get('name') or '?'}: {indent(spoken(viewer, item), '  ')}")
+        who = "(happened)" if item.get("trigger") else f"{item.get('name') or '?'}:"
+        say(f"{who} {indent(spoken(viewer, item), '  ')}")
         for version in item.get("versions", []):
             say(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
     if not items:

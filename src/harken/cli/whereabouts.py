@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from harken.cli.commands import Completes, Talk
 from harken.core.ids import AgentId
-from harken.errors import AmbiguousName, UnknownName
+from harken.errors import UnknownName
 from harken.session.session import Session
 
 Who: TypeAlias = Literal["everybody", "subagents", "hooks", "others"]
@@ -36,21 +36,24 @@ def paths(session: Session) -> dict[AgentId, str]:
 def one_agent(talk: Talk, named: str) -> AgentId:
     """Return the living agent that a path, a name or an id means.
 
-    Nothing means the one that the user talks with. Raises UnknownName, and AmbiguousName, which
-    names the paths.
+    Nothing means the one that the user talks with, whose own name may begin a path. Raises
+    UnknownName, which names the paths where several have the name.
     """
     session, there = talk.session, paths(talk.session)
     if not named:
         return talk.primary.agent_id
-    for agent_id, path in there.items():
-        if named in (agent_id, path):
-            return agent_id
+    below = named.removeprefix(f"{talk.primary.name}/")
+    for wanted in (named, below):
+        for agent_id, path in there.items():
+            if wanted in (agent_id, path):
+                return agent_id
     called = {id_: path for id_, path in there.items() if _name(session, id_) == named}
     if not called:
         names = dict.fromkeys(_name(session, one) for one in there)
         raise UnknownName("agent", named, names)
     if len(called) > 1:
-        raise AmbiguousName("agent", named, [path or named for path in called.values()])
+        several = [path or named for path in called.values()]
+        raise UnknownName("single agent named", named, several)
     return next(iter(called))
 
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from harken.agents.base import Agent
 from harken.agents.hook import Hook
 from harken.agents.options import HookOptions
+from harken.agents.self_made import is_made
 from harken.agents.smart import SmartAgent
 from harken.agents.templates import Template, Templates
 from harken.agents.verdict import Question, Verdict, verdict_of
@@ -84,10 +85,14 @@ class RecordedAgent(Hook):
         return self._next_words()
 
     def copy_for(self, agent: Agent) -> Hook | None:
-        """Return a stand-in for the copy that it made for a subagent; None where it made none."""
-        watched = self.state.parent
-        lane = self.script.again.of_agent.get(watched or AgentId(""), "")
-        birth = self.script.hook_of_next_child(lane, self.name)
+        """Return a stand-in for the copy that it made for an agent; None where it made none."""
+        there = self.script.again.of_agent
+        if agent.agent_id in there:
+            birth = self.script.next_hook(there[agent.agent_id], self.name)
+        else:
+            lane = there.get(self.state.parent or AgentId(""), "")
+            is_hook = is_made(agent.born_with)
+            birth = self.script.hook_of_next(lane, self.name, is_hook=is_hook)
         if birth is None:
             return None
         kind = self.script.kinds[kind_of(birth)]

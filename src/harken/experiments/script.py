@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -12,6 +13,8 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, base_of
 from harken.experiments.lanes import COMPACTOR, Lane, Lanes
 
+_NUMBER = re.compile(r" \(\d+\)$")
+"""What a copy's name has more than that of its original, where that was taken."""
 _PATIENCE = 5_000
 """So often others may go a step on, before what they were to do is not waited for any more."""
 
@@ -116,11 +119,21 @@ class Script:
         due = [b for b in self.recorded.born(lane, COMPACTOR) if order[b.message_id] < until]
         return len(self.again.born(lane, COMPACTOR)) < len(due)
 
-    def hook_of_next_child(self, lane: Lane, name: str) -> ev.AgentCreated | None:
-        """Return the birth of the hook with this name above the next subagent of an agent."""
-        born, made = (lanes.subagents(lane) for lanes in (self.recorded, self.again))
+    def hook_of_next(
+        self, lane: Lane, name: str, *, is_hook: bool = False
+    ) -> ev.AgentCreated | None:
+        """Return the birth of the hook with this name above an agent's next subagent, or hook."""
+        rows = self.recorded, self.again
+        born, made = (lanes.hooks(lane) if is_hook else lanes.subagents(lane) for lanes in rows)
         if len(made) >= len(born):
             return None
         child = self.recorded.of_agent[born[len(made)].agent_id or AgentId("")]
-        births = self.recorded.births.get(child, ())
-        return next((b for b in births if b.relation == "hook" and b.name == name), None)
+        return self.next_hook(child, name)
+
+    def next_hook(self, lane: Lane, name: str) -> ev.AgentCreated | None:
+        """Return the birth of the next hook above an agent that is a copy of one with this name."""
+        born, made = (
+            [birth for birth in lanes.hooks(lane) if _NUMBER.sub("", birth.name or "") == name]
+            for lanes in (self.recorded, self.again)
+        )
+        return born[len(made)] if len(made) < len(born) else None

@@ -358,9 +358,13 @@ class Session:
                 self._make_room(most, tries=_TRIES, but=agent.id)
 
     def _hold_all(self) -> None:
-        """Begin with the agents that a log has, as if they had been live."""
-        held = [agent for agent in self.state.agents.values() if agent.transcript is not None]
-        held.sort(key=lambda one: number_of(([*one.fresh, one.birth])[-1], "msg_") or 0)
+        """Begin with the agents that a log has, as if they had been live.
+
+        Those that left stay until whoever loads the log has seen what of theirs nobody heard.
+        """
+        agents = self.state.agents.values()
+        held = [one for one in agents if one.transcript is not None and one.place != "gone"]
+        held.sort(key=lambda one: number_of((one.fresh or [one.birth])[-1], "msg_") or 0)
         self._in_memory.update(dict.fromkeys(agent.id for agent in held))
         if self.options.in_memory is not None:
             self._make_room(self.options.in_memory, tries=len(held))
@@ -388,10 +392,11 @@ class Session:
 
     def _revive_for(self, event: ev.Event) -> None:
         """Read again the transcripts on which an event rests."""
+        if not isinstance(event, (ev.TranscriptEdited, ev.ContextLoaded)):
+            return
         if event.agent_id is None or event.agent_id not in self.agents:
             return
-        if isinstance(event, ev.TranscriptEdited | ev.ContextLoaded):
-            self.agent(event.agent_id)
+        self.agent(event.agent_id)
         if isinstance(event, ev.TranscriptEdited):
             missing = {id_ for segment in event.segments for id_ in segment.entries or ()}
             for state in self.agents.values() if missing else ():

@@ -34,8 +34,11 @@ class DialogItem(Row, frozen=True, kw_only=True):
     message_id: MessageId
     """Of the original."""
     agent_id: AgentId | None
-    """Who said it: `user` for what came from outside; None where the log does not tell."""
+    """Who said it: `user` for what came from outside; None where the log does not tell, and of what
+    happened."""
     name: str | None
+    trigger: str | None = None
+    """Of what happened, and nobody said: which trigger of the agent that heard it told."""
     content: str
     """As the first chosen agent said or heard it; the author's own words, where the author is
     chosen and only the label differs."""
@@ -84,7 +87,9 @@ def _gather(
 
 
 def _item(links: Links, id_: MessageId, content: _Gathered, rank: dict[AgentId, int]) -> DialogItem:
-    names, author = links.names, links.author(id_)
+    original = links.get(id_)
+    trigger = original.trigger if isinstance(original, PieceOfText) else None
+    names, author = links.names, links.author(id_) if trigger is None else None
     shown = min(content.versions, key=lambda event: rank[event.agent_id or AgentId("")])
     first = content.versions[0]
     if first.message_id == id_ and same_words(first.content, shown.content, names.ever(author)):
@@ -103,6 +108,7 @@ def _item(links: Links, id_: MessageId, content: _Gathered, rank: dict[AgentId, 
         message_id=id_,
         agent_id=author,
         name=names.of(author),
+        trigger=trigger,
         content=words(shown.content),
         time=content.versions[0].time,
         differs=bool(others),

@@ -46,12 +46,16 @@ class Names:
         """
         if name_or_id in self.called or name_or_id == USER:
             return AgentId(name_or_id)
-        found = [agent for agent, names in self._ever.items() if name_or_id in names]
+        found = self.called_so(name_or_id)
         if len(found) > 1:
             raise UnknownName("single agent named", name_or_id, found)
         if not found:
             raise UnknownName("agent", name_or_id, map(self._both, self.called))
         return found[0]
+
+    def called_so(self, name: str) -> list[AgentId]:
+        """Return all agents that ever had this name."""
+        return [agent for agent, names in self._ever.items() if name in names]
 
     def _both(self, agent: AgentId) -> str:
         name = self.called[agent]

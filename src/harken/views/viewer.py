@@ -18,7 +18,7 @@ from typing import Any, Self, TypeAlias
 from harken.core.codec import decode
 from harken.core.events import Event, event_dict
 from harken.core.ids import AgentId, MessageId, base_of
-from harken.errors import UnknownName
+from harken.errors import HarkenError, UnknownName
 from harken.session.fold import Resolver
 from harken.session.reader import Reading, open_log, paused_gc, records
 from harken.views import flow
@@ -27,6 +27,7 @@ from harken.views.context import ContextView, context
 from harken.views.dialog import dialog
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links
+from harken.views.paths import Paths
 from harken.views.perspective import narrate, perspective
 from harken.views.timeline import Timeline, timeline
 from harken.views.transcript import transcript
@@ -93,11 +94,22 @@ class SessionViewer:
         return data
 
     def resolve_agent(self, name_or_id: str) -> AgentId:
-        """Return the id of the agent with this id or name (also a former one).
+        """Return the id of the agent with this id, name (also a former one) or path: `main/guard`.
 
-        Raises UnknownName, which lists the agents, or the ids of those that share the name.
+        Raises UnknownName, which lists the agents, or the paths and ids of those that share it.
         """
-        return self.events.names.resolve(name_or_id)
+        names = self.events.names
+        several = names.called_so(name_or_id)
+        if name_or_id in names.called or (len(several) < 2 and "/" not in name_or_id):
+            return names.resolve(name_or_id)
+        try:
+            paths = Paths(self.tree(), names)
+        except HarkenError:  # the log contradicts itself: names and ids are all there is
+            return names.resolve(name_or_id)
+        found = several or paths.found(name_or_id)
+        if len(found) > 1:
+            raise UnknownName("single agent named", name_or_id, paths.choices(found))
+        return found[0] if found else names.resolve(name_or_id)
 
     def resolve_message(self, message_id: str) -> MessageId:
         """Return the id of this message: `msg_003`, a call of it (`msg_003.call_abc`), or `3`.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from harken.core.events import Cause
 from harken.core.ids import MessageId
 from harken.core.messages import Content
-from harken.errors import BudgetExceeded, LogError, ModelError
+from harken.errors import BudgetExceeded, ConfigError, LogError, ModelError
 
 
 class Failed(Exception):
@@ -66,7 +66,7 @@ async def caught(name: str, action: Awaitable[Result]) -> Result:
         return Result(f"Error: {name}: it was cancelled from inside", is_error=True)
     except Failed as error:
         return Result(f"Error: {error}", cause=error.cause, is_error=True)
-    except BudgetExceeded as error:
+    except (BudgetExceeded, ConfigError) as error:
         return Result(f"Error: {error}", is_error=True)
     except Exception as error:  # noqa: BLE001 - the border: an action's failure is a result
         return Result(f"Error: {name}: {type(error).__name__}: {error}", is_error=True)

@@ -44,7 +44,7 @@ def test_hooks_stand_above_and_subagents_below(one: Stage) -> None:
     assert (
         text(tree.lines(70, 20, 0.0))
         == [
-            "7 agents · Ctrl-G closes",
+            "4 agents, 3 hooks · Ctrl-G closes",
             "▲ guard      watches",
             "● main       talks with you",
             "  ▲ guard    watches",
@@ -75,17 +75,17 @@ def test_a_tree_that_is_larger_than_the_screen_is_paged(tmp_path: Path) -> None:
     one.ask("Go.")
     tree = tree_of(one)
     first = text(tree.lines(70, 10, 0.0))
-    assert first[0] == "agents 1 to 9 of 31 · PgUp PgDn · Ctrl-G closes"
+    assert first[0] == "1 to 9 of 31 · PgUp PgDn · 31 agents · Ctrl-G closes"
     assert len(first) == 10
     tree.scroll(1)
-    assert text(tree.lines(70, 10, 0.0))[0].startswith("agents 10 to 18")
+    assert text(tree.lines(70, 10, 0.0))[0].startswith("10 to 18 of 31 · PgUp PgDn · ")
     for _ in range(9):
         tree.scroll(1)
     assert text(tree.lines(70, 10, 0.0))[-1].split() == ["└", "n29", "idle"]
     tree.scroll(-1)
-    assert text(tree.lines(70, 10, 0.0))[0].startswith("agents 14 to 22")
+    assert text(tree.lines(70, 10, 0.0))[0].startswith("14 to 22 of 31")
     tree.toggle()
-    assert text(tree.lines(70, 10, 0.0))[0].startswith("agents 1 to 9")
+    assert text(tree.lines(70, 10, 0.0))[0].startswith("1 to 9 of 31")
 
 
 @pytest.mark.parametrize("width", [1, 5, 12, 39, 80, 200])

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harken import Comment, Deny, Rewrite, SmartAgent, tool
+from harken import Comment, Deny, Rewrite, Runtime, SmartAgent, World, tool
+from harken.agents.hooking import new_hook
+from harken.agents.hooks.planning_mode import start_planning
 from harken.cli.screen.ink import Ink
 from harken.cli.screen.piece import Prose, Rows, note
 from harken.cli.screen.printer import Printer
@@ -17,6 +19,7 @@ from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.errors import ModelError
 from tests.agent_kit import call, calls, play, run, stage
 from tests.cli.screen.drawing import CODES, Heard, drawn
+from tests.cli.talking import Talking
 from tests.unit.agents.compacting import talk
 from tests.unit.agents.hooking import sending, watch
 
@@ -164,6 +167,39 @@ def test_what_hooks_do_is_told(tmp_path: Path) -> None:
         "hook guard denies: too short",
         "hook guard rewrites: **Well** done.",
     ]
+
+
+def test_the_last_word_of_a_hook_that_leaves_is_told_as_a_hooks(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=["PLAN: pour.", "Poured."]), tools=[])
+    start_planning(one.root)
+    heard = Heard(one)
+    one.ask("plan")
+    one.ask("yes")
+    [word] = [line for line in heard.lines if "Planning mode is over" in line]
+    assert word.startswith("hook planning-mode comments: Planning mode is over")
+    assert "- hook planning-mode ended" in [line.strip() for line in heard.lines]
+
+
+def test_notes_that_a_hook_drops_are_not_worth_a_line(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=["Tea.", "More tea."], guard=["OK"] * 9))
+    assert isinstance(one.root, SmartAgent)
+    new_hook(one.root, "Watch.").install(one.root, "guard")
+    heard = Heard(one)
+    one.ask("tea?")
+    assert one.rows(event_type="transcript_edited", reason="notes dropped")
+    assert heard.lines == ["› tea?"]
+
+
+def test_what_a_restored_agent_remembers_is_not_told_as_if_it_happened_now(tmp_path: Path) -> None:
+    model = play(main=["Hello."], Ann=["Tea.", "Tea again."])
+    one = stage(tmp_path, model, runtime=Runtime(model=model, world=World(folder=tmp_path)))
+    chat = Talking(one)
+    chat("/task Ann You are Ann. prompt=Tea?")
+    chat("/dump ann.dump Ann")
+    heard = Heard(one)
+    chat("/restore ann.dump Zoe")
+    assert [line.strip() for line in heard.lines][1:2] == ["+ Zoe"]
+    assert not [line for line in heard.lines if "Tea." in line]
 
 
 def test_an_answer_that_a_hook_rewrote_is_shown_again_as_the_user_got_it(tmp_path: Path) -> None:

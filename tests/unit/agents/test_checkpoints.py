@@ -7,7 +7,9 @@ import pytest
 
 from harken import DumbAgent, Runtime, SmartAgent, World, register, tool
 from harken.agents.checkpoints import Checkpointer
+from harken.agents.conversation import Conversation
 from harken.agents.load import load_session, start_from
+from harken.agents.moves import endo
 from harken.context.history import show
 from harken.context.materialize import materialize, resolver
 from harken.core.commits import CommitId
@@ -205,6 +207,19 @@ def test_a_subagent_begins_with_a_snapshot_whose_parent_is_the_commit_that_spawn
     assert kept(store, scene) == context(scene)
     assert mine[0].commit.principal == "ann"
     assert helpers[-1].commit.principal == "ann/helper"
+
+
+def test_a_subagent_that_took_a_place_before_it_said_a_thing_begins_with_its_own_words(
+    tmp_path: Path, store: MemoryStore
+) -> None:
+    task = call("task", name="helper", instructions="You help.")
+    model = play(main=[calls(task), "It is there."], helper=["I have it."])
+    scene = begin(tmp_path, model, store)
+    scene.ask("a secret")
+    endo(scene.root, scene.root.subagents["helper"], scene.root.state.birth, points=())
+    assert run(Conversation(scene.root).say("go on")) == "I have it."
+    assert "secret" not in str(kept(store, scene, "helper"))
+    assert kept(store, scene, "helper") == context(scene, "helper")
 
 
 @pytest.mark.req("S2-24", "S2-29")

@@ -78,15 +78,18 @@ def test_a_judge_that_is_cancelled_from_inside_has_failed(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("how", ["live", "resumed"])
 def test_a_comment_is_heard_after_a_cut(tmp_path: Path, how: str) -> None:
+    begun = asyncio.Event()
+
     async def cut() -> None:
         turn = asyncio.create_task(one.root.response("Wait."))
-        await asyncio.sleep(0.05)
+        await begun.wait()
         turn.cancel()
         await asyncio.gather(turn, return_exceptions=True)
 
     @tool
     async def wait() -> str:
         """Wait."""
+        begun.set()
         await asyncio.sleep(30)
         return "never"
 

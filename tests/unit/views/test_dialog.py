@@ -169,6 +169,18 @@ def test_a_prompt_shows_in_its_authors_words_where_the_author_is_chosen_first(
     assert texts(play, "Jack") == [REDACTED]
 
 
+def test_what_happened_was_said_by_nobody(play: Play, jack: AgentId) -> None:
+    birth = play.session.agents[jack].birth
+    text = "[event stock] changed: stock.csv"
+    piece = play.session.append(
+        PieceOfText(agent_id=jack, content=text, cause=birth, trigger="stock")
+    )
+    play.hears(jack, text, substance=piece)
+    [item] = play.viewer().extract_dialog(["Jack"])
+    assert (item["content"], item["trigger"]) == (text, "stock")
+    assert item["agent_id"] is None is item["name"]
+
+
 def test_a_piece_that_no_chosen_agent_heard_is_no_item(play: Play) -> None:
     play.piece(play.root, "said to others", play.calls(play.root, ("discuss", "{}")))
     assert texts(play, "Root") == []

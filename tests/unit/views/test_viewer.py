@@ -112,16 +112,44 @@ def test_the_first_of_two_events_with_one_id_is_the_one_that_links_mean(tmp_path
     assert [e["content"] for e in viewer.get_transcript(JACK)] == ["first", "second"]
 
 
-def test_a_name_that_several_agents_had_lists_their_ids(play: Play) -> None:
+def test_a_name_that_several_agents_had_lists_how_each_can_be_named(play: Play) -> None:
     one = play.born("Jack", by=play.root)
     play.moves(one, "gone")
     two = play.born("Jack", by=play.root)
     viewer = play.viewer()
-    with pytest.raises(UnknownName, match=f"'Jack'.*{one}, {two}"):
+    choices = rf"'Jack'.*Root/Jack \({one}, gone\), Root/Jack \({two}\)"
+    with pytest.raises(UnknownName, match=choices):
         viewer.resolve_agent("Jack")
-    with pytest.raises(UnknownName, match=f"{one}, {two}"):
+    with pytest.raises(UnknownName, match=choices):
         viewer.get_transcript("Jack")
+    with pytest.raises(UnknownName, match=choices.replace("'Jack'", "'Root/Jack'", 1)):
+        viewer.resolve_agent("Root/Jack")
     assert viewer.resolve_agent(one) == one
+
+
+def test_a_path_says_which_of_several_is_meant(play: Play) -> None:
+    ann = play.born("Ann", by=play.root)
+    mine = play.born("guard", by=play.root, relation="hook")
+    hers = play.born("guard", by=ann, relation="hook")
+    odd = play.born("a/b", by=ann)
+    viewer = play.viewer()
+    with pytest.raises(UnknownName, match=rf"Root/guard \({mine}\), Root/Ann/guard \({hers}\)"):
+        viewer.resolve_agent("guard")
+    for path, agent in (
+        ("Root/guard", mine),
+        ("Ann/guard", hers),
+        ("Root/Ann/guard", hers),
+        (f"{ann}/guard", hers),
+        ("Ann/a/b", None),
+        ("a/b", odd),
+        ("Bob/guard", None),
+        ("Root/Root/guard", None),
+    ):
+        if agent is not None:
+            assert viewer.resolve_agent(path) == agent
+            continue
+        with pytest.raises(UnknownName, match=f"no agent '{path}' here; there is: Root"):
+            viewer.resolve_agent(path)
 
 
 def test_an_unknown_agent_lists_those_that_exist(cafe: SessionViewer) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePath
 
+from harken.cli.model_text import model_text
 from harken.cli.opening import Opened
 from harken.cli.screen.piece import Piece, Rows, note
 from harken.cli.screen.status import folder_text
@@ -54,16 +54,6 @@ def replay(opened: Opened, past: list[Event]) -> Iterator[Piece]:
 def past_events(opened: Opened) -> list[Event]:
     """Return everything that is in the log of an old session."""
     return [*read(opened.session.path)]
-
-
-def model_text(name: str | None) -> str:
-    """Return a model's name as it is shown: of a file, only its last part.
-
-    >>> model_text("scripted:/tmp/tea.yaml"), model_text("anthropic/claude")
-    ('scripted:tea.yaml', 'anthropic/claude')
-    """
-    kind, colon, file = (name or "no model").partition(":")
-    return f"{kind}:{PurePath(file).name}" if colon and "/" in file else name or "no model"
 
 
 def _is_prompt(event: Event, agent_id: AgentId) -> bool:

@@ -42,7 +42,7 @@ class Hands:
         if not is_command(text, self.table.own):
             self.inputs.remember(text)
             self.table.send(text)
-        elif run_command(self.table, text):
+        elif self.table.run(text):
             self.inputs.remember(text)  # another one stays in the input, to be mended
 
     def answer(self) -> None:

@@ -7,7 +7,7 @@ its subagents, each with theirs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from harken.cli.screen.activity import FRAMES, Activity, state_text
@@ -74,17 +74,20 @@ class LiveTree:
         shown = places[self._first : self._first + room]
         names = [_heading(one, self.session.primary) for one in shown]
         column = min(max(map(_width, names), default=0), width // 2)
-        rows: list[Line] = [self._title(len(places), len(shown), width)]
+        rows: list[Line] = [self._title(places, len(shown), width)]
         for place, name in zip(shown, names, strict=True):
             rows.append(
                 [*_fitted(name, column), *self._state(place.state, width - column, now, asking)]
             )
         return rows[:height]
 
-    def _title(self, every: int, shown: int, width: int) -> Line:
-        text = count(every, "agent")
+    def _title(self, places: Sequence[Place], shown: int, width: int) -> Line:
+        hooks = sum(place.is_hook for place in places)
+        every = len(places)
+        text = count(every - hooks, "agent") + (f", {count(hooks, 'hook')}" if hooks else "")
         if shown < every:
-            text = f"agents {self._first + 1} to {self._first + shown} of {every} · PgUp PgDn"
+            at = f"{self._first + 1} to {self._first + shown} of {every}"
+            text = f"{at} · PgUp PgDn · {text}"
         return [("dim", shorten(f"{text} · Ctrl-G closes", width))]
 
     def _places(self) -> Iterator[Place]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harken.cli.screen.ink import Ink
 from harken.cli.screen.piece import INDENT, Kind, Piece, Prose, Rows
-from harken.cli.screen.styled import wrap
+from harken.cli.screen.styled import Line, wrap
 
 WIDEST = 110
 """Columns that texts take at most: longer rows are hard to read."""
@@ -41,6 +41,17 @@ class Printer:
     def _rows(self, piece: Rows, width: int) -> str:
         depth = INDENT * piece.depth if width > 8 * (piece.depth + 1) else ""
         inner = max(width - len(depth), 1)
-        hanging = " " * piece.hanging if inner > 2 * piece.hanging + 8 else ""
-        rows = [row for line in piece.lines for row in wrap(line, inner, hanging)]
+        rows = [
+            row for line in piece.lines for row in wrap(line, inner, _hanging(piece, line, inner))
+        ]
         return "".join(f"{depth}{self.ink.draw(row)}".rstrip(" ") + "\n" for row in rows)
+
+
+def _hanging(piece: Rows, line: Line, width: int) -> str:
+    """Return what stands before further rows of a line: a row of a list stays below its head."""
+    cells = piece.hanging
+    if piece.is_wide and line:
+        text = "".join(part for _, part in line)
+        indented = len(text) - len(text.lstrip(" "))
+        cells = indented + len(INDENT) if indented else 0
+    return " " * cells if width > 2 * cells + 8 else ""

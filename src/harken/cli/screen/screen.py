@@ -13,6 +13,7 @@ from threading import Thread
 
 from harken.agents.compaction import tokens_used
 from harken.agents.smart import SmartAgent
+from harken.cli.model_text import model_text
 from harken.cli.opening import Opened
 from harken.cli.screen.activity import Activity
 from harken.cli.screen.arming import Arming
@@ -20,7 +21,7 @@ from harken.cli.screen.completion import InputCompleter
 from harken.cli.screen.ears import Heard
 from harken.cli.screen.face import Face
 from harken.cli.screen.failures import failure
-from harken.cli.screen.greeting import greeting, model_text, past_events, replay
+from harken.cli.screen.greeting import greeting, past_events, replay
 from harken.cli.screen.hands import Hands
 from harken.cli.screen.keys import bindings
 from harken.cli.screen.lasting import lasting

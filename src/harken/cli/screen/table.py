@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harken.agents.base import Agent
 from harken.agents.runtime import Runtime
-from harken.cli.commands import Command, Doing, Onward
+from harken.cli.commands import Command, Doing, Onward, named_command, run_command
 from harken.cli.mcp_in_chat import prompt_commands
 from harken.cli.opening import Opened
 from harken.cli.screen.activity import Activity, state_text
@@ -22,7 +22,7 @@ from harken.cli.screen.piece import Rows
 from harken.cli.screen.questions import Questions, preview_lines
 from harken.cli.screen.stage import Stage
 from harken.cli.screen.styled import Line, clean
-from harken.cli.screen.telling import Teller
+from harken.cli.screen.telling import Teller, typed
 from harken.cli.screen.turns import Turns
 from harken.core.ids import AgentId
 from harken.session.session import Session
@@ -53,6 +53,8 @@ class Table:
     """Where the chat goes on when it has ended here; None: nowhere."""
     hinted: str = ""
     """What the status line says for a moment."""
+    _asked: str = ""
+    """A command that was typed, and is not shown above what came of it yet."""
 
     @property
     def session(self) -> Session:
@@ -70,13 +72,32 @@ class Table:
         busy = self.activity.agents.items()
         return {agent: state_text(doing, doing.since) for agent, doing in busy}
 
+    def run(self, text: str) -> bool:
+        """Run a command that was typed; return whether there is one.
+
+        It stands above what it says. One that acts is an entry of the log, and shown as that.
+        """
+        name = text.split(maxsplit=1)[0].removeprefix("/")
+        self._asked = text if named_command(name, self.own) is not None else ""
+        try:
+            return run_command(self, text)
+        finally:
+            self._asked = ""
+
+    def _show_asked(self) -> None:
+        if self._asked:
+            self.stage.print([typed(self._asked)])
+            self._asked = ""
+
     def say(self, text: str) -> None:
         """Print lines of text."""
+        self._show_asked()
         self._print([[("", clean(line))] for line in text.split("\n")])
 
     def compact(self, instructions: str) -> None:
         """Let the agent sum up what it has in its context. Raises AgentBusy, ConfigError."""
         self.turns.compact(instructions)
+        self._show_asked()
         self.stage.refresh()
 
     @property
@@ -125,6 +146,7 @@ class Table:
             return ""
 
         self.turns.work(fetch)
+        self._show_asked()
         self.stage.refresh()
 
     def go_on(self, onward: Onward) -> None:

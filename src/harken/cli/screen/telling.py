@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harken.agents.actions import lenient
+from harken.agents.built_in import BUILT_IN
 from harken.agents.compaction import Compactor
+from harken.agents.smart_hook import DROPPED
 from harken.cli.screen.blocks import Blocks
 from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded, shortened
 from harken.cli.screen.piece import INDENT, Piece, Prose, Rows, note
@@ -22,6 +24,7 @@ from harken.core.events import (
     AgentCreated,
     AgentMoved,
     Event,
+    LlmRequest,
     LlmResponse,
     TranscriptEdited,
     TranscriptEntry,
@@ -45,6 +48,8 @@ _SEEN_ANYWAY = frozenset(
     {"/task", "/discuss", "/terminate", "/hook", "/hooks", "/endo", "/meta", "/talkwith"}
 )
 """Commands of which is told what happens, so that their results need not be."""
+_USUAL_EDITS = frozenset({None, "init_prompt", DROPPED})
+"""Why a context is changed without anything to tell: a hook drops its notes after each verdict."""
 _VERDICTS = {"comment": "comments", "denial": "denies", "rewrite": "rewrites", "failure": "failed"}
 _ODD_ENDS = {
     "cancelled": "cut off",
@@ -70,6 +75,12 @@ class Teller:
     """The last result that was not shown whole."""
     _announced: str = ""
     """Whose birth the line that was told last has announced."""
+    _born: set[AgentId] = field(default_factory=set)
+    """Whose births were told."""
+    _asked: set[AgentId] = field(default_factory=set)
+    """Whose models were called."""
+    _hooks: set[AgentId] = field(default_factory=set)
+    """Who was a hook; a hook that leaves says its last word after that."""
     _calls: dict[tuple[AgentId, str], FunctionCall] = field(default_factory=dict)
     _commands: dict[MessageId, str] = field(default_factory=dict)
     """What the user did, by the entry that says so: the first word of it."""
@@ -81,6 +92,7 @@ class Teller:
             yield piece
 
     def _told(self, event: Event, *, streamed: bool) -> Iterator[Piece]:
+        self._note_who(event)
         if self._sums_up(event.agent_id):
             return  # what came of it is told
         match event:
@@ -91,7 +103,8 @@ class Teller:
             case AgentMoved() if event.replaces is not None:
                 yield from self._move(event)
             case AgentMoved(place="gone"):
-                yield self._noted(event.agent_id, f"- {self.name(event.agent_id)} ended")
+                what = "hook " if event.agent_id in self._hooks else ""
+                yield self._noted(event.agent_id, f"- {what}{self.name(event.agent_id)} ended")
             case ActionRewritten():
                 text = f"a hook changed the call to {call_text(event.tool, event.arguments)}"
                 yield self._noted(event.agent_id, clean(text), "magenta")
@@ -102,7 +115,7 @@ class Teller:
                 shown = number_of(event.summary, "msg_")
                 text = f"the context of {self.name(event.agent_id)} was compacted"
                 yield self._noted(event.agent_id, f"{text} (/show {shown} is the summary)")
-            case TranscriptEdited() if event.reason not in (None, "init_prompt"):
+            case TranscriptEdited() if event.reason not in _USUAL_EDITS:
                 text = f"the context of {self.name(event.agent_id)} was changed"
                 yield self._noted(event.agent_id, f"{text}: {clean(event.reason or '')}")
             case LlmResponse():
@@ -110,15 +123,36 @@ class Teller:
             case _:
                 pass
 
+    def _note_who(self, event: Event) -> None:
+        if event.agent_id is None:
+            return
+        agent = self.state.agents.get(event.agent_id)
+        if isinstance(event, AgentCreated):
+            self._born.add(event.agent_id)
+        elif isinstance(event, LlmRequest):
+            self._asked.add(event.agent_id)
+        if agent is not None and (agent.place == "hook" or agent.spec.get("kind") in BUILT_IN):
+            self._hooks.add(event.agent_id)
+        elif agent is not None and agent.place != "gone":
+            self._hooks.discard(event.agent_id)
+
+    def _is_remembered(self, agent: AgentState) -> bool:
+        """Whether what an agent said and did was before this session: it was restored."""
+        is_new = agent.id in self._born and agent.id not in self._asked
+        is_known = self.live or bool(self._asked)  # older logs do not say who was asked
+        return is_new and is_known and agent.language_model is not None
+
     def _entry(self, entry: TranscriptEntry, *, streamed: bool) -> Iterator[Piece]:
         agent = self.state.agents.get(entry.agent_id or AgentId(""))
         if entry.agent_id == USER:
             yield from self._of_user(entry)
         elif agent is None or entry.role == "system":
-            if agent is not None and agent.place == "hook":
+            if agent is not None and agent.id in self._hooks:
                 yield from self._verdict(agent, entry)
-        elif agent.place == "hook":
+        elif agent.id in self._hooks:
             yield from self._verdict(agent, entry)
+        elif self._is_remembered(agent):
+            return
         elif entry.role == "tool":
             yield from self._result(agent, entry)
         elif entry.role == "assistant":
@@ -306,6 +340,13 @@ def _prompt(text: str, message_id: MessageId) -> Rows:
     if left := len(said) - len(begun) + cut:
         lines.append(_more(left, message_id))
     return Rows("prompt", lines, hanging=2)
+
+
+def typed(text: str) -> Rows:
+    """Tell what the user typed that is in no log: a command that only looks."""
+    (first, *rest), _ = shortened(text.split("\n"), LONGEST_PROMPT_LINE)
+    more = f" … {count(len(rest), 'more line')}" if rest else ""
+    return Rows("prompt", [[("bold cyan", PROMPT), ("bold", clean(first) + more)]], hanging=2)
 
 
 def prose(text: str) -> Iterator[Prose]:

@@ -11,7 +11,9 @@ from typing import Any
 from harken.agents.smart import SmartAgent
 from harken.cli.looking import compacted_text
 from harken.cli.opening import Opened
+from harken.cli.screen.idle import Idle
 from harken.cli.screen.queued import Queued
+from harken.cli.structure_commands import owes_since
 from harken.cli.tally import Tally
 from harken.core.text import LoggedString
 from harken.errors import AgentBusy, ConfigError, HarkenError, LogError, ModelError
@@ -43,8 +45,12 @@ class Turns:
     queued: Queued = field(default_factory=Queued)
     used: Tally = field(default_factory=Tally)
     """What the turn that runs has used; fed by whoever hears the events."""
+    idle: Idle = field(init=False)
     _task: asyncio.Task[None] | None = None
     _began: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.idle = Idle(self.opened)
 
     @property
     def running(self) -> bool:
@@ -59,6 +65,7 @@ class Turns:
     def start(self, text: str | None) -> None:
         """Begin a turn; None goes on with one that was cut off."""
         assert self._task is None, "one turn at a time"
+        self.idle.end()
         self._task = asyncio.get_running_loop().create_task(self._turn(text), name="turn")
 
     async def follow(self) -> None:
@@ -85,6 +92,7 @@ class Turns:
         """Do what the user wants of the chat itself, and tell what came of it. Raises AgentBusy."""
         if self._task is not None:
             raise AgentBusy(self.opened.primary.name)
+        self.idle.end()
         self._task = asyncio.get_running_loop().create_task(self._work(doing), name="command")
 
     def stop(self) -> None:
@@ -94,6 +102,7 @@ class Turns:
 
     async def close(self) -> None:
         """Cut the turn off and wait until it has ended."""
+        self.idle.end()
         task = self._task
         if task is not None:
             task.cancel()
@@ -111,7 +120,7 @@ class Turns:
 
     async def _work(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
         notes: list[str] = []
-        before = self.opened.primary.agent_id
+        before, first = self.opened.primary.agent_id, self.opened.session.next_id()
 
         async def work() -> None:
             try:
@@ -125,8 +134,12 @@ class Turns:
         if ended is None:
             return
         primary = self.opened.primary
-        owes = primary.agent_id != before and primary.cut_off
-        self._end(replace(ended, note="".join(notes)), owes=owes)
+        owes = False
+        if primary.agent_id != before and primary.cut_off:
+            owes = owes_since(primary, first)
+            if not owes:
+                notes.append(f"Enter lets {primary.name} answer what it heard last")
+        self._end(replace(ended, note="\n".join(filter(None, notes))), owes=owes)
 
     async def _worked(self, work: Coroutine[Any, Any, None]) -> Ended | None:
         """Do some work; return how it ended, None where that is the end of the chat."""
@@ -151,6 +164,7 @@ class Turns:
         `owes`: somebody has taken over and owes an answer, which comes first.
         """
         self._task = None
+        self.idle.begin()
         self.ended(ended)
         if ended.stopped or ended.error is not None or self.running:
             return

@@ -157,6 +157,8 @@ class Webhooks:
                 body = await request.read()
         except TimeoutError:
             return web.Response(status=408, text="it took too long\n")
+        except web.HTTPRequestEntityTooLarge:
+            return web.Response(status=413, text=f"more than {BODY_BYTES:,} bytes\n")
         if len(source.waiting) >= WAITING:
             later = {"Retry-After": "10"}
             return web.Response(status=429, text="too much at once\n", headers=later)

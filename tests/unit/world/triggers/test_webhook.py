@@ -97,7 +97,8 @@ def test_the_token_may_stand_in_the_header_and_a_wrong_one_finds_nothing() -> No
 def test_what_is_too_large_or_too_much_is_refused_and_the_rest_is_one_happening() -> None:
     async def act() -> None:
         async with listening() as called:
-            assert (await called.post(body=b"x" * (BODY_BYTES + 1)))[0] == 413
+            too_large = await called.post(body=b"x" * (BODY_BYTES + 1))
+            assert too_large == (413, f"more than {BODY_BYTES:,} bytes\n")
             asking = [asyncio.create_task(called.post(body=b"x" * 10_000)) for _ in range(WAITING)]
             while len(called.source.waiting) < WAITING:
                 await asyncio.sleep(0.01)

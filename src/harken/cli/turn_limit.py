@@ -1,0 +1,59 @@
+"""`TurnLimit`: a turn that nobody watches does not go on for ever.
+
+A model that always calls a tool, such as a script with one rule too general, would never answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from harken.core.events import Event, LlmResponse
+from harken.core.ids import AgentId
+from harken.errors import ModelError
+
+T = TypeVar("T")
+MOST_CALLS = 1000
+_ENDS = frozenset({"end_turn", "stop", "stop_sequence"})
+"""Why a model stops that has answered."""
+
+
+@dataclass(slots=True)
+class TurnLimit:
+    """Counts the model calls of each agent in a turn, and cuts off one that makes too many."""
+
+    most: int = MOST_CALLS
+    over: AgentId | None = None
+    """Who made more."""
+    _calls: Counter[AgentId] = field(default_factory=Counter)
+    _task: asyncio.Task[object] | None = None
+
+    def hear(self, event: Event) -> None:
+        """Count a model call. A listener of the session."""
+        if not isinstance(event, LlmResponse) or event.agent_id is None or self._task is None:
+            return
+        self._calls[event.agent_id] += 1
+        has_answered = event.stop_reason in _ENDS
+        if self._calls[event.agent_id] >= self.most and self.over is None and not has_answered:
+            self.over = event.agent_id
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+    def _begin(self) -> None:
+        self._calls.clear()
+        self.over, self._task = None, asyncio.current_task()
+
+    async def hold(self, work: Coroutine[object, object, T]) -> T:
+        """Do the work of a turn. Raises ModelError where it was cut off."""
+        self._begin()
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self.over is None:
+                raise
+            calls = f"{self._calls[self.over]:,} model calls in one turn"
+            raise ModelError(f"{calls}, and no answer: it was stopped; see --max-calls") from None
+        finally:
+            self._task = None
