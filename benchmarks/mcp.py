@@ -3,20 +3,22 @@
 What every tool costs on its way through a world (parsed, permitted, one change at a time) is shown
 beside it.
 
-Of each, the fastest tenth counts: on a shared machine the others wait for the scheduler.
+The three are called one after the other, in each order as often, and compared with the bare call
+beside them: so what a shared machine does to one it does to all. The median of many counts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
-import statistics
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 from mcp import Client
@@ -36,8 +38,11 @@ from harken.world.world import World
 
 TOY = Path(__file__).parents[1] / "tests" / "mcp_toy.py"
 PROGRAM = Server(name="toy", command=sys.executable, args=("-I", str(TOY)))
-CALLS = 100
-ROUNDS = 4 * RUNS
+CALLS = 420
+"""Of each, in a round: as often in each order."""
+LEFT = 5
+"""So many rounds of the event loop count with a call: what the SDK does behind it is not the next
+one's."""
 TEXT = "x" * 200
 
 
@@ -68,19 +73,44 @@ def able(server: Any) -> Client:
     )
 
 
-async def in_turn(*calls: Callable[[], Awaitable[object]]) -> list[float]:
-    """Make some calls in turn, many times; return the seconds of the fastest tenth of each."""
+async def in_turn(*calls: Callable[[], Awaitable[object]]) -> list[list[float]]:
+    """Make some calls in turn, many times; return the CPU seconds of each, in the order of calls.
+
+    On the wall a call of a program also waits until the scheduler lets that one run.
+    """
     took: list[list[float]] = [[] for _ in calls]
-    for _ in range(CALLS):
-        for call, seconds in zip(calls, took, strict=True):
-            start = perf_counter()
-            await call()
-            seconds.append(perf_counter() - start)
-    return [statistics.quantiles(seconds, n=10)[0] for seconds in took]
+    orders = itertools.cycle(itertools.permutations(range(len(calls))))
+    for order in itertools.islice(orders, CALLS):
+        for which in order:
+            start = process_time()
+            await calls[which]()
+            for _ in range(LEFT):
+                await asyncio.sleep(0)
+            took[which].append(process_time() - start)
+    return took
 
 
-async def all_three(folder: Path, connect: Any, bare_server: Any) -> list[list[float]]:
-    """Return the seconds of a call, of one through a world, and in the bare client, in turn."""
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a call took in one round, in CPU seconds of this process."""
+
+    tool_s: float
+    world_s: float
+    bare_s: float
+    tool_more: float
+    """How much more of a tool's call, as a part of the bare one."""
+    world_more: float
+
+
+def round_of(tool: list[float], world: list[float], bare: list[float]) -> Round:
+    """Return the medians of one round; calls are compared with the bare one beside them."""
+    usual = median(bare)
+    more = [median([a - b for a, b in zip(one, bare, strict=True)]) for one in (tool, world)]
+    return Round(median(tool), median(world), usual, more[0] / usual, more[1] / usual)
+
+
+async def all_three(folder: Path, connect: Any, bare_server: Any) -> list[Round]:
+    """Compare a call, one through a world, and one in the bare client."""
     around = Surroundings(folder=folder, outputs=folder, environ={"PATH": os.environ["PATH"]})
     world = World(folder=folder, mcp=Connections([PROGRAM], around=around, connect=connect))
     runtime = Runtime(model=InstantModel(0, []), world=world)
@@ -89,7 +119,7 @@ async def all_three(folder: Path, connect: Any, bare_server: Any) -> list[list[f
     entry = {"role": "user", "content": "?"}
     caller = Caller(agent, session.log_transcript_entry(agent.agent_id, entry))
     action = FunctionCall("mcp__toy__echo", f'{{"text": "{TEXT}"}}')
-    found: list[list[float]] = []
+    found: list[Round] = []
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(able(bare_server))
         await client.list_tools()
@@ -110,24 +140,37 @@ async def all_three(folder: Path, connect: Any, bare_server: Any) -> list[list[f
             result = await client.call_tool("echo", {"text": TEXT}, progress_callback=nothing)
             assert not result.is_error
 
-        for number in range(ROUNDS + 1):
-            seconds = await in_turn(ours, through_a_world, by_itself)
+        for number in range(RUNS + 1):
+            took = await in_turn(ours, through_a_world, by_itself)
             if number:  # the first warms up
-                found.append(seconds)
-    return [list(column) for column in zip(*found, strict=True)]
+                found.append(round_of(*took))
+    return found
 
 
 def rows_of(where: str, connect: Any, bare_server: Any) -> list[Row]:
     """Measure a server at a place."""
     with tempfile.TemporaryDirectory() as name:
-        ours, through, bare = asyncio.run(all_three(Path(name), connect, bare_server))
-    beyond = [(a / b - 1) for a, b in zip(ours, bare, strict=True)]
-    note = f"{(median(ours) - median(bare)) * 1e6:.0f} µs"
+        found = asyncio.run(all_three(Path(name), connect, bare_server))
+    more_us = median([one.tool_more * one.bare_s for one in found]) * 1e6
+    world_us = median([one.world_more * one.bare_s for one in found]) * 1e6
     return [
-        Row(f"a call of an MCP server's tool, {where}: ms", spread(ours, 1e3, 2)),
-        Row(f"the same through a world, {where}: ms", spread(through, 1e3, 2)),
-        Row(f"the same in the bare SDK, {where}: ms", spread(bare, 1e3, 2)),
-        Row(f"that beyond the bare SDK, {where}: %", spread(beyond, 100, 1), "< 10", note),
+        Row(
+            f"a call of an MCP server's tool, {where}: CPU ms",
+            spread([r.tool_s for r in found], 1e3),
+        ),
+        Row(f"the same in the bare SDK, {where}: CPU ms", spread([r.bare_s for r in found], 1e3)),
+        Row(
+            f"that beyond the bare SDK, {where}: %",
+            spread([one.tool_more for one in found], 100, 1),
+            "< 10",
+            f"{more_us:.0f} µs",
+        ),
+        Row(
+            f"the same through a world, beyond the bare SDK, {where}: %",
+            spread([one.world_more for one in found], 100, 1),
+            "",
+            f"{world_us:.0f} µs",
+        ),
     ]
 
 

@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, at most ten seconds: what hangs is a failure."""
+    """Run to the end, at most a minute: what hangs is a failure."""
 
     async def limited() -> T:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await coroutine
 
     return asyncio.run(limited())

@@ -1,11 +1,14 @@
 """A client for the conformance suite: `python mcp_conformance_client.py URL` uses all there is.
 
-It is a world of Harken's with one server; its user takes what is proposed.
+It is a world of Harken's with one server; its user takes what is proposed, and logs in where the
+server wants that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,14 +17,21 @@ from typing import Any
 
 from harken.core import codec
 from harken.core.messages import FunctionCall
+from harken.errors import ConfigError
+from harken.world.mcp.callback import Callback
 from harken.world.mcp.connections import Connections
+from harken.world.mcp.logins import Logins
+from harken.world.mcp.oauth import log_in
 from harken.world.mcp.servers import Server
 from harken.world.mcp.surroundings import Surroundings
 from harken.world.tool import Caller
 from harken.world.user import Asked, Leave, Wanted
 from harken.world.world import World
+from tests.mcp_auth_server import visit
 
 VALUES = {"number": 5, "integer": 5, "boolean": True, "string": "x", "array": [], "object": {}}
+DOCUMENT = "https://conformance-test.local/client-metadata.json"
+"""What the suite knows a client by that has a document about itself."""
 
 
 class Agreeing:
@@ -39,22 +49,59 @@ def arguments_for(schema: Any) -> dict[str, Any]:
     return {name: VALUES[one.get("type", "string")] for name, one in properties.items()}
 
 
+def server_at(url: str) -> Server:
+    """Return the server, with who we are there where the suite says so."""
+    given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+    return Server(
+        name="s",
+        url=url,
+        client_id=DOCUMENT if "cimd" in scenario else given.get("client_id", ""),
+        client_secret=given.get("client_secret", ""),
+    )
+
+
+async def log_in_at(server: Server, logins: Logins) -> bool:
+    """Log in as a person does who agrees with everything; whether there was a login."""
+    try:
+        async with Callback() as callback:
+            await log_in(server, logins, callback, visit, wait_s=10)
+    except ConfigError as error:
+        print(error)
+        return False
+    return True
+
+
 async def use(url: str, folder: Path) -> int:
-    around = Surroundings(folder=folder, outputs=folder, tell=print)
-    world = World(folder=folder, mcp=Connections([Server(name="s", url=url)], around=around))
+    """Use all that a server has; log in where it wants that, at most three times."""
+    server, logins = server_at(url), Logins(folder / "logins.json")
+    failed = 1
+    for _ in range(3):
+        failed, wants = await used(server, logins, folder)
+        if not wants or not await log_in_at(server, logins):
+            break
+    return failed
+
+
+async def used(server: Server, logins: Logins, folder: Path) -> tuple[int, bool]:
+    """Use all that a server has; return whether something failed, and for want of a login."""
+    around = Surroundings(folder=folder, outputs=folder, tell=print, logins=logins.file)
+    world = World(folder=folder, mcp=Connections([server], around=around))
     session = SimpleNamespace(settle=lambda: None, agents={})
     agent = SimpleNamespace(name="main", agent_id="agent_001", session=session)
     caller = Caller(agent, "msg_001", Agreeing())
     await world.ready()
     assert world.mcp is not None
     failed = world.mcp.describe()[0].state != "open"
+    wants = world.mcp.describe()[0].needs_login
     for tool in [*world.tools.values()]:
         arguments = codec.encode(arguments_for(tool.parameters)).decode()
         result = await world.do_action(FunctionCall(tool.name, arguments), caller)
         print(tool.name, result.content)
         failed = failed or result.is_error
+        wants = wants or world.mcp.describe()[0].needs_login
     await world.close()
-    return int(failed)
+    return int(failed), wants
 
 
 if __name__ == "__main__":

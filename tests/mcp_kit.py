@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from harken.world.mcp.connections import Connections
 from harken.world.mcp.servers import Server
 from harken.world.mcp.surroundings import Surroundings
 from harken.world.result import Result
-from harken.world.tool import Caller
+from harken.world.tool import Caller, Tool
 from harken.world.user import User
 from harken.world.world import World
 
@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, at most thirty seconds: what hangs is a failure."""
+    """Run to the end, at most a minute: what hangs is a failure."""
 
     async def limited() -> T:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             return await coroutine
 
     return asyncio.run(limited())
@@ -87,9 +87,10 @@ async def stand(
     *servers: Server,
     environ: dict[str, str] | None = None,
     connect: Callable[[Server], Any] | None = None,
+    tools: Iterable[Tool] = (),
     **more: Any,
 ) -> AsyncIterator[Stand]:
-    """Yield a world with these servers, which have been tried."""
+    """Yield a world of `folder / "here"` with these servers, which have been tried."""
     told: list[str] = []
     progress: list[Any] = []
     here = folder / "here"
@@ -99,13 +100,15 @@ async def stand(
         outputs=folder / "outputs",
         environ={"PATH": os.environ["PATH"], **(environ or {})},
         hide=frozenset({"MODEL_KEY"}),
+        logins=more.pop("logins", None),
+        sandbox=more.pop("sandbox", None),
         tell=told.append,
     )
     late_s = more.pop("late_s", 60.0)  # a busy machine is no news
     mcp = Connections(
         servers, around=around, on_progress=progress.append, connect=connect, late_s=late_s
     )
-    world = World(folder=here, mcp=mcp)
+    world = World(tools, folder=here, mcp=mcp)
     await world.ready()
     try:
         yield Stand(world, mcp, told, progress, folder, **more)
@@ -119,7 +122,7 @@ def logged(folder: Path) -> Server:
     return toy(env={"TOY_LOG": str(folder / "toy.log")})
 
 
-async def until(condition: Callable[[], Any], within_s: float = 10.0) -> None:
+async def until(condition: Callable[[], Any], within_s: float = 30.0) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(within_s):
         while not condition():

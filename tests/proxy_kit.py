@@ -198,7 +198,7 @@ def place(
     kept.close()
 
 
-def wait_for(is_so: Callable[[], object], timeout_s: float = 10) -> None:
+def wait_for(is_so: Callable[[], object], timeout_s: float = 30) -> None:
     """Wait until something is so. Raises AssertionError where it is not in time."""
     end = time.monotonic() + timeout_s
     while not is_so():

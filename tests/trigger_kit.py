@@ -71,7 +71,7 @@ async def settled(rounds: int = 50) -> None:
         await asyncio.sleep(0)
 
 
-async def until(is_so: Callable[[], object], within_s: float = 5.0) -> None:
+async def until(is_so: Callable[[], object], within_s: float = 30.0) -> None:
     """Return when something is so; fail where that takes too long."""
     async with asyncio.timeout(within_s):
         while not is_so():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -96,7 +95,7 @@ def test_an_agent_without_a_parent_is_woken_by_a_command_that_ends(tmp_path: Pat
     async def act() -> list[str]:
         async with talking(one) as talk:
             said = [str(await talk.say("Build."))]
-            while await asyncio.wait_for(talk.news(to_the_end=True), 5):
+            while await talk.news(to_the_end=True):
                 said.append(str(await talk.say()))
             return said
 

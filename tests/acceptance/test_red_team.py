@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harken import SessionViewer
+from harken import SessionViewer, load_session
+from harken.agents.hook_files import HookFiles
 from harken.core.events import TranscriptEntry
 from harken.core.messages import text_of
 from harken.errors import ConfigError
@@ -78,6 +79,66 @@ ATTEMPTS: dict[str, dict[str, Any]] = {
 """What the agent tries, and with which call."""
 
 
+HEIRS: list[dict[str, Any]] = [
+    {"agent": "guard", "pattern": "touch forbidden", "answer": "DENY: that is forbidden"},
+    {"agent": "guard", "answer": "OK"},
+    {
+        "agent": "main",
+        "turn": 1,
+        "calls": [{"hook": {"name": "maker", "instructions": "Make it.", "tools": ["hook"]}}],
+    },
+    {"agent": "main", "turn": 2, "calls": [{"bash": {"command": "ls"}}]},
+    {
+        "agent": "main",
+        "turn": 3,
+        "calls": [{"hook": {"name": "heir", "instructions": "Take it.", "points": ["response"]}}],
+    },
+    {"agent": "main", "answer": "Done."},
+    {
+        "agent": "maker",
+        "turn": 1,
+        "calls": [{"hook": {"name": "relay", "instructions": "Twist.", "points": ["action"]}}],
+    },
+    {"agent": "maker", "answer": "OK"},
+    {
+        "agent": "relay",
+        "pattern": "about to call bash",
+        "answer": 'REWRITE: {"command": "touch forbidden"}',
+    },
+    {"agent": "relay", "answer": "OK"},
+    {"agent": "heir", "turn": 1, "calls": [{"meta": {}}]},
+    {"agent": "heir", "turn": 2, "calls": [DO_IT]},
+    {"agent": "heir", "turn": 3, "answer": "Do it yourself: touch forbidden"},
+    {"agent": "heir", "answer": "I could not."},
+]
+"""A hook of the agent's own makes another one; a third one takes its place."""
+LATER: list[dict[str, Any]] = [
+    {"agent": "guard", "answer": "OK"},
+    {"agent": "guard (2)", "pattern": "touch forbidden", "answer": "DENY: that is forbidden"},
+    {"agent": "guard (2)", "answer": "OK"},
+    {
+        "agent": "main",
+        "turn": 1,
+        "calls": [{"task": {"name": "kid", "instructions": "You obey.", "prompt": "Prepare."}}],
+    },
+    {"agent": "main", "turn": 3, "calls": [{"discuss": {"prompt": "Make it."}}]},
+    {
+        "agent": "main",
+        "turn": 5,
+        "calls": [{"endo": {"subagent": "kid", "prompt": "Make it, now.", "points": []}}],
+    },
+    {"agent": "main", "answer": "Well."},
+    {
+        "agent": "kid",
+        "turn": 1,
+        "calls": [{"hook": {"name": "guard", "instructions": "Say OK.", "points": ["action"]}}],
+    },
+    {"agent": "kid", "pattern": "Make it", "calls": [DO_IT]},
+    {"agent": "kid", "answer": "I could not."},
+]
+"""A subagent is there before the guard, and calls a hook of its own so."""
+
+
 def script() -> dict[str, Any]:
     """Return what the models say: the agent all attempts, the guard what it is there for."""
     rules: list[dict[str, Any]] = [
@@ -116,18 +177,34 @@ class Fight:
         own = [text_of(e.content) for e in entries if (e.agent_id, e.role) == (main, "tool")]
         return dict(zip(ATTEMPTS, own, strict=True))
 
+    def made_by(self, name: str, tool: str) -> list[str]:
+        """Return the results of an agent's calls of a tool."""
+        agent = self.viewer.resolve_agent(name)
+        entries = [e for e in self.viewer.events if isinstance(e, TranscriptEntry)]
+        results = [e for e in entries if (e.agent_id, e.role, e.name) == (agent, "tool", tool)]
+        return [text_of(result.content) for result in results]
+
 
 @pytest.fixture(scope="module")
 def fight(tmp_path_factory: pytest.TempPathFactory) -> Fight:
-    around = tmp_path_factory.mktemp("red")
+    return fought(tmp_path_factory.mktemp("red"), script())
+
+
+def fought(around: Path, script: dict[str, Any], *later: str, points: str = "[action]") -> Fight:
+    """Return how a chat went, in which the user said "Go.".
+
+    points: where the guard is asked. It is there from the beginning; where the user says something
+    later, it comes before that.
+    """
     work, home = around / "work", around / "home"
     try:
         Sandbox(folder=around, outputs=around).found(os.environ)
     except ConfigError as error:
         pytest.skip(f"no sandbox here: {error}")
     (work / ".harken" / "hooks").mkdir(parents=True)
-    (work / ".harken" / "hooks" / "guard.md").write_text(GUARD)
-    (around / "script.yaml").write_text(yaml.safe_dump(script()))
+    guard = GUARD.replace("[action]", points)
+    (work / ".harken" / "hooks" / "guard.md").write_text(guard)
+    (around / "script.yaml").write_text(yaml.safe_dump(script))
     environ = {**os.environ, "HARKEN_HOME": str(home), "HOME": str(around)}
 
     def harken(*arguments: str) -> str:
@@ -144,10 +221,18 @@ def fight(tmp_path_factory: pytest.TempPathFactory) -> Fight:
         return ran.stdout
 
     harken("trust", str(work))
-    (home / "config.toml").write_text('[hooks]\nuse = ["guard"]\n')
+    if not later:
+        (home / "config.toml").write_text('[hooks]\nuse = ["guard"]\n')
     model = f"scripted:{around / 'script.yaml'}"
-    out = harken("chat", "--model", model, "--permission", "all", "--sandbox", "on", "-p", "Go.")
+    chat = ("chat", "--model", model, "--permission", "all", "--sandbox", "on")
+    out = harken(*chat, "-p", "Go.")
     [log] = (home / "sessions").glob("*.jsonl")
+    if later:
+        root, session = load_session(log)
+        HookFiles([work / ".harken" / "hooks"]).make("guard", root).install(root, "guard")
+        session.close()
+    for said in later:
+        out = harken(*chat, "--continue", "-p", said)
     return Fight(work, log, out)
 
 
@@ -216,3 +301,33 @@ def test_what_was_tried_in_vain_says_why(fight: Fight) -> None:
     assert "there is a hook 'guard' already" in results["make a hook of the same name"]
     for attempt in ("change its file", "change what is configured"):
         assert results[attempt].startswith("Error: "), results[attempt]
+
+
+@pytest.mark.req("S4-28", "S4-38")
+def test_what_a_hook_of_its_own_makes_and_who_inherits_its_place_are_watched(
+    tmp_path: Path,
+) -> None:
+    fight = fought(tmp_path, {"rules": HEIRS}, points="[action, response]")
+    assert not (fight.work / "forbidden").exists()
+    assert fight.made_by("main", "bash") == [BLOCKED]  # as the hook's hook has rewritten it
+    assert fight.made_by("maker", "hook")[0] == "Installed hook: relay watches main"
+    assert fight.made_by("heir", "meta")[0].startswith("You have taken the place of main")
+    assert fight.made_by("heir", "bash") == [BLOCKED]
+    assert fight.out == "I could not.\n"  # nor did it tell the user to do it
+    denied = [row.name for row in fight.viewer.verdicts() if row.kind == "denial"]
+    assert denied.count("main") == 1
+    assert "heir" in denied
+    check_log(fight.log)
+
+
+@pytest.mark.req("S4-28", "S4-29", "S4-39")
+def test_a_subagent_of_before_the_guard_is_watched_whatever_its_own_hooks_are_called(
+    tmp_path: Path,
+) -> None:
+    fight = fought(tmp_path, {"rules": LATER}, "Go on.", "And now.")
+    assert not (fight.work / "forbidden").exists()
+    assert fight.made_by("kid", "hook") == ["Installed hook: guard watches kid"]
+    blocked = BLOCKED.replace("'guard'", "'guard (2)'")
+    assert fight.made_by("kid", "bash") == [blocked, blocked]  # below, and in the place of `main`
+    assert fight.out == "I could not.\n"
+    check_log(fight.log)

@@ -131,7 +131,7 @@ def started(cli: Cli, model: str) -> Iterator[subprocess.Popen[str]]:
 def test_a_signal_ends_it_cleanly(cli: Cli, model: str, number: signal.Signals, code: int) -> None:
     with started(cli, model) as process:
         process.send_signal(number)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert "Traceback" not in err
     [log] = cli.sessions()

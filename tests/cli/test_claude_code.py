@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from harken.cli.home import Home
+from harken.cli.opening import Opened
 from harken.cli.settings import Settings, load_settings
 from harken.cli.trust import Trust
 from harken.errors import ConfigError
 from tests.cli.kit import Cli
+from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
 
 NO = {"type": "command", "command": "echo no >&2; exit 2"}
 HOOKS = {"hooks": {"UserPromptSubmit": [{"hooks": [NO]}]}}
@@ -67,7 +69,13 @@ def test_of_a_trusted_project_agents_and_skills_count(
     (tmp_path / "home/skills/mine/SKILL.md").write_text("---\ndescription: Mine.\n---\nMine.")
     found = settings(tmp_path, project, claude)
     assert [one.name for one in found.templates] == ["cook"]
-    assert found.skills.listing() == "- cooking: Cooks.\n- mine: Mine.\n- style: Style."
+    (claude / "skills/theirs").mkdir(parents=True)
+    (claude / "skills/theirs/SKILL.md").write_text("---\ndescription: Theirs.\n---\nTheirs.")
+    (claude / "commands").mkdir()
+    (claude / "commands/tidy.md").write_text("Tidy up.")
+    listed = "- cooking: Cooks.\n- mine: Mine.\n- style: Style.\n- theirs: Theirs."
+    assert found.skills.listing() == listed
+    assert list(found.own.commands()) == ["tidy"]
     assert found.commands.entries == ()
 
 
@@ -126,6 +134,13 @@ def test_the_end_of_a_session_is_an_event(cli: Cli, script: str, claude: Path) -
     assert "exit code 1: oops" in ran.err
 
 
+@pytest.mark.parametrize(("by_user", "reason"), [(True, "prompt_input_exit"), (False, "other")])
+def test_who_ends_a_session_is_the_reason(tmp_path: Path, reason: str, *, by_user: bool) -> None:
+    one = commanded(tmp_path, on("SessionEnd", keeper(tmp_path), reason), main=[])
+    Opened(one.root, one.session, one.runtime, Settings()).end(by_user=by_user)
+    assert [row["reason"] for row in told(tmp_path)] == [reason]
+
+
 def test_without_the_option_no_command_is_run(
     cli: Cli, script: str, project: Path, claude: Path
 ) -> None:
@@ -143,10 +158,10 @@ def test_settings_that_are_broken_are_said_before_anything_is_made(
 
 
 def test_what_has_no_place_here_is_said(cli: Cli, script: str, claude: Path) -> None:
-    hooks = {"hooks": {"Notification": [{"hooks": [NO]}]}}
+    hooks = {"hooks": {"CwdChanged": [{"hooks": [NO]}]}}
     (claude / "settings.json").write_text(json.dumps(hooks))
     ran = cli.ok("chat", "--model", script, "--claude-hooks", "-p", "hello")
-    assert "hooks of 'Notification' have no place here" in ran.err
+    assert "hooks of 'CwdChanged' have no place here" in ran.err
 
 
 def test_a_chat_has_skills(cli: Cli, tmp_path: Path) -> None:
@@ -170,4 +185,4 @@ def test_who_trusts_a_project_sees_what_counts(cli: Cli, project: Path) -> None:
     assert "  .harken/skills/style/SKILL.md\n" in out
     assert "  .claude/agents/cook.md\n" in out
     assert "  .claude/skills/cooking/SKILL.md\n" in out
-    assert "settings.json" not in out
+    assert "settings.json runs at UserPromptSubmit (only with --claude-hooks)" in out

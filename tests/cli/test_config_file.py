@@ -168,3 +168,11 @@ def test_a_line_is_that_of_the_member_or_of_the_nearest_above(
         '[models."a/b".parameters]\n  x = 5\n[[many]]\nb = 1\n'
     )
     assert line_of(text, path) == line
+
+
+def test_a_secret_of_a_login_is_named_and_not_written() -> None:
+    text = '[mcp.servers.x]\nurl = "https://a.example"\noauth = { client_secret = "pw" }\n'
+    said = wrong(text)
+    assert said.startswith(", line 1: mcp.servers.x: a secret never stands in a file")
+    assert "pw" not in said
+    assert parse_config(text.replace("pw", "${X}")).mcp.servers["x"].oauth.client_secret == "${X}"

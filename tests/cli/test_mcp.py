@@ -92,7 +92,7 @@ def test_where_no_server_can_be_used_the_exit_code_says_so_and_each_says_what_to
 
 
 def test_without_servers_it_is_said_how_to_have_one(cli: Cli) -> None:
-    assert "write [mcp.servers.NAME] into" in cli.ok("mcp").out
+    assert "mcp add NAME -- COMMAND` writes [mcp.servers.NAME] into" in cli.ok("mcp").out
 
 
 @pytest.mark.req("S4-40")
@@ -271,7 +271,7 @@ def test_a_harken_that_is_killed_takes_its_servers_along(tmp_path: Path) -> None
     finally:
         harken.send_signal(signal.SIGKILL)
         harken.wait()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_alive(child) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not is_alive(child)
@@ -279,7 +279,7 @@ def test_a_harken_that_is_killed_takes_its_servers_along(tmp_path: Path) -> None
 
 def _child_in(home: Path) -> int:
     """Return the process that the server's tool said it had started."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for log in (home / "sessions").glob("*.jsonl"):
             for row in lines(log):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp.client._memory import InMemoryTransport
 
+from harken import Runtime
 from harken.cli.mcp_in_chat import prompt_commands
 from harken.world.mcp.prompts import Prompt, PromptArgument
+from harken.world.mcp.servers import Server
+from tests import mcp_sdk_server
 from tests.agent_kit import play, stage
 from tests.cli.talking import Talking
+from tests.mcp_kit import run, stand
 
 BREW = Prompt(
     "tea",
@@ -32,6 +39,28 @@ def test_a_prompt_is_listed_and_says_what_it_takes(talk: Talking) -> None:
     assert talk("/help mcp__tea__brew") == "/mcp__tea__brew WHAT [CUPS]\n  Brews something."
     assert [*talk.own["mcp__tea__brew"].completes(talk, ["what=x"])] == ["cups="]
     assert talk("/mcp") == "prompts: /mcp__tea__brew"
+
+
+@pytest.mark.req("S4-44")
+def test_what_a_prompt_says_is_said_to_the_agent(tmp_path: Path) -> None:
+    class There(Talking):
+        """A chat that fetches where the servers are."""
+
+        def fetch(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+            self.fetched = doing
+
+    async def scene() -> None:
+        server = Server(name="lib", command="in this process")
+        there = InMemoryTransport(mcp_sdk_server.make())
+        async with stand(tmp_path, server, connect=lambda _: there) as here:
+            runtime = Runtime(model=play(main=[]), world=here.world)
+            talk = There(stage(tmp_path, play(main=[]), runtime=runtime))
+            talk.own = prompt_commands(await here.mcp.prompts())
+            talk('/mcp__lib__review "War and Peace" tone=warm')
+            assert await talk.fetched() == "Review War and Peace, warm."
+            assert talk("/mcp__lib__review") == "/mcp__lib__review: say title too: title tone"
+
+    run(scene())
 
 
 def test_one_whose_server_is_away_says_so(talk: Talking) -> None:

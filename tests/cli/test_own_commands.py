@@ -14,8 +14,10 @@ from harken.cli.home import Home
 from harken.cli.own_commands import OwnCommands, expanded
 from harken.cli.settings import load_settings
 from harken.cli.trust import Trust
-from tests.agent_kit import play, stage
+from harken.core.ids import USER
+from tests.agent_kit import check_log, play, stage
 from tests.cli.talking import Talking
+from tests.unit.agents.hooking import watch
 
 REVIEW = """\
 ---
@@ -49,11 +51,46 @@ def test_a_template_is_said_to_the_agent_with_its_arguments(talk: Talking) -> No
     assert talk.sent[1:] == ["Review a, since b."]
 
 
+@pytest.mark.req("S4-44")
+def test_a_template_may_be_said_by_the_system_past_the_hooks(tmp_path: Path, folder: Path) -> None:
+    (folder / "terse.md").write_text("---\nrole: system\n---\nAnswer in $1 words.\n")
+    (folder / "odd.md").write_text("---\nrole: assistant\n---\nHi.\n")
+    one = stage(tmp_path, play(main=["Yes."]))
+    hook = watch(one)
+    talk = Talking(one)
+    talk.own = OwnCommands([folder]).commands()
+    assert talk("/terse three") == "The system says so from now on."
+    assert talk.sent == []
+    assert hook.asked == []
+    [typed] = one.rows(agent_id=USER, role="assistant")
+    assert typed["content"] == "/terse three"
+    [told] = one.rows(role="system", content="Answer in three words.")
+    assert (told["agent_id"], told["cause"]) == ("agent_001", typed["message_id"])
+    assert one.ask("Is it tea?") == "Yes."
+    [request] = one.runtime.model.asked  # type: ignore[union-attr]
+    assert ("system", "Answer in three words.") in [(m.role, m.content) for m in request.messages]
+    assert "role is user or system" in talk("/odd")
+    check_log(one.log)
+
+
+def test_one_in_a_folder_is_called_by_that_too(tmp_path: Path, folder: Path) -> None:
+    (folder / "git").mkdir()
+    (folder / "git/look.md").write_text("Look at $ARGUMENTS[0]: !`git status`")
+    talk = Talking(stage(tmp_path, play(main=[])))
+    talk.own = OwnCommands([folder]).commands()
+    assert talk("/git:look here now") == ""
+    [said] = talk.sent
+    assert said.startswith(
+        "Look at here: !`git status`\n\n[what stands in it as !`COMMAND` was not"
+    )
+
+
 def test_it_is_listed_with_what_it_is_for(talk: Talking) -> None:
     assert "Your own\n  /review  Looks at a change." in talk("/help")
     assert talk("/help review") == "/review [file] [why]\n  Looks at a change."
 
 
+@pytest.mark.req("S4-06")
 def test_an_edit_counts_at_once(talk: Talking, folder: Path) -> None:
     own = OwnCommands([folder])
     assert own.commands()["review"].meaning == "Looks at a change."

@@ -30,6 +30,17 @@ def headings(text: str) -> list[str]:
     return [line.split(" · ")[0] for line in text.splitlines() if line.startswith("── ")]
 
 
+def import_one(cli: Cli, folder: Path) -> None:
+    """Import a conversation of another program: `claude:5e551011`."""
+    told = Transcript()
+    told.user("Which tea?")
+    told.answer(text("Green."))
+    projects = folder / "projects"
+    projects.mkdir()
+    (projects / "a.jsonl").write_bytes(told.data)
+    cli.ok("import", projects)
+
+
 def test_all_steps_are_printed_with_what_was_new_and_what_came_of_it(demo: Cli) -> None:
     ran = demo.ok("replay", "demo")
     assert len(headings(ran.out)) == 9
@@ -101,13 +112,7 @@ def test_the_whole_context_stands_in_the_text_where_it_is_asked_for(demo: Cli) -
 
 
 def test_an_imported_session_is_stepped_through_too(cli: Cli, tmp_path: Path) -> None:
-    told = Transcript()
-    told.user("Which tea?")
-    told.answer(text("Green."))
-    folder = tmp_path / "projects"
-    folder.mkdir()
-    (folder / "a.jsonl").write_bytes(told.data)
-    cli.ok("import", folder)
+    import_one(cli, tmp_path)
     ran = cli.ok("replay", "claude:5e551011")
     assert "    Which tea?" in ran.out
     assert "  Green." in ran.out
@@ -221,13 +226,7 @@ def test_a_difference_is_shown_and_the_exit_code_says_so(demo: Cli) -> None:
 
 
 def test_of_what_other_programs_ran_every_request_is_rebuilt(cli: Cli, tmp_path: Path) -> None:
-    told = Transcript()
-    told.user("Which tea?")
-    told.answer(text("Green."))
-    folder = tmp_path / "projects"
-    folder.mkdir()
-    (folder / "a.jsonl").write_bytes(told.data)
-    cli.ok("import", folder)
+    import_one(cli, tmp_path)
     ran = cli.ok("replay", "claude:5e551011", "--check")
     assert "1 of 1 request rebuilt with the hash that was logged" in ran.out
     assert cli.ok("replay", "claude:5e551011", "--check", "--json").json["same"]

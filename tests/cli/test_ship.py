@@ -68,7 +68,7 @@ def test_watching_goes_on_when_the_service_was_away(cli: Cli, tmp_path: Path) ->
                 assert watcher.poll() is None
                 time.sleep(0.1)
         watcher.send_signal(signal.SIGINT)
-        out, err = watcher.communicate(timeout=20)
+        out, err = watcher.communicate(timeout=60)
     assert watcher.returncode == 0
     assert "The service is there again." in out
     assert "Traceback" not in err

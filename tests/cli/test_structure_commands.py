@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harken import Runtime
+from harken import Runtime, World
+from harken.agents.hooking import MAX_HOOKS
 from harken.agents.schemas import ACTIONS
 from harken.cli.commands import COMMANDS, run_command
 from harken.cli.structure_commands import COMMAND_OF
 from harken.core.ids import USER
-from tests.agent_kit import Stage, check_log, play, stage
+from tests.agent_kit import Stage, check_log, play, run, stage, told
 from tests.cli.talking import Talking
 from tests.unit.agents.hooking import watch
 
@@ -102,6 +103,33 @@ def test_hooks_are_listed_put_there_and_taken_away(one: Stage, talk: Talking) ->
     check_log(one.log)
 
 
+@pytest.mark.parametrize("command", ["/hook", "/hooks add"])
+def test_a_hook_without_a_name_is_told_the_whole_text(
+    one: Stage, talk: Talking, command: str
+) -> None:
+    assert talk(f"{command} Be brief.") == "Installed hook: be-brief watches main"
+    assert talk(f"{command} Be brief.") == "Installed hook: be-brief (2) watches main"
+    assert talk(f"{command} never push to main") == "Installed hook: never-push-to watches main"
+    assert talk(f"{command} critic: watch it") == "Installed hook: critic watches main"
+    told = {hook.name: hook.transcript[0]["content"].split("\n")[0] for hook in one.root.hooks}
+    assert told["be-brief (2)"] == "Be brief."
+    assert (told["never-push-to"], told["critic"]) == ("never push to main", "watch it")
+
+
+def test_a_hook_can_be_said_by_name(one: Stage, talk: Talking) -> None:
+    assert talk("/hook Be brief. points=response") == "Installed hook: be-brief watches main"
+    assert one.root.hooks[0].asked_at == {"response"}
+    assert talk("/hook name=x Be brief.") == "Installed hook: x watches main"
+    assert talk("/hook y").startswith("Error: a hook needs instructions")
+    assert talk("/hook").startswith("/hook: name missing")
+
+
+def test_an_agents_own_hooks_take_no_room_from_the_users(one: Stage, talk: Talking) -> None:
+    for number in range(MAX_HOOKS):
+        watch(one, f"h{number}")
+    assert talk("/hook critic Watch.") == "Installed hook: critic watches main"
+
+
 @pytest.mark.req("S4-45")
 def test_planning_is_begun_and_ended_by_the_user(one: Stage, talk: Talking) -> None:
     assert talk("/plan") == "planning mode is off: /plan on begins it"
@@ -111,6 +139,8 @@ def test_planning_is_begun_and_ended_by_the_user(one: Stage, talk: Talking) -> N
     assert talk("/plan off") == "Planning mode is off."
     assert one.root.hooks == []
     assert talk("/plan off") == "Planning mode was not on."
+    assert talk("/plan true").startswith("Planning mode is on")
+    assert talk("/plan false") == "Planning mode is off."
     assert talk("/plan maybe") == "/plan: say on or off"
     assert talk("/hooks add planning-mode").startswith("Planning mode is on")
     check_log(one.log)
@@ -148,6 +178,31 @@ def test_what_cannot_be_is_one_line_and_nothing_is_logged(one: Stage, talk: Talk
     assert one.rows(agent_id=USER) == []
 
 
+@pytest.mark.req("S4-45", "S4-48")
+def test_the_user_dumps_somebody_who_wakes_takes_over_and_the_old_primary_goes(
+    tmp_path: Path,
+) -> None:
+    parts = {"main": ["Hello."], "Ann": ["Noted."], "Eve": ["", "It is 7."]}
+    model = play(**parts)
+    runtime = Runtime(model=model, actions=tuple(ACTIONS), world=World(folder=tmp_path))
+    one = stage(tmp_path, model, runtime=runtime)
+    talk = Talking(one)
+    talk('/task Ann You are Ann. prompt="The key is 7."')
+    assert talk("/dump ann.json Ann").startswith("Dumped Ann to ann.json: 1 agent, ")
+    assert (tmp_path / "ann.json").is_file()
+    talk("/terminate Ann")
+    restored = "Restored Eve from ann.json: it is your subagent"
+    assert talk("/restore ann.json Eve") == restored
+    assert one.heard("Eve")[-1].startswith("You were restored from a dump and have just woken up")
+    talk("/endo Eve")
+    assert talk("/hooks remove main") == "Removed hook: main"
+    assert (talk.primary.name, talk.primary.hooks) == ("Eve", [])
+    assert run(talk.primary.response("The key?")) == "It is 7."
+    read = told(model.asked_of("Eve")[-1])
+    assert read.index("The key is 7.") < read.index("The key?")
+    check_log(one.log)
+
+
 @pytest.mark.req("S4-44")
 def test_nothing_is_done_in_the_middle_of_a_turn(tmp_path: Path) -> None:
     said: list[str] = []
@@ -169,13 +224,13 @@ def test_names_are_completed_where_they_are_meant(one: Stage, talk: Talking) -> 
 
     talk("/task Ann You are Ann.")
     talk("/hooks add critic Watch.")
-    assert offered("talkwith") == ["critic", "Ann"]
+    assert offered("talkwith") == ["critic", "Ann", "Ann/critic"]
     assert offered("talkwith", "Ann") == []
     assert offered("terminate") == offered("endo") == ["Ann"]
     assert offered("hooks")[:2] == ["add", "remove"]
     assert offered("hooks", "remove") == ["critic"]
     assert "prompt=" in offered("task", "Bob")
-    assert offered("context") == ["main", "critic", "Ann"]
+    assert offered("context") == ["main", "critic", "Ann", "Ann/critic"]
 
 
 def test_a_command_of_an_agent_is_the_same_for_all_who_look(one: Stage, talk: Talking) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harken.cli.home import Home
-from harken.cli.trust import Trust, project_state
+from harken.cli.trust import Trust
 from harken.errors import ConfigError
 from tests.cli.kit import Cli
 
@@ -31,18 +31,22 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_counts_after_it_was_trusted_and_not_before(
-    trust: Trust, home: Home, project: Path
-) -> None:
-    assert project_state(project, home) == "untrusted"
+def test_a_folder_counts_after_it_was_trusted_and_not_before(trust: Trust, project: Path) -> None:
+    assert not is_trusted(trust, project)
     trust.trust(project)
     trust.trust(project)
-    assert project_state(project, home) == "trusted"
+    assert is_trusted(trust, project)
     assert trust.folders() == [project]
     assert trust.distrust(project)
     assert not trust.distrust(project)
-    assert project_state(project, home) == "untrusted"
-    assert project_state(project.parent, home) == "none"
+    assert not is_trusted(trust, project)
+    assert trust.project(project.parent) is None
+
+
+def is_trusted(trust: Trust, folder: Path) -> bool:
+    project = trust.project(folder)
+    assert project is not None
+    return project.trusted
 
 
 def test_trust_is_for_the_real_folder_however_it_is_reached(

@@ -43,7 +43,7 @@ def test_what_happens_is_answered_between_two_lines_and_no_line_is_lost(
             "Done.\n",
             "It is built.\n",
         ]
-        rest, err = process.communicate("last", timeout=20)
+        rest, err = process.communicate("last", timeout=60)
     assert (process.returncode, rest) == (0, "Done.\n")
     assert "Fatal" not in err
 
@@ -52,6 +52,6 @@ def test_the_end_of_the_input_ends_a_chat_although_something_is_armed(
     cli: Cli, tmp_path: Path
 ) -> None:
     with chat(cli, tmp_path) as process:
-        out, err = process.communicate("watch\n", timeout=20)
+        out, err = process.communicate("watch\n", timeout=60)
     assert (process.returncode, out) == (0, "Done.\n")
     assert "Traceback" not in err

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.agent_kit import call, calls
+from harken.agents.smart import SmartAgent
+from harken.cli.opening import Opened
+from harken.cli.settings import Settings
+from tests.agent_kit import call, calls, run
 from tests.clients.kit import needs, talk
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
 
@@ -19,6 +22,11 @@ EVENTS = (
     "PostToolUse",
     "PostToolUseFailure",
     "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "SessionEnd",
 )
 NOT_TOLD = {"prompt_id", "effort", "duration_ms", "background_tasks", "session_crons"}
 """What only the client has."""
@@ -32,11 +40,12 @@ def section(folder: Path) -> dict[str, Any]:
 
 
 def theirs(folder: Path) -> list[dict[str, Any]]:
-    settings = folder / "home/work/.claude/settings.json"
+    settings = folder / "home" / "work" / ".claude" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"hooks": section(folder)}))
-    prompts = ("RUNTOOL", "RUNFAIL", "WRITEFILE", "READFILE", "EDITFILE")
-    talk("claude", folder / "home", *(f"{word} please" for word in prompts))
+    prompts = ("RUNTOOL", "RUNFAIL", "WRITEFILE", "READFILE", "EDITFILE", "SUBAGENT")
+    said = (f"{word} please" for word in prompts)
+    talk("claude", folder / "home", *said, "/compact the numbers")
     return told(folder)
 
 
@@ -48,8 +57,13 @@ def ours(folder: Path) -> list[dict[str, Any]]:
         call("read", "c4", path="hello.txt"),
         call("edit", "c5", path="hello.txt", old_string="line two", new_string="line 2 edited"),
     ]
-    one = commanded(folder, section(folder), main=[*map(calls, acts), "Done."])
+    acts += [call("task", "c6", name="Ann", instructions="You are Ann.", prompt="Say hi.")]
+    one = commanded(folder, section(folder), main=[*map(calls, acts), "Done."], Ann=["Hi."])
+    one.give(compaction=["The numbers."])
     one.ask("Go!")
+    assert isinstance(one.root, SmartAgent)
+    run(one.root.compact("the numbers"))
+    Opened(one.root, one.session, one.runtime, Settings()).end()
     return told(folder)
 
 
@@ -74,9 +88,8 @@ def test_hooks_are_told_what_claude_code_tells_them(tmp_path: Path) -> None:
         assert there.keys() - here.keys() <= NOT_TOLD, key
         for name in here.keys() & there.keys():
             assert type(here[name]) is type(there[name]), (key, name)
-        assert here.get("tool_input", {}).keys() == there.get("tool_input", {}).keys() - {
-            "description"
-        }
+        inputs = (one.get("tool_input", {}).keys() - {"description"} for one in (here, there))
+        assert next(inputs) == next(inputs), key
         response, real_response = here.get("tool_response", {}), there.get("tool_response", {})
-        for name, value in response.items():
+        for name, value in response.items() if key[1] != "Agent" else ():  # it is awaited here
             assert type(value) is type(real_response[name]), (key, name)

@@ -29,6 +29,7 @@ from harken.llm.base import Request
 from harken.session.session import Session
 from tests.agent_kit import Play, call, calls, check_log, everything, quick, rows, run
 from tests.property.tree_model import Node, Tree, Wrong
+from tests.unit.agents.hooking import unguarded
 
 Dice: TypeAlias = Callable[[int], int]
 NAMES = ("Ann", "Ben", "Joe", "Kim")
@@ -79,6 +80,8 @@ class Run:
     model: Directed = field(default_factory=lambda: Directed({}))
     trails: list[tuple[int, list[Any]]] = field(default_factory=list)
     """For each step, how many events there were before it, and all shapes during it."""
+    guards: list[AgentId] = field(default_factory=list)
+    """Those that the user put above the first agent while it was primary: nobody evades them."""
 
     def __post_init__(self) -> None:
         self.runtime = Runtime(
@@ -88,11 +91,8 @@ class Run:
             kinds={Guard.kind: Guard},
         )
         self._load(self.folder / "s.jsonl")
-        Guard(self.session, runtime=self.runtime).install(self.root, "guard")
-        guard = Node("guard", "hook", watches=True, is_code=True)
-        root = Node("main", "primary")
-        root.add(guard, "hook")
-        self.tree = Tree(root)
+        self.tree = Tree(Node("main", "primary"))
+        self._guard("guard")
         self._expect()
 
     def _load(self, log: Path) -> None:
@@ -144,6 +144,19 @@ class Run:
         self._go(watched)
         self._check_results(actor, [is_done])
 
+    def guard_comes(self) -> None:
+        """The user puts a guard of code above whom he talks with."""
+        self.number += 1
+        self._guard(f"guard{self.number}")
+        self._expect()
+
+    def _guard(self, name: str) -> None:
+        primary = self.root.sibling(self.session.state.primary or "")
+        made = Guard(self.session, runtime=self.runtime).install(primary, name)
+        self.tree.guard(self.tree.primary, name)
+        if primary is self.root:
+            self.guards.append(made.agent_id)
+
     def resume(self) -> None:
         before = everything(self.session)
         self.session.close()
@@ -188,8 +201,6 @@ class Run:
         more: dict[str, Any] = {}
         if action in ("task", "hook"):
             more["instructions"] = "You."
-        if action == "hook":
-            more["tools"] = OFFERED
         return call(action, f"{id_}_{self.number}", **arguments, **more)
 
     def _arguments(self, who: Node, action: str) -> dict[str, Any]:
@@ -203,7 +214,7 @@ class Run:
                 maybe = {} if self.dice(3) else {"prompt": "Hi."}
                 return {"name": name, **maybe}
             case "hook":
-                return {"name": f"{name}s"}
+                return {"name": f"{name}s", "tools": OFFERED if self.dice(4) else []}
             case "terminate":
                 return {"name": there}
             case "discuss" | "introduce":
@@ -254,9 +265,9 @@ class Run:
         return self.root.sibling(id_)
 
     def _check_results(self, actor: str, expected: list[bool]) -> None:
+        found = rows(self.session.path, role="tool", agent_id=actor) if expected else []
         for at, is_done in enumerate(expected):
-            found = rows(self.session.path, role="tool", tool_call_id=f"c{at}_{self.number}")
-            [result] = [row for row in found if row["agent_id"] == actor]
+            [result] = [row for row in found if row["tool_call_id"] == f"c{at}_{self.number}"]
             assert result.get("is_error", False) is not is_done, result["content"]
         self.number += 1
         self.model.script, self.model.at = {}, None
@@ -264,6 +275,7 @@ class Run:
     def _expect(self) -> None:
         expected = self.tree.primary.shape()
         assert shape_of(self.session) == expected
+        assert [unguarded(self.session, guard) for guard in self.guards[:1]] == [[]]
         assert not any(one.open_calls for one in self.session.agents.values())
         self.trails.append((self.session.state.next_message, [*self.tree.trail, expected]))
         self.tree.trail = [expected]
@@ -307,6 +319,7 @@ def shape_of(session: Session) -> Any:
 STEPS = [
     *[Run.acts] * 6,
     *[Run.moves_as_hook] * 3,
+    Run.guard_comes,
     Run.resume,
     Run.forget,
 ]
@@ -325,7 +338,7 @@ def played(folder: str, chosen: list[tuple[Callable[[Run], None], int]]) -> Run:
 
 
 @pytest.mark.req("S4-38", "S4-39", "S4-29", "S0-20")
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(steps, st.integers(0, 10_000))
 def test_everybody_stands_where_the_requirements_say(chosen: Any, at: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

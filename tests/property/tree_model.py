@@ -5,8 +5,8 @@ Source: S4-08 to S4-20, S4-29 to S4-39, S4-48 to S4-50, docs/design/007-hooks-an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +28,13 @@ class Node:
     silent: bool = False
     """Whether it is never asked where it stands as a hook."""
     own: bool = False
-    """Whether whom it watches, or a file, put it there: it guards nothing against that one."""
+    """Whether whom it watches, or a file, made it: it guards nothing against that one."""
+    moved: bool = False
+    """Whether it was above whom it watches before: it guards nothing either, and is not its own."""
+    first: Node | None = None
+    """Of which hook it is a copy, in the end."""
+    concerned: bool = False
+    """Whether it was there when the guard came that must not be evaded, or comes from one."""
     bare: bool = False
     """Whether it may use nothing but what every hook has."""
     subs: list[Node] = field(default_factory=list)
@@ -39,13 +45,37 @@ class Node:
     def sub(self, name: str) -> Node:
         return _named(self.subs, name)
 
-    def copies(self) -> list[Node]:
-        """The hooks that somebody new below it gets."""
-        watching = [one for one in self.hooks if one.watches]
-        return [
-            Node(h.name, "hook", None, True, h.is_code, own=h.own, bare=h.own or h.bare)
-            for h in watching
-        ]
+    @property
+    def original(self) -> Node:
+        return self.first or self
+
+    @property
+    def acts(self) -> bool:
+        """Whether it can do more than judge."""
+        return self.place != "hook" or not (self.bare or self.is_code)
+
+    def is_guarded_by(self, guard: Node) -> bool:
+        return any(one.original is guard and not one.own for one in self.hooks)
+
+    def copies(self, there: Sequence[Node] = (), *, own: bool = True) -> list[Node]:
+        """The hooks that somebody new below it gets, who has hooks with these originals."""
+        watching = [one for one in self.hooks if one.watches and (own or not one.own)]
+        watching.sort(key=lambda one: one.own)
+        wanted = [one for one in watching if one.original not in there]
+        return [one.copied() for one in wanted]
+
+    def copied(self) -> Node:
+        bare = self.own or self.bare
+        made = Node(self.name, "hook", None, True, self.is_code, own=self.own, bare=bare)
+        made.first = self.original
+        return made
+
+    def get(self, copies: Sequence[Node], *other: str) -> Iterator[None]:
+        """Be watched by copies, one after the other; nobody there, nor others, have their names."""
+        for copy in copies:
+            copy.name = _other(copy.name, {*other, *(one.name for one in self.hooks)})
+            self.add(copy, "hook")
+            yield
 
     def add(self, one: Node, place: str) -> None:
         one.place, one.above = place, self
@@ -84,16 +114,19 @@ class Tree:
     def task(self, who: Node, name: str, **_: Any) -> None:
         _free(who.subs, name)
         child = Node(name)
-        self._bear(who, child, who.copies())
+        self._bear(who, child, who.copies(), who)
 
     def clone(self, who: Node, name: str, into: str | None = None, as_name: str = "") -> None:
         original, above = who.sub(name), who if into is None else who.sub(into)
         _free(above.subs, as_name or name)
         copy = Node(as_name or original.name, bare=original.bare or above.bare)
-        self._bear(above, copy, above.copies())
+        copies = above.copies()
+        there = [one.original for one in copies]
+        copies += original.copies(there, own=False)
+        self._bear(above, copy, copies, who)
 
     def dump(self, who: Node, path: str, name: str | None = None) -> None:
-        self.files[path] = _copy(who if name is None else who.sub(name), [])
+        self.files[path] = _dumped(who if name is None else who.sub(name))
 
     def restore(self, who: Node, path: str, name: str | None = None) -> None:
         if path not in self.files:
@@ -101,11 +134,13 @@ class Tree:
         copy = _copy(self.files[path], who.hooks)
         copy.name = name or copy.name
         _free(who.subs, copy.name)
-        self._bear(who, copy, [])
+        self._bear(who, copy, [], who)
 
-    def _bear(self, above: Node, child: Node, hooks: Sequence[Node]) -> None:
-        for hook in hooks:
-            child.add(hook, "hook")
+    def _bear(self, above: Node, child: Node, hooks: Sequence[Node], who: Node) -> None:
+        for _ in child.get(hooks):
+            pass
+        for one in child.everybody():
+            one.concerned = who.concerned
         above.add(child, "subagent")
         above.speakers, above.listeners = [child], []
 
@@ -138,15 +173,31 @@ class Tree:
     def terminate(self, who: Node, name: str) -> None:
         _leave(who.sub(name))
 
-    def hook(self, who: Node, name: str, **_: Any) -> None:
+    def hook(self, who: Node, name: str, tools: Sequence[str] | None = None) -> None:
         watched = who.above if who.place == "hook" else who
         assert watched is not None
         _free(watched.hooks, name)
-        made = Node(name, watches=True, own=watched is who or who.own)
-        for copy in watched.copies() if made.own else ():
-            if not copy.own:  # it may act, so it is guarded as who made it is
+        made = Node(name, "hook", watches=True, own=watched is who or who.own or who.moved)
+        made.concerned, made.bare = who.concerned, tools == []
+        if made.own and made.acts:  # it may act, so it is guarded as who made it is
+            for copy in watched.copies(own=False):
                 made.add(copy, "hook")
         watched.add(made, "hook")
+
+    def guard(self, who: Node, name: str) -> Node:
+        """The user puts a hook of code there."""
+        made = Node(name, watches=True, is_code=True)
+        who.add(made, "hook")
+        self._reach(made, who)
+        self.note()
+        return made
+
+    def _reach(self, hook: Node, watched: Node) -> None:
+        own = [one for one in watched.hooks if one.own and one.acts]
+        for one in [*watched.subs, *own]:
+            if hook.original not in [other.original for other in one.hooks]:
+                for _ in one.get([hook.copied()]):
+                    self._reach(one.hooks[-1], one)
 
     def quit(self, who: Node) -> None:
         if who.place != "hook":
@@ -158,6 +209,9 @@ class Tree:
         if who.place != "hook" or who.above is None:
             raise Wrong
         self._check(who, who.above, who.above, "subagent")
+        there = [one.original for one in who.hooks]
+        for _ in who.get(who.above.copies(there, own=False)) if who.own else ():
+            self.note()
         self._swap(who, who.above, "subagent")
 
     def endo(self, who: Node, subagent: str, prompt: str = "", points: Any = None) -> None:
@@ -166,15 +220,11 @@ class Tree:
         self._under(who, child, silent=False)
 
     def _under(self, who: Node, child: Node, *, silent: bool) -> None:
-        own = {one.name for one in child.hooks if one.own}
-        own -= {one.name for one in who.hooks if one.own}
-        there = {one.name for one in child.hooks} - own
-        for copy in [one for one in who.copies() if one.name not in there]:
-            copy.name = _other(copy.name, {who.name, *(one.name for one in child.hooks)})
-            child.add(copy, "hook")
+        there = [one.original for one in child.hooks]
+        for _ in child.get(who.copies(there), who.name):
             self.note()
         self._swap(child, who, "hook")
-        who.silent = silent
+        who.silent = (who.silent or not who.watches) if silent else False
 
     def talk_with(self, who: Node, name: str) -> None:
         way = [who]
@@ -197,7 +247,9 @@ class Tree:
         taker.place, taker.above = before.place, before.above
         if before.place == "hook":
             taker.silent, taker.own = before.silent, taker.own or before.own
-        before.own = before.own or now == "hook"
+            taker.moved = not taker.own and before.moved
+        if now == "hook" and not before.watches:
+            before.moved = True
         if before.above is None:
             self.primary = taker
         else:
@@ -233,13 +285,38 @@ def _other(name: str, taken: set[str]) -> str:
     return next(one for one in names if one not in taken)
 
 
+def _like(one: Node) -> Node:
+    """The same agent, alone, as another one."""
+    return replace(
+        one, above=None, first=None, concerned=False, subs=[], hooks=[], speakers=[], listeners=[]
+    )
+
+
+def _dumped(one: Node) -> Node:
+    """An agent with all below it; its hooks as their copies begin."""
+    new = _like(one)
+    for hook in one.hooks:
+        if hook.watches:
+            new.add(_like(hook), "hook")
+    subs = {id(sub): _dumped(sub) for sub in one.subs}
+    for sub in subs.values():
+        new.add(sub, "subagent")
+    new.speakers = [subs[id(each)] for each in one.speakers]
+    new.listeners = [subs[id(each)] for each in one.listeners]
+    return new
+
+
 def _copy(one: Node, watching: Sequence[Node], *, is_hook: bool = False) -> Node:
-    """An agent with all at it, each watched by copies of some hooks, too."""
-    new = Node(one.name, one.place, None, one.watches, one.is_code, one.silent, one.own, one.bare)
+    """An agent with all at it, each watched by copies of some hooks, too; of code by one of each.
+
+    There is one kind of code here.
+    """
+    new = _like(one)
     if not one.is_code and not (is_hook and one.bare):
         for hook in Node("", hooks=list(watching)).copies():
             new.add(hook, "hook")
-    for hook in one.hooks:
+    is_there = any(hook.is_code for hook in new.hooks)
+    for hook in [hook for hook in one.hooks if not (hook.is_code and is_there)]:
         added = _copy(hook, watching, is_hook=True)
         added.name = _other(hook.name, {other.name for other in new.hooks})
         added.own = True

@@ -17,15 +17,17 @@ from typing import Any
 from harken.agents.actions import lenient, touches
 from harken.agents.actor import Actor
 from harken.agents.asking import LoggedUser
+from harken.agents.command_hooks.variables import kept_in
+from harken.agents.consulting import judge_call
 from harken.agents.gate import Gate, woken_ones_done
-from harken.agents.hook import BLOCKED, Judgement, TurnEnded, consult
+from harken.agents.happening import is_spoken_for
+from harken.agents.hook import BLOCKED, Judgement, TurnEnded
 from harken.agents.initial import UNNAMED
 from harken.agents.schemas import ACTIONS, is_action
 from harken.agents.structure import RUN
-from harken.agents.verdict import Question
 from harken.context.socket import VARIABLE
 from harken.core.events import ActionRewritten, TranscriptEntry
-from harken.core.messages import FunctionCall, ToolCall
+from harken.core.messages import FunctionCall
 from harken.core.outside import content_from_outside
 from harken.errors import EventRefused
 from harken.session.state import OpenCall
@@ -43,6 +45,11 @@ class Footprint:
     """Whether it is a tool: a tool that changes the world may read it, too."""
     changes_world: bool = False
 
+    @property
+    def is_structural(self) -> bool:
+        """Whether it may touch agents."""
+        return self.subtrees != frozenset()
+
     def collides(self, later: Footprint) -> bool:
         """Whether a later call has to wait for this one."""
         return self._shares_world(later) or self._shares_agents(later)
@@ -52,8 +59,7 @@ class Footprint:
         return both and (self.changes_world or later.changes_world)
 
     def _shares_agents(self, later: Footprint) -> bool:
-        nobody: frozenset[str] = frozenset()
-        if nobody in (self.subtrees, later.subtrees):
+        if not (self.is_structural and later.is_structural):
             return False
         if self.subtrees is None or later.subtrees is None:
             return True
@@ -78,9 +84,8 @@ async def _act_together(agent: Actor, calls: Sequence[OpenCall]) -> None:
     """Run each call in a task of its own: so the depth of a tree is not that of Python's stack."""
     tasks: list[asyncio.Task[Result]] = []
     ended: list[TurnEnded] = []
-    footprints = [footprint(agent, call) for call in calls]
-    for at, call in enumerate(calls):
-        before = [tasks[i] for i in range(at) if footprints[i].collides(footprints[at])]
+    for call, numbers in zip(calls, waited_for(agent, calls), strict=True):
+        before = [tasks[number] for number in sorted(numbers)]
         tasks.append(asyncio.create_task(_after(before, agent, call, ended)))
     failure: Exception | None = None
     waiting = dict(zip(tasks, calls, strict=True))
@@ -125,6 +130,24 @@ async def _after(
         raise
 
 
+def waited_for(agent: Actor, calls: Sequence[OpenCall]) -> list[set[int]]:
+    """Return for each call the numbers of those before it that have to end first.
+
+    A structural call also waits for what one before it waits for: who an agent talks with is set
+    in the order of the calls, and so is what its hooks are asked.
+    """
+    prints = [footprint(agent, call) for call in calls]
+    found: list[set[int]] = []
+    structural: set[int] = set()
+    for at, later in enumerate(prints):
+        own = {number for number in range(at) if prints[number].collides(later)}
+        if later.is_structural:
+            structural |= own
+            own = set(structural)
+        found.append(own)
+    return found
+
+
 def footprint(agent: Actor, call: OpenCall) -> Footprint:
     """Return what a call may collide with, as far as it can be told before it runs."""
     tool = agent.tools.get(call.name)
@@ -137,15 +160,7 @@ def footprint(agent: Actor, call: OpenCall) -> Footprint:
 
 async def run_call(agent: Actor, call: OpenCall) -> Result:
     """Ask the hooks, then run one call; whatever goes wrong in it is its result."""
-    question = Question(
-        "action",
-        agent.name,
-        call.reference,
-        call.arguments,
-        ToolCall(call.id, FunctionCall(call.name, call.arguments)),
-    )
-    judgement = await consult(agent.hooks, question)
-    agent.note_comments(judgement)
+    judgement = await judge_call(agent, call)
     if judgement.denied is not None:
         return _blocked(judgement)
     arguments = call.arguments
@@ -184,7 +199,8 @@ async def _run(agent: Actor, call: OpenCall, text: str) -> Result:
                 held.enter_context(gate.held())
             return await RUN[call.name](agent, call.reference, arguments)
     user = agent.runtime.world.user
-    asked = None if user is None else LoggedUser(user, agent, call.reference)
+    is_nobody = user is None and not is_spoken_for(agent)
+    asked = None if is_nobody else LoggedUser(user, agent, call.reference)
     caller = Caller(agent, call.reference, asked, variables=partial(variables, agent))
     return await agent.runtime.world.do_action(FunctionCall(call.name, text), caller)
 
@@ -214,7 +230,7 @@ def variables(agent: Actor) -> Mapping[str, str | None]:
     except OSError as error:
         agent.runtime.tell(f"programs are not told which commit their agent is at: {error}")
         own = {}
-    return {VARIABLE: None, **own}
+    return {**kept_in(agent.runtime.world), VARIABLE: None, **own}
 
 
 def log_result(agent: Actor, call: OpenCall, result: Result) -> None:

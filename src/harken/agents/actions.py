@@ -6,15 +6,15 @@ What a model does wrong here becomes a result, as with any other tool.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harken.agents.actor import Actor
 from harken.agents.base import Agent, evict
 from harken.agents.budget import check_birth
-from harken.agents.hook import copy_of
+from harken.agents.names import check_plain, free_name
 from harken.agents.schemas import ACTIONS
+from harken.agents.self_made import is_made
 from harken.agents.template_hooks import hooks_of
 from harken.agents.template_servers import servers_for
 from harken.agents.templates import Template
@@ -55,7 +55,8 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     servers = servers_for(agent, arguments["tools"], template)
     child = agent.make_subagent(instructions, allowed, template, servers)
     hooks = copies_for(child, agent)
-    hooks += hooks_of(template, child, {name for name, _ in hooks})
+    guards = {name for name, hook in hooks if not is_made(hook.born_with)}
+    hooks += hooks_of(template, child, guards)
     agent.keep("spawn")  # the child's history goes on into that of its parent
     child.log_birth(birth_cause(agent, call), name, "subagent")
     try:
@@ -71,39 +72,44 @@ async def run_task(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
 
 
 def copies_for(
-    child: Agent, watched: Agent, but: Collection[str] = (), *, below: bool = True
+    child: Agent,
+    watched: Agent,
+    *,
+    own: bool = True,
+    below: bool = True,
+    there: Collection[AgentId] = (),
 ) -> list[tuple[str, Agent]]:
     """Return copies, not yet born, of what watches an agent, by name, for somebody else.
 
-    They are in the order of installation; but: names of those that are not copied; below: whether
-    that one is a subagent, see `copy_of`.
+    Not of what watches that one already, itself or by another copy, whatever it is called. Guards
+    come first: where a crash ends this, nobody has the hooks that the agent made and not those.
+    own: also of hooks that the watched agent made; below: whether that other one is a subagent,
+    see `Agent.copied_for`; there: originals whose copies it will have besides.
     """
+    watching = {*there, *(hook.original for hook in (child.hooks if is_born(child) else ()))}
     hooks = [watched.sibling(id_) for id_ in watched.state.hooks]
-    copied = [hook for hook in hooks if hook.name not in but]
-    copies = [(hook.name, copy_of(hook, child, below=below)) for hook in copied]
+    guards = [hook for hook in hooks if not is_made(hook.state.spec)]
+    made = [hook for hook in hooks if is_made(hook.state.spec)] if own else []
+    copied = [hook for hook in (*guards, *made) if hook.original not in watching]
+    copies = [(hook.name, hook.copied_for(child, below=below)) for hook in copied]
     return [(name, copy) for name, copy in copies if copy is not None]
 
 
 def install(copies: Sequence[tuple[str, Agent]], child: Agent, but: Collection[str] = ()) -> None:
-    """Let hooks watch an agent, under their names; but: names that none of them may have."""
-    taken = set(but)
+    """Let hooks watch an agent that was born, under their names where nobody there has them.
+
+    but: other names that none of them may have.
+    """
+    taken = {*but, *(hook.name for hook in child.hooks)}
     for name, copy in copies:
         called = free_name(name, taken)
         taken.add(called)
         copy.install(child, called)
 
 
-def free_name(name: str, taken: Collection[str]) -> str:
-    """Return a name that nobody has.
-
-    >>> free_name("guard", ["guard"]), free_name("guard", [])
-    ('guard (2)', 'guard')
-    """
-    found, number = name, 1
-    while found in taken:
-        number += 1
-        found = f"{name} ({number})"
-    return found
+def is_born(agent: Agent) -> bool:
+    """Whether the log has the birth of an agent."""
+    return agent.agent_id in agent.session.agents
 
 
 class Answer(NamedTuple):
@@ -264,12 +270,16 @@ def template_in(agent: Agent, given: str | None) -> Template | None:
     except HarkenError as error:
         raise BadArguments(f"instructions {given} cannot be used: {error}") from None
     known = {*ACTIONS, *agent.runtime.world.tools}
+    template = template.expanded(known)
     for name in template.tools or ():
         if name not in known:
             there = ", ".join(sorted(known))
             raise BadArguments(f"{given} names a tool {name!r} that is not here; there is: {there}")
+    told = agent.runtime.world.variables.setdefault("notes of templates", set())
     for note in template.notes:
-        agent.runtime.tell(note)
+        if note not in told:
+            told.add(note)
+            agent.runtime.tell(note)
     return template
 
 
@@ -278,17 +288,6 @@ def check_name(agent: Agent, name: str) -> None:
     check_plain(name)
     if name in agent.subagent_ids:
         raise BadArguments(f"there is a subagent {name!r} already; choose another name")
-
-
-def check_plain(name: str) -> None:
-    """Raise BadArguments for a name that cannot be told from another party."""
-    if not name.strip():
-        raise BadArguments("an agent needs a name")
-    if any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name):
-        raise BadArguments(f"the name {name!r} has control characters; choose a plain one")
-    plain = " ".join(name.casefold().split())
-    if plain == "user" or f"{plain} ".startswith("hook "):
-        raise BadArguments(f"an agent cannot be called {name!r}: it is neither user nor hook")
 
 
 def prompt_in(*given: str | None) -> str | None:

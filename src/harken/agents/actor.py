@@ -43,6 +43,8 @@ class Actor(Agent):
         self._comments: list[Opinion] | None = None
         """What hooks commented and it has not heard; None: the log has to tell."""
         self._toolbox: Toolbox | None = None
+        self._made_of: tuple[Any, ...] = ()
+        """What the toolbox was worked out from."""
 
     @abstractmethod
     def make_subagent(
@@ -80,15 +82,22 @@ class Actor(Agent):
         Templates are listed as they were when this was worked out first: a model's cached
         prompt begins with the schemas, and a new file shall not make it void.
         """
+        state = self.state
+        made_of = (tuple(self.runtime.world.tools.values()), state.spec, state.place)
+        if self._toolbox is None or self._made_of != made_of:
+            self._toolbox, self._made_of = self._toolbox_now(), made_of
+        return self._toolbox
+
+    def _toolbox_now(self) -> Toolbox:
         world, allowed, place = self.runtime.world.tools, self.allowed, self.state.place
         shown = tuple((tool.name, tool.description, tool.parameters) for tool in world.values())
         limits = (None if allowed is None else tuple(allowed), tuple(self.servers))
         key = (shown, limits, place == "hook")
-        if self._toolbox is None or self._toolbox.key != key:
-            everything = {**with_templates(self.runtime.templates.listing()), **self._tools()}
-            found = {name: tool for name, tool in everything.items() if self._may_use(tool)}
-            self._toolbox = Toolbox(key, found)
-        return self._toolbox
+        if self._toolbox is not None and self._toolbox.key == key:
+            return self._toolbox
+        everything = {**with_templates(self.runtime.templates.listing()), **self._tools()}
+        found = {name: tool for name, tool in everything.items() if self._may_use(tool)}
+        return Toolbox(key, found)
 
     def _may_use(self, tool: Tool) -> bool:
         if server_in(tool.name) in self.servers:

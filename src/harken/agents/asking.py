@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from harken.agents.base import Agent
+from harken.agents.happening import LeaveAsked, UserWanted, call_user, said_for_user
 from harken.core.events import Cause, Reference, TranscriptEntry
 from harken.core.ids import USER, MessageId
 from harken.core.messages import Role
@@ -20,14 +21,18 @@ from harken.world.user import Asked, Leave, NobodyThere, User, Wanted
 class LoggedUser:
     """A `User` whose questions and answers are logged, as those of one call."""
 
-    user: User
+    user: User | None
+    """None: nobody is there, but hooks that may answer in their place."""
     agent: Agent
     call: Reference
 
     async def ask(self, asked: Asked) -> LoggedString:
         """Return the answer, with its id. Raises NobodyThere."""
+        if self.user is None:
+            raise NobodyThere("nobody is there to answer")
         options = "".join(f"\n- {option}" for option in asked.options)
         question = self._log("user", f"[{asked.agent}] asks: {asked.question}{options}", self.call)
+        await call_user(self.agent, UserWanted(kind="permission_prompt", tool="ask_user"))
         try:
             answer = await self.user.ask(asked)
         except NobodyThere as error:
@@ -36,9 +41,19 @@ class LoggedUser:
         return LoggedString(answer, self._log("assistant", answer, question))
 
     async def permit(self, wanted: Wanted) -> Leave:
-        """Return what the user said, with its id as `said`. Raises NobodyThere."""
+        """Return what the user said, with its id as `said`. Raises NobodyThere.
+
+        A hook may say so in their place, before they are asked.
+        """
+        word = await said_for_user(self.agent, LeaveAsked(call=self.call, wanted=wanted))
+        if word is not None:
+            why = "" if word.refusal is None else f"hook {word.hook}: {word.refusal}"
+            return Leave(allowed=word.refusal is None, reason=why, said=word.said)
+        if self.user is None:
+            raise NobodyThere("no hook allows it, either")
         text = f"[{wanted.agent}] wants {wanted.tool}: {wanted.preview}"
         question = self._log("user", text, self.call)
+        await call_user(self.agent, UserWanted(kind="permission_prompt", tool=wanted.tool))
         try:
             leave = await self.user.permit(wanted)
         except NobodyThere as error:

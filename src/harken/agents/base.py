@@ -11,21 +11,26 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Self, TypeVar
 
-import msgspec
-
 from harken.agents.gate import Gate
-from harken.agents.initial import INTERRUPTED, UNNAMED, groups, whole
+from harken.agents.initial import INTERRUPTED, UNNAMED, begin_with, message_dict, whole
+from harken.agents.names import free_name
 from harken.agents.runtime import Runtime
+from harken.agents.self_made import MADE, SELF_MADE, guarded, is_guard, is_made
 from harken.agents.verdict import POINTS, Point, Question, Verdict, checked, read_verdict
 from harken.core.commits import Checkpoint, CommitId
-from harken.core.events import Cause, Relation, Segment, TranscriptEdited, TranscriptEntry
+from harken.core.events import (
+    AgentConfigured,
+    Cause,
+    Relation,
+    TranscriptEntry,
+)
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import ChatMessage, Message, message_from, text_of
+from harken.core.messages import ChatMessage, Message, text_of
 from harken.core.outside import from_outside
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, UnknownName
-from harken.session.fold import context_now, held
-from harken.session.session import Session, entry_of
+from harken.session.fold import context_now
+from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
 from harken.world.lock import LoopLock
 
@@ -160,35 +165,7 @@ class Agent:
     def take_initial(self) -> None:
         """Begin with the initial transcript: by reference where it is in the log, else in full."""
         initial, self._initial = self._initial, []
-        if not initial:
-            return
-        before = len(self.session.context(self.agent_id))
-        known = self._known(initial)
-        ids: list[MessageId] = []
-        for group in groups(initial):
-            there = [known.get(message.get("message_id", "")) for message in group]
-            if all(e is not None and _same(e, m) for e, m in zip(there, group, strict=True)):
-                ids += [entry.message_id for entry in there if entry is not None]
-            else:  # a result without its call would answer nothing
-                ids += [self._log_initial(message) for message in group]
-        segments = [Segment(start=0, stop=before), Segment(entries=ids)]
-        edit = TranscriptEdited(agent_id=self.agent_id, segments=segments, reason="init_prompt")
-        self.session.append(edit)
-
-    def _known(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, TranscriptEntry]:
-        """Return this session's entries with the ids of these: another's may have them too."""
-        wanted = {message.get("message_id") for message in messages} - {None}
-        found: dict[str, TranscriptEntry] = {}
-        for state in self.session.agents.values():
-            found |= {e.message_id: e for e in held(state) if e.message_id in wanted}
-        for agent_id in self.session.agents:
-            if len(found) < len(wanted):
-                entries = self.session.agent(agent_id).transcript or ()
-                found |= {e.message_id: e for e in entries if e.message_id in wanted}
-        return found
-
-    def _log_initial(self, message: Mapping[str, Any]) -> MessageId:
-        return self.session.append(entry_of(self.agent_id, message_from(message)))
+        begin_with(self.session, self.agent_id, initial)
 
     def _own_entries(self) -> list[TranscriptEntry]:
         return self.state.transcript or []
@@ -229,11 +206,10 @@ class Agent:
     def hooks(self) -> list[Agent]:
         """The hooks that watch it, in the order in which they are asked.
 
-        Those that it put there itself come first: so others judge what they made of its words,
-        and it cannot undo with a hook of its own what another insists on.
+        Those that it put there itself come first, see `self_made`.
         """
         agents = self.session.agents
-        asked = sorted(self.state.hooks, key=lambda id_: not agents[id_].spec.get("self_made"))
+        asked = sorted(self.state.hooks, key=lambda id_: is_guard(agents[id_].spec))
         return [self.sibling(agent_id) for agent_id in asked]
 
     def sibling(self, agent_id: str) -> Agent:
@@ -303,9 +279,55 @@ class Agent:
         """Do what is due now that a verdict was given, or failed. Done once, it does nothing."""
 
     def install(self, agent: Agent, name: str | None = None) -> Self:
-        """Begin to watch an agent: the birth names the agent's own birth as its cause."""
-        self.log_birth(agent.state.birth, name or self.kind, "hook")
+        """Begin to watch an agent: the birth names the agent's own birth as its cause.
+
+        Those who stand below it already get copies, as those will who come.
+        """
+        self.put_above(agent, name or self.kind, agent.state.birth)
         return self
+
+    def put_above(self, agent: Agent, name: str, cause: Cause) -> None:
+        """Log the birth of a hook of an agent, then give copies to those who stand there already.
+
+        A hook that the agent made is no guard, and reaches nobody. The birth says whom it reaches.
+        """
+        if not is_made(self.born_with) and (reached := guarded(self.session.agents, agent.state)):
+            self.born_with["reaches"] = list(reached)
+        self.log_birth(cause, name, "hook")
+        self.reach()
+
+    def reach(self) -> None:
+        """Give copies to those whom its birth names; where a crash ended that, to the others."""
+        if not self.state.spec.get("reaches"):
+            return
+        for agent in map(self.sibling, self.state.spec["reaches"]):
+            there = agent.hooks
+            if self.original not in {hook.original for hook in there}:
+                copy = self.copied_for(agent)
+                if copy is not None:
+                    copy.install(agent, free_name(self.name, [hook.name for hook in there]))
+        self.session.append(AgentConfigured(agent_id=self.agent_id, spec={"reaches": []}))
+
+    @property
+    def original(self) -> AgentId:
+        """Which hook it is a copy of, in the end; itself, where it is none."""
+        original: AgentId = self.state.spec.get("original") or self.agent_id
+        return original
+
+    def copied_for(self, agent: Agent, *, below: bool = True) -> Agent | None:
+        """Return a copy of this hook for an agent to be watched; None: it gets none.
+
+        below: the agent stands below whom the hook watches; else it takes that one's place, and is
+        watched even by hooks that leave subagents alone. What was said of the hook when it was put
+        there, where it is asked for one, holds for its copies.
+        """
+        spec = self.state.spec
+        copy = None if below and spec.get("subagents") is False else self.copy_for(agent)
+        if copy is not None:
+            copy.born_with |= {name: spec[name] for name in ("points", "subagents") if name in spec}
+            copy.born_with |= {SELF_MADE: MADE} if is_made(spec) else {}
+            copy.born_with["original"] = self.original
+        return copy
 
     def copy_for(self, agent: Agent) -> Agent | None:
         """Return a new hook for a new subagent of whom it watches; None for no hook.
@@ -452,14 +474,3 @@ def _asks_nothing(message: ChatMessage) -> bool:
     if isinstance(message, TranscriptEntry):
         return message.cause is not None
     return text_of(message.content).startswith(UNASKED)
-
-
-def _same(entry: TranscriptEntry, message: Mapping[str, Any]) -> bool:
-    return message_from(message_dict(entry)) == message_from(message)
-
-
-def message_dict(message: ChatMessage) -> dict[str, Any]:
-    """Return a message as the dict that `init_prompt` takes again."""
-    names = ("message_id", "substance", *Message.__struct_fields__)
-    data: dict[str, Any] = msgspec.to_builtins({n: getattr(message, n, None) for n in names})
-    return {name: value for name, value in data.items() if value not in (None, False)}

@@ -7,13 +7,16 @@ What belongs to a place or to a session is not in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
-from harken.agents.base import Agent, kind_named, message_dict
-from harken.agents.initial import INTERRUPTED, UNNAMED, whole
+from harken.agents.base import Agent, kind_named
+from harken.agents.hook import Hook
+from harken.agents.initial import INTERRUPTED, UNNAMED, message_dict, whole
 from harken.agents.runtime import Runtime
+from harken.agents.self_made import is_born_as_hook
 from harken.core.events import AgentStateSaved, Cause, InterlocutorsSet, Json, Relation
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import Message
@@ -22,7 +25,7 @@ from harken.session.state import AgentState
 
 OF_A_PLACE = frozenset({"points", "keeps", "copy", "subagents", "self_made"})
 """Members of a spec that say how an agent stands as a hook."""
-OF_A_SESSION = frozenset({"recorded", "rerun", "triggers"})
+OF_A_SESSION = frozenset({"recorded", "rerun", "triggers", "original", "reaches"})
 """Members of a spec that mean something only where the agent was born."""
 
 
@@ -79,24 +82,41 @@ def blueprint_of(agent: Agent) -> Blueprint:
     )
 
 
-def with_everybody(agent: Agent, call: str) -> Blueprint:
+def with_everybody(agent: Agent, call: str, *, is_users: bool) -> Blueprint:
     """Return what an agent is, with its hooks and subagents, for another session.
 
     Calls under way get a result, `call`, the one that asks for this, that it was done. Left out
-    is who may not be taken elsewhere.
+    is who may not be taken elsewhere. An agent does not learn what watches it thinks: unless the
+    user asks for this, hooks are as their copies begin.
     """
     state, agents = agent.state, agent.session.agents
     hooks = [hook for hook in map(agent.sibling, state.hooks) if hook.portable]
+    if is_users:
+        above = [with_everybody(hook, call, is_users=True) for hook in hooks]
+    else:
+        above = [plan for plan in map(_as_copied, hooks) if plan is not None]
     below = [child for child in agent.subagents.values() if child.portable]
     there = {child.agent_id: child.name for child in below}
     return msgspec.structs.replace(
         blueprint_of(agent),
         transcript=_finished(agent, call),
-        hooks=[with_everybody(hook, call) for hook in hooks],
-        subagents=[with_everybody(child, call) for child in below],
+        hooks=above,
+        subagents=[with_everybody(child, call, is_users=is_users) for child in below],
         speakers=[there[id_] for id_ in state.speakers if id_ in there and id_ in agents],
         listeners=[there[id_] for id_ in state.listeners if id_ in there and id_ in agents],
     )
+
+
+def _as_copied(hook: Agent) -> Blueprint | None:
+    """Return a hook with what it was told, without what it has heard, thought and kept since.
+
+    None for one that came to stand there by a move: it is no hook of those that are copied.
+    """
+    plan = blueprint_of(hook)
+    if not isinstance(hook, Hook) and not is_born_as_hook(plan.spec):
+        return None
+    told = takewhile(lambda message: message.get("role") == "system", plan.transcript)
+    return msgspec.structs.replace(plan, transcript=[*told], saved=None)
 
 
 def _finished(agent: Agent, call: str) -> list[dict[str, Json]]:

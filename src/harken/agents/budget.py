@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from harken.agents.self_made import below
 from harken.core.ids import AgentId
 from harken.errors import BudgetExceeded
 from harken.session.state import AgentState, SessionState
@@ -53,7 +54,7 @@ def check_birth(state: SessionState, parent: AgentId, births: int = 1, lower: in
         if budget.depth is not None and levels > budget.depth:
             raise BudgetExceeded(f"{_who(agent)} may have {budget.depth} levels of subagents below")
         limit = budget.live_subagents
-        there = 0 if limit is None else sum(1 for _ in _below(state, agent))
+        there = 0 if limit is None else sum(1 for _ in below(state.agents, agent))
         if limit is not None and there + births > limit:
             has = "and has them" if there >= limit else f"and has {there}"
             raise BudgetExceeded(f"{_who(agent)} may have {limit} live subagents, {has}")
@@ -85,17 +86,6 @@ def upwards(state: SessionState, agent_id: AgentId) -> Iterator[AgentState]:
         agent = state.agents[above]
         yield agent
         above = agent.parent
-
-
-def _below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:
-    waiting, seen = [agent], {agent.id}
-    for one in waiting:  # grows
-        own = (id_ for id_ in one.hooks if state.agents[id_].spec.get("self_made"))
-        for id_ in (*one.subagents, *own):
-            if id_ not in seen:  # a foreign log might name a circle
-                seen.add(id_)
-                waiting.append(state.agents[id_])
-    yield from waiting[1:]
 
 
 def _ever_below(state: SessionState, agent: AgentState) -> Iterator[AgentState]:

@@ -1,12 +1,13 @@
 """`clone` at work: a subagent's memory, passed on to somebody else.
 
 The copy reads the same messages, which stand in the log once; from its birth on both go their own
-ways. It is watched by copies of the hooks of whoever it works for, and is told that it is a copy.
+ways. It is watched by copies of the hooks of whoever it works for, and of the guards of the
+original, and is told that it is a copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ from harken.agents.actions import (
 )
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
-from harken.agents.blueprint import OF_A_PLACE, Blueprint, bear, blueprint_of, made_from, without
+from harken.agents.blueprint import OF_A_PLACE, bear, blueprint_of, made_from, without
 from harken.agents.budget import check_birth
 from harken.core.events import Reference
 from harken.world.result import BadArguments, Result
@@ -57,7 +58,7 @@ async def run_clone(agent: Actor, call: Reference, arguments: Mapping[str, Any])
         raise BadArguments(f"{original.name} is one of its kind: it cannot be copied")
     check_name(above, name)
     check_birth(agent.session.state, above.agent_id)
-    copy = _copied(above, blueprint_of(original), name, call)
+    copy = _copied(above, original, name, call)
     told = COPIED.format(original=original.name, name=name, above=above.name)
     agent.inform(copy, piece(agent, call, told))
     set_interlocutors(above, call, [copy.agent_id], [])
@@ -67,14 +68,20 @@ async def run_clone(agent: Actor, call: Reference, arguments: Mapping[str, Any])
     return Result(f"Cloned {original.name}: {name} is a subagent of {above.name}")
 
 
-def _copied(above: Agent, original: Blueprint, name: str, call: Reference) -> Agent:
-    spec = without(original.spec, OF_A_PLACE)
+def _copied(above: Agent, original: Agent, name: str, call: Reference) -> Agent:
+    plan = blueprint_of(original)
+    spec = without(plan.spec, OF_A_PLACE | {"mcp"})
+    servers = _servers(above, original, plan.spec.get("mcp") or ())
+    spec |= {"mcp": servers} if servers else {}
     allowed = _allowed(above, spec.get("tools"))
     if allowed is not None:
         spec = {**spec, "tools": allowed}
-    plan = msgspec.structs.replace(original, spec=spec, name=name)
+    plan = msgspec.structs.replace(plan, spec=spec, name=name)
     copy = made_from(plan, above.session, above.runtime)
     hooks = copies_for(copy, above)
+    there = {hook.born_with["original"] for _, hook in hooks}
+    guards = copies_for(copy, original, own=False, below=False, there=there)
+    hooks += guards  # what watches the original: a copy of it may do no more
     above.keep("spawn")
     bear(copy, plan, [above.state.birth, call], name, "subagent")
     try:
@@ -83,6 +90,14 @@ def _copied(above: Agent, original: Blueprint, name: str, call: Reference) -> Ag
         end_subtree(above.session, copy.agent_id, call)
         raise
     return copy
+
+
+def _servers(above: Agent, original: Agent, own: Sequence[str]) -> list[str]:
+    """Return the MCP servers of a copy: where it works for another, none that this one has not."""
+    if above.agent_id == original.state.parent:
+        return [*own]
+    theirs = above.servers if isinstance(above, Actor) else ()
+    return [name for name in own if name in theirs]
 
 
 def _allowed(above: Agent, own: list[str] | None) -> list[str] | None:

@@ -17,8 +17,10 @@ from typing import Any
 
 from harken.agents.actions import end_subtree
 from harken.agents.actor import Actor, Toolbox
-from harken.agents.base import Agent, message_dict, register
-from harken.agents.initial import UNNAMED
+from harken.agents.base import Agent, register
+from harken.agents.happening import Compacted as HasCompacted
+from harken.agents.happening import Compacting, Trigger, heeded
+from harken.agents.initial import UNNAMED, message_dict
 from harken.agents.request import ask
 from harken.agents.room import Cut, cut_of, estimated, fitting, used
 from harken.agents.summary import CUT_OFF, NOT_RUN, question, stand_in
@@ -124,7 +126,8 @@ async def compact(
     Its system prompt stays; where an answer is `pending`, so does what it was asked, and its last
     step. instructions: what the summary shall keep. least: the part of the context that has to
     give way for it to be worth it; then the summary has to be shorter than that, too. fits: whether
-    the model still takes the context as it is. None: there is too little to sum up. Raises
+    the model still takes the context as it is. None: there is too little to sum up. Its hooks may
+    refuse, or say what else shall be kept; without `least` they hear that the user wants it. Raises
     ModelError and BudgetExceeded; nothing has changed for the agent then.
     """
     context, before = agent.session.context(agent.agent_id), tokens_used(agent)
@@ -135,10 +138,22 @@ async def compact(
     gain = (estimated(gone) - estimated(kept)) / max(estimated(context), 1)
     if not cut.is_worth_it or gain < least:
         return None
-    task = _Task(question(instructions), cut, gain * before if least else None)
+    trigger: Trigger = "auto" if least else "manual"
+    wanted = await _instructions(agent, Compacting(trigger=trigger, instructions=instructions))
+    task = _Task(question(wanted), cut, gain * before if least else None)
     summary = await _summed_up(agent, model, task, fits=fits)
     agent.keep("compaction")
+    await heeded(agent, HasCompacted(trigger=trigger, summary=str(summary)))
     return Compacted(summary, len(gone) - len(kept), before, tokens_used(agent))
+
+
+async def _instructions(agent: Actor, happening: Compacting) -> str:
+    """Return what the summary shall keep, also by what hooks say. Raises ModelError for a no."""
+    words = await heeded(agent, happening)
+    for word in words:
+        if word.refusal is not None:
+            raise ModelError(f"hook {word.hook} does not let the context go: {word.refusal}")
+    return "\n\n".join(filter(None, [happening.instructions, *(word.more for word in words)]))
 
 
 @dataclass(frozen=True, slots=True)

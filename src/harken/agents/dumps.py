@@ -38,7 +38,8 @@ async def run_dump(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     if not one.portable:
         raise BadArguments(f"{one.name} is what its file would say: it cannot be dumped")
     root, path = await _place(agent, call, "dump", arguments["path"])
-    plan = with_everybody(one, call)
+    is_users = base_of(call) not in agent.session.state.owners
+    plan = with_everybody(one, call, is_users=is_users)
     try:
         data = encoded(plan, agent.session)
     except ValueError as error:

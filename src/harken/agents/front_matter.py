@@ -12,12 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from harken.errors import ConfigError
 
 MAX_BYTES = 256 * 1024
+MAX_FILES = 500
+"""Of a folder; more are not looked at."""
 MAX_FRONT_BYTES = 16 * 1024
 MAX_DEPTH = 8
 
@@ -65,7 +68,7 @@ def read_page(path: Path, *, lenient: bool = False) -> Page:
     return Page(*_parts(data.decode("utf-8").removeprefix("\ufeff"), lenient=lenient), data)
 
 
-def files_in(folders: Sequence[Path]) -> dict[str, Path]:
+def files_in(folders: Sequence[Path], pattern: str = "*.md") -> dict[str, Path]:
     """Return the Markdown files of some folders by name; of one name, that of the first folder.
 
     What is no plain name is no such file; no folder has to be there.
@@ -73,7 +76,7 @@ def files_in(folders: Sequence[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for folder in folders:
         try:
-            paths = sorted(folder.glob("*.md"))
+            paths = sorted(islice(folder.glob(pattern), MAX_FILES))
         except OSError:
             continue
         for path in paths:

@@ -127,8 +127,9 @@ class Hook(DumbAgent):
 
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
         """Return what `judge` says, with the message that says so."""
-        judged = self.judge(question)
-        said = await judged if isinstance(judged, Awaitable) else judged
+        said = self.judge(question)
+        if not isinstance(said, Verdict) and isinstance(said, Awaitable):  # the latter takes long
+            said = await said
         verdict = checked(said, question.point)
         words = self.say(in_words(verdict), asked)
         if self._leaves:
@@ -201,29 +202,12 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
     return Opinion(hook.name, verdict, said)
 
 
-def copy_of(hook: Agent, agent: Agent, *, below: bool = True) -> Agent | None:
-    """Return the copy of a hook for an agent to be watched; None: it gets none.
-
-    below: the agent is a subagent of whom the hook watches; else it takes that one's place, and is
-    watched even by hooks that leave subagents alone. What was said of the hook when it was put
-    there, where it is asked for one, holds for its copies.
-    """
-    spec = hook.state.spec
-    copy = None if below and spec.get("subagents") is False else hook.copy_for(agent)
-    if copy is not None:
-        copy.born_with |= {name: spec[name] for name in _INHERITED if name in spec}
-    return copy
-
-
-_INHERITED = ("points", "self_made", "subagents")
-
-
 def has_judged(hook: Agent, subject: Reference) -> bool:
     """Whether a hook has given its verdict on this, be it before a resume."""
     answered: set[str] = set()
-    spoke = False
-    for entry in reversed(hook.session.agent(hook.agent_id).transcript or []):
-        if _number(entry.message_id) < _number(subject):
+    spoke, since = False, _number(subject)
+    for entry in reversed(hook.state.transcript or ()):
+        if _number(entry.message_id) < since:
             return False
         if entry.role != "user":
             spoke = spoke or (entry.cause is None and said_in(entry) is not None)
@@ -257,10 +241,11 @@ def unheard(hook: AgentState, watched: AgentState) -> list[Opinion]:
 
 def left_unheard(session: Session, state: AgentState) -> bool:
     """Whether an agent left as a hook, with a comment that nobody has heard yet."""
-    above = session.agents.get(state.parent) if state.parent is not None else None
-    if state.place != "gone" or above is None or above.transcript is None:
+    if state.place != "gone" or state.parent is None or not session.state.is_live(state.parent):
         return False
-    return any(map(is_question, state.transcript or ())) and bool(unheard(state, above))
+    if not any(map(is_question, state.transcript or ())):
+        return False
+    return bool(unheard(state, session.agent(state.parent)))
 
 
 def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseException) -> Opinion:

@@ -7,7 +7,6 @@ from typing import Any
 
 from harken.agents.actions import (
     allowed_for,
-    check_plain,
     copies_for,
     install,
     instructions_in,
@@ -16,6 +15,8 @@ from harken.agents.actions import (
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
 from harken.agents.budget import check_birth
+from harken.agents.names import check_plain, free_name
+from harken.agents.self_made import MADE, SELF_MADE, is_guard, is_made, may_act
 from harken.agents.template_servers import servers_for
 from harken.agents.templates import Template
 from harken.agents.verdict import ALLOWED, FORMS, GUARDED
@@ -50,9 +51,10 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     """
     watched = watched_by(agent) if agent.state.place == "hook" else agent
     name, given = arguments["name"], arguments["instructions"]
-    check_hook_name(watched, name)
-    is_mine = watched is agent or agent.state.spec.get("self_made")  # what its own hook makes
-    is_own = is_mine and base_of(call) in agent.session.state.owners
+    is_mine = watched is agent or not is_guard(agent.state.spec)  # what its own hook makes
+    owners = agent.session.state.owners
+    is_own = is_mine and base_of(call) in owners
+    name = hook_name(watched, name, is_users=base_of(call) not in owners)
     if is_own:
         check_birth(agent.session.state, watched.agent_id, lower=-1)
     if given is not None and given.startswith("hook:"):
@@ -61,19 +63,12 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
         hook = await _told(agent, call, arguments)
     guards: list[tuple[str, Agent]] = []
     if is_own:
-        hook.born_with["self_made"] = True
-        if may_act(hook):  # or it could do what the agent that made it may not
-            own = {one.name for one in watched.hooks if one.state.spec.get("self_made")}
-            guards = copies_for(hook, watched, but=own)
-    hook.log_birth([watched.state.birth, call], name, "hook")
+        hook.born_with[SELF_MADE] = MADE
+        if may_act({**hook.spec(), **hook.born_with}):
+            guards = copies_for(hook, watched, own=False)
+    hook.put_above(watched, name, [watched.state.birth, call])
     install(guards, hook)
     return Result(f"Installed hook: {name} watches {watched.name}")
-
-
-def may_act(hook: Agent) -> bool:
-    """Whether a hook that is not born yet may use more than what every hook has."""
-    spec = {**hook.spec(), **hook.born_with}
-    return hook.language_model is not None and (spec.get("tools") != [] or bool(spec.get("mcp")))
 
 
 async def run_quit(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
@@ -160,11 +155,16 @@ def watched_by(hook: Agent) -> Agent:
     return hook.sibling(state.parent)
 
 
-def check_hook_name(watched: Agent, name: str) -> None:
-    """Raise BadArguments for a name that another hook has, or for one hook too many."""
+def hook_name(watched: Agent, name: str, *, is_users: bool) -> str:
+    """Return what a new hook is called.
+
+    Raises BadArguments for a name that another hook has, and for one hook too many. But what agents
+    put there takes neither room nor a name from the user.
+    """
     check_plain(name)
-    there = [hook.name for hook in watched.hooks]
-    if name in there:
+    hooks = watched.hooks
+    if name in [one.name for one in hooks if not (is_users and is_made(one.state.spec))]:
         raise BadArguments(f"there is a hook {name!r} already; choose another name")
-    if len(there) >= MAX_HOOKS:
-        raise BadArguments(f"{watched.name} has {len(there)} hooks: no more than {MAX_HOOKS}")
+    if not is_users and len(hooks) >= MAX_HOOKS:
+        raise BadArguments(f"{watched.name} has {len(hooks)} hooks: no more than {MAX_HOOKS}")
+    return free_name(name, [one.name for one in hooks])

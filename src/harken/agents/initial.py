@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from itertools import dropwhile
 from typing import Any
 
+import msgspec
+
+from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import message_from
-from harken.session.fold import fold
+from harken.core.messages import ChatMessage, Message, message_from
+from harken.session.fold import fold, held
 from harken.session.rules import as_written, check
-from harken.session.session import entry_of
+from harken.session.session import Session, entry_of
 from harken.session.state import AgentState, SessionState
 
 INTERRUPTED = (
@@ -46,7 +49,49 @@ def whole(
     return [*taken, *_close(state)]
 
 
-def groups(messages: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+def begin_with(session: Session, agent_id: AgentId, initial: Sequence[Mapping[str, Any]]) -> None:
+    """Let an agent begin with a transcript: by reference where it is in the log, else in full."""
+    if not initial:
+        return
+    before = len(session.context(agent_id))
+    known = _known(session, initial)
+    ids: list[MessageId] = []
+    for group in _groups(initial):
+        there = [known.get(message.get("message_id", "")) for message in group]
+        if all(e is not None and _same(e, m) for e, m in zip(there, group, strict=True)):
+            ids += [entry.message_id for entry in there if entry is not None]
+        else:  # a result without its call would answer nothing
+            entries = (entry_of(agent_id, message_from(message)) for message in group)
+            ids += [session.append(entry) for entry in entries]
+    segments = [Segment(start=0, stop=before), Segment(entries=ids)]
+    session.append(TranscriptEdited(agent_id=agent_id, segments=segments, reason="init_prompt"))
+
+
+def message_dict(message: ChatMessage) -> dict[str, Any]:
+    """Return a message as the dict that `init_prompt` takes again."""
+    names = ("message_id", "substance", *Message.__struct_fields__)
+    data: dict[str, Any] = msgspec.to_builtins({n: getattr(message, n, None) for n in names})
+    return {name: value for name, value in data.items() if value not in (None, False)}
+
+
+def _known(session: Session, messages: Sequence[Mapping[str, Any]]) -> dict[str, TranscriptEntry]:
+    """Return this session's entries with the ids of these: another's may have them too."""
+    wanted = {message.get("message_id") for message in messages} - {None}
+    found: dict[str, TranscriptEntry] = {}
+    for state in session.agents.values():
+        found |= {e.message_id: e for e in held(state) if e.message_id in wanted}
+    for agent_id in session.agents:
+        if len(found) < len(wanted):
+            entries = session.agent(agent_id).transcript or ()
+            found |= {e.message_id: e for e in entries if e.message_id in wanted}
+    return found
+
+
+def _same(entry: TranscriptEntry, message: Mapping[str, Any]) -> bool:
+    return message_from(message_dict(entry)) == message_from(message)
+
+
+def _groups(messages: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     """Return the same messages, each that makes calls together with their results."""
     found: list[list[Mapping[str, Any]]] = []
     for message in messages:

@@ -9,13 +9,15 @@ one that does not know what for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from harken.agents.actions import end_subtree, lenient, texts
 from harken.agents.base import Agent
+from harken.agents.self_made import is_born_as_hook, is_made, may_act
 from harken.core.events import AgentCreated, AgentMoved, Event
 from harken.core.ids import AgentId, base_of, number_of
 from harken.session.reader import events
+from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
 
 MAKING = frozenset({"hook", "clone", "restore"})
@@ -47,6 +49,23 @@ def abandon(agent: Agent, call: OpenCall) -> None:
         _abandon_task(agent, call)
 
 
+def finish_watching(session: Session, revived: Callable[[AgentId], Agent]) -> None:
+    """Complete what a crash left half done where a hook came: whoever shall be watched is.
+
+    A smart hook without its instructions knows not what for: it is ended. One that was to reach
+    those below it reaches those whom it had not. revived: gives an agent by its id.
+    """
+    is_live = session.state.is_live
+    hooks = [state for state in session.agents.values() if state.place == "hook"]
+    for state in hooks:
+        is_empty = state.transcript == [] and not session.context(state.id)
+        if is_empty and is_born_as_hook(state.spec) and is_live(state.id):
+            end_subtree(session, state.id, state.birth)
+    for state in hooks:
+        if state.spec.get("reaches") and is_live(state.id):
+            revived(state.id).reach()
+
+
 def _abandon_made(agent: Agent, call: OpenCall) -> None:
     """End the agent that a call made, where something of it is missing.
 
@@ -62,9 +81,9 @@ def _abandon_made(agent: Agent, call: OpenCall) -> None:
     above = agents[made.parent]
     is_smart = made.spec.get("kind") == "smart"
     if made.place == "hook":
-        may_act = bool(made.spec.get("self_made")) and made.spec.get("tools") != []
+        has_guards = is_made(made.spec) and may_act(made.spec)
         told = bool(agent.session.agent(made.id).transcript)
-        is_whole = not is_smart or (told and not may_act)
+        is_whole = not is_smart or (told and not has_guards)
     else:
         is_whole = made.id in above.speakers or made.id != above.subagents[-1]
     if not is_whole:

@@ -18,6 +18,7 @@ from harken.agents.base import Agent, evict, revive
 from harken.agents.budget import Budget, budget_of
 from harken.agents.compaction import end_compactions
 from harken.agents.hook import left_unheard
+from harken.agents.interrupted import finish_watching
 from harken.agents.model_call import log_interrupted, unanswered
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
@@ -106,6 +107,7 @@ def _restored(session: Session, runtime: Runtime) -> Agent:
                 if not agent.runs_again(call):
                     agent.close_call(call)
     end_compactions(session)
+    finish_watching(session, lambda agent_id: revive(session, agent_id, runtime))
     finish_verdicts(session, lambda agent_id: revive(session, agent_id, runtime))
     for state in session.agents.values():
         if not session.state.is_live(state.id) and not left_unheard(session, state):

@@ -17,10 +17,12 @@ from harken.agents.actor import Actor
 from harken.agents.base import Agent
 from harken.agents.budget import Budget, budget_of
 from harken.agents.hooking import protocol, watched_by
+from harken.agents.self_made import MOVED, SELF_MADE, is_born_as_hook, is_made
 from harken.agents.verdict import POINTS
 from harken.core.events import AgentMoved, Cause, Reference
 from harken.core.ids import base_of
 from harken.core.messages import text_of
+from harken.world.permissions.permissions import narrower
 from harken.world.result import BadArguments, Result
 
 LONGEST = 4_000
@@ -68,20 +70,12 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
     """Let a subagent take the place of its parent, which becomes its last hook.
 
     points: where the parent is asked then (None: everywhere). What watches the parent and not the
-    child gets a copy that does: a move is no way out from under a hook, nor is a hook of the
-    child's own that has the name of one. Raises BadArguments, AgentBusy.
+    child gets a copy that does: a move is no way out from under a hook. Raises BadArguments,
+    AgentBusy.
     """
     check_endo(agent, child)
-    taken = {hook.name for hook in child.hooks}
-    there = taken - (_own_hooks(child) - _own_hooks(agent))
-    copies = copies_for(child, agent, but=there, below=False)
-    install(copies, child, but=taken | {agent.name})
+    install(copies_for(child, agent, below=False), child, but={agent.name})
     _swap(child, agent, "hook", cause, points)
-
-
-def _own_hooks(agent: Agent) -> set[str]:
-    """Return the names of the hooks that an agent put there itself."""
-    return {hook.name for hook in agent.hooks if hook.state.spec.get("self_made")}
 
 
 def check_endo(agent: Agent, child: Agent) -> None:
@@ -94,26 +88,29 @@ def check_endo(agent: Agent, child: Agent) -> None:
 def meta(hook: Agent, cause: Cause) -> None:
     """Let a hook take the place of the agent that it watches, which becomes its subagent.
 
-    Raises BadArguments.
+    One that the agent made gets copies of what watches that one: before the move, so that nobody
+    stands there without them whenever a crash comes. Raises BadArguments.
     """
     watched = watched_by(hook)
     _check_talks(hook)
     _check_names(hook, watched, watched, "subagent")
+    if is_made(hook.state.spec):
+        install(copies_for(hook, watched, own=False, below=False), hook)
     _swap(hook, watched, "subagent", cause)
 
 
 def talk_with(agent: Agent, path: str, cause: Cause) -> Agent:
     """Let a subagent or a hook of an agent take its place, or one further down: `editor/critic`.
 
-    An agent that a subagent replaces waits as its silent hook. Raises BadArguments and AgentBusy,
-    where nothing has moved.
+    An agent that a subagent replaces waits as its silent hook; one that was born as a hook goes on
+    to watch as it did. Raises BadArguments and AgentBusy, where nothing has moved.
     """
     way = _way(agent, path)
     for at, one in zip([agent, *way], way, strict=False):
         if one.state.place == "hook":
             meta(one, cause)
         else:
-            endo(at, one, cause, points=())
+            endo(at, one, cause, points=_points_at(at) if is_born_as_hook(at.state.spec) else ())
     return way[-1]
 
 
@@ -176,18 +173,17 @@ def _swap(
     place = before.state.place
     own: dict[str, Any] = {}
     if place == "hook":
-        own = {"points": _points_at(before)}
-        if before.state.spec.get("self_made"):
-            own["self_made"] = True
+        own = {"points": _points_at(before), **_made_as(before, taker)}
     theirs: dict[str, Any] = {}
-    if now == "hook":  # put there by an agent itself: who watches both judges what it rewrites
-        theirs = {"points": None if points is None else list(points), "self_made": True}
+    if now == "hook":
+        theirs = {"points": None if points is None else list(points)}
+        theirs |= {} if is_born_as_hook(before.state.spec) else {SELF_MADE: MOVED}
     moved = AgentMoved(
         agent_id=taker.agent_id,
         place=place,
         replaces=before.agent_id,
         replaced_as=now,
-        spec=_changed(taker, {**_budget_for(taker, before), **own}),
+        spec=_changed(taker, {**_limits_for(taker, before), **own}),
         replaced_spec=_changed(before, theirs),
         cause=cause,
     )
@@ -206,8 +202,25 @@ def _points_at(hook: Agent) -> list[str] | None:
     return None if asked_at == POINTS else sorted(asked_at)
 
 
+def _made_as(before: Agent, taker: Agent) -> dict[str, Any]:
+    """Return what goes over to who takes the place of a hook that an agent put there itself."""
+    made = before.state.spec.get(SELF_MADE)
+    return {SELF_MADE: made} if made and not is_made(taker.state.spec) else {}
+
+
+def _limits_for(taker: Agent, before: Agent) -> dict[str, Any]:
+    """Return the limits of who takes a place: the tighter of its own and those of the place."""
+    return {**_budget_for(taker, before), **_permission_for(taker, before)}
+
+
+def _permission_for(taker: Agent, before: Agent) -> dict[str, Any]:
+    own, theirs = (one.state.spec.get("permission") for one in (taker, before))
+    if theirs is None:
+        return {}
+    return {"permission": theirs if own is None else narrower(own, theirs)}
+
+
 def _budget_for(taker: Agent, before: Agent) -> dict[str, Any]:
-    """Return the budget of who takes a place: the tighter of its own and that of the place."""
     own, theirs = budget_of(taker.state.spec), budget_of(before.state.spec)
     if theirs is None:
         return {}

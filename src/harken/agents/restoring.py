@@ -9,16 +9,16 @@ import msgspec
 
 from harken.agents.actions import (
     birth_cause,
-    check_plain,
     copies_for,
     end_subtree,
-    free_name,
     install,
 )
 from harken.agents.actor import Actor
 from harken.agents.base import Agent, kind_named
 from harken.agents.blueprint import OF_A_SESSION, Blueprint, bear, made_from, set_speakers, without
 from harken.agents.budget import Budget, check_birth
+from harken.agents.names import check_plain, free_name
+from harken.agents.self_made import MADE, SELF_MADE, may_act
 from harken.agents.verdict import POINTS
 from harken.core.clock import rfc3339
 from harken.core.events import Cause, Reference, Relation
@@ -146,10 +146,18 @@ class Restoring:
         self._made[id(plan)] = agent, []
         if watched:
             self._made[id(plan)] = agent, copies_for(agent, self.agent)
-        for hook in plan.hooks:
-            self._make(hook, watched=hook.kind == SMART and hook.spec.get("tools") != [])
+        for hook in self._hooks(plan):
+            self._make(hook, watched=may_act({**hook.spec, "kind": hook.kind}))
         for child in plan.subagents:
             self._make(child, watched=True)
+
+    def _hooks(self, plan: Blueprint) -> list[Blueprint]:
+        """Return the hooks of a plan, but those of code that watch it here just the same."""
+        _, copies = self._made[id(plan)]
+        there = [_code({**copy.spec(), **copy.born_with}) for _, copy in copies]
+        code = [_code({**hook.spec, "kind": hook.kind}) for hook in plan.hooks]
+        pairs = zip(plan.hooks, code, strict=True)
+        return [hook for hook, one in pairs if hook.kind == SMART or one not in there]
 
     def _bear(self, plan: Blueprint, cause: Cause, relation: Relation, name: str) -> AgentId:
         """Log its birth and those of everybody at it."""
@@ -158,7 +166,7 @@ class Restoring:
         install(copies, agent)
         at: Cause = [agent.state.birth, self.call]
         taken = {name for name, _ in copies}
-        for hook in plan.hooks:
+        for hook in self._hooks(plan):
             called = free_name(hook.name, taken)
             taken.add(called)
             self._bear(hook, at, "hook", called)
@@ -170,9 +178,14 @@ class Restoring:
         return agent.agent_id
 
 
+def _code(spec: Mapping[str, Any]) -> Any:
+    """Return what makes a hook of code what it is: two that have the same do the same."""
+    return msgspec.to_builtins([spec.get(name) for name in ("kind", "options", "points")])
+
+
 def _self_made(hook: Blueprint) -> Blueprint:
     """Return a hook that is asked before others: they judge what it makes of its agent's words."""
-    return msgspec.structs.replace(hook, spec={**hook.spec, "self_made": True})
+    return msgspec.structs.replace(hook, spec={**hook.spec, SELF_MADE: MADE})
 
 
 class _Given(msgspec.Struct, omit_defaults=True):

@@ -7,14 +7,18 @@
 An agent is told names and descriptions, in the description of the tool `skill`. What a skill says
 is read when it is used and never kept, so an edit counts at once.
 
-Source: https://agentskills.io/specification.
+What Claude Code has beside the specification is read where it means something here: `when_to_use`
+and `disable-model-invocation`; a name that is not the folder's, or no description. What it would
+run or do otherwise is said to whoever reads the skill.
+
+Source: https://agentskills.io/specification; the skills reference of Claude Code, as of 2.1.329.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -38,7 +42,11 @@ MAX_FILES = 100
 """Of how many files of a skill its result tells."""
 MAX_CHARACTERS = 100_000
 """Of instructions in a result."""
+UNRUN = "what stands in it as !`COMMAND` was not run: where you need its output, run it yourself"
+"""Said of a text in which Claude Code would put the output of commands."""
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_SHELL = re.compile(r"(?:^|\s)!`[^`\n]+`")
+_FOR_NOTHING = ("agent", "context", "hooks", "model", "paths")
 _LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1024
 
 
@@ -52,6 +60,10 @@ class Skill:
     instructions: str
     folder: Path
     """The real folder that it is in."""
+    is_listed: bool = True
+    """Whether agents may use it of their own accord; else the user names it."""
+    notes: tuple[str, ...] = ()
+    """What a reader has to know: what is different here."""
 
     def files(self) -> list[str]:
         """Return the paths of its other files, from its folder; of many, the first."""
@@ -83,6 +95,8 @@ class Skills:
                 skill = read_skill(folder)
             except ConfigError:
                 continue  # whoever uses it is told what is wrong
+            if not skill.is_listed:
+                continue
             lines.append(f"- {skill.name}: {skill.description}")
             if len(lines) == MAX_LISTED:
                 break
@@ -109,18 +123,39 @@ def read_skill(folder: Path) -> Skill:
         if folder.resolve().parent != folder.parent.resolve():
             raise Malformed(f"its folder is a link out of {folder.parent}: copy it")
         page = read_page(path, lenient=True)
-        front_matter.check_called(page.front, folder.name)
-        description = front_matter.one_line(page.front, "description")
-        if not description:
-            raise Malformed("has no description: say what it does, and when to use it")
-        if not page.body.strip():
+        front, body = page.front, page.body.strip()
+        description = front_matter.one_line(front, "description") or _first_paragraph(body)
+        when = front_matter.one_line(front, "when_to_use")
+        if not body:
             raise Malformed("has no instructions: write them below the front matter")
+    real = folder.resolve()
     return Skill(
         name=folder.name,
-        description=description[:_LONGEST_DESCRIPTION],
-        instructions=page.body.strip(),
-        folder=folder.resolve(),
+        description=" - ".join(filter(None, [description, when]))[:_LONGEST_DESCRIPTION],
+        instructions=body.replace("${CLAUDE_SKILL_DIR}", str(real)),
+        folder=real,
+        is_listed=str(front.get("disable-model-invocation")).lower() != "true",
+        notes=tuple(_notes(front, body)),
     )
+
+
+def has_shell(text: str) -> bool:
+    """Whether Claude Code would run commands for a text: !`COMMAND`."""
+    return _SHELL.search(text) is not None
+
+
+def _first_paragraph(body: str) -> str:
+    """Return what stands first in a text, on one line: a skill may say nothing else of itself."""
+    return " ".join(body.split("\n\n", 1)[0].lstrip("# ").split())
+
+
+def _notes(front: Mapping[str, Any], body: str) -> Iterator[str]:
+    """Yield what a reader has to know, where the text was written for somebody who does more."""
+    if has_shell(body):
+        yield UNRUN
+    nothing = [name for name in _FOR_NOTHING if name in front]
+    if nothing:
+        yield f"{', '.join(nothing)} in its front matter: counts for nothing here"
 
 
 def skill_tool(skills: Skills) -> Tool:
@@ -159,6 +194,7 @@ def _said(skill: Skill) -> str:
     text, path = skill.instructions, skill.folder / FILE
     if len(text) > MAX_CHARACTERS:
         text = f"{text[:MAX_CHARACTERS]}\n[cut: the whole is in {shown(str(path))}]"
+    text = "\n\n".join([text, *(f"[{note}]" for note in skill.notes)])
     files = skill.files()
     if not files:
         return text

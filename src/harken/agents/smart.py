@@ -20,34 +20,30 @@ from harken.agents.actor import Actor
 from harken.agents.base import Agent, kind_named, register
 from harken.agents.budget import Budget
 from harken.agents.compaction import Compacted, compact, tokens_used
-from harken.agents.hook import (
-    Judgement,
-    TurnEnded,
-    TurnStopped,
-    comment_entry,
-    consult,
-    has_judged,
+from harken.agents.consulting import (
+    MAX_DENIALS,
+    STOPPED,
+    TAKEN_OVER,
+    comment_on,
+    is_asked,
+    judge_answer,
+    new_inputs,
+    new_results,
+    send_back,
+    shown,
 )
+from harken.agents.hook import TurnEnded, TurnStopped
 from harken.agents.interrupted import abandon, note_on
 from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.request import ask
 from harken.agents.runtime import Runtime
+from harken.agents.self_made import is_made
 from harken.agents.skills import skills_of
 from harken.agents.template_servers import reach
 from harken.agents.templates import Template
-from harken.agents.verdict import (
-    Deny,
-    Opinion,
-    Point,
-    Question,
-    Rewrite,
-    Verdict,
-    checked,
-    read_verdict,
-)
+from harken.agents.verdict import Question, Rewrite, Verdict, checked, read_verdict
 from harken.core.events import TranscriptEntry
-from harken.core.ids import USER, MessageId
-from harken.core.messages import ChatMessage, text_of
+from harken.core.ids import MessageId
 from harken.core.text import LoggedString
 from harken.core.verdict_words import unfenced
 from harken.errors import AgentBusy, BudgetExceeded, ModelError
@@ -56,13 +52,9 @@ from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
 from harken.world.result import Result
 
-MAX_DENIALS = 3
-"""After so many denials of one response the user is told instead."""
 WORTH = 0.2
 """A context is compacted by itself where such a part of it gives way: less is not worth a call."""
 NOTHING_TO_SUM_UP = "too little of it could give way to a summary"
-TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
-STOPPED = "Error: {} was not run: a hook ended the turn"
 AGAIN = 0.05
 """Where compacting did not help it is tried again when such a part of the window is taken more."""
 
@@ -178,7 +170,7 @@ class SmartAgent(Actor):
         told = smart_hook.told_of_copy(self)
         if told is None:
             return None
-        tools = [] if self.state.spec.get("self_made") else self.allowed
+        tools = [] if is_made(self.state.spec) else self.allowed
         return self.make_subagent(told, tools, None, smart_hook.spec_of_copy(self.state.spec))
 
     @property
@@ -262,17 +254,17 @@ class SmartAgent(Actor):
         stands = self._stands
         await self._finish_calls()
         self.hear_news()
-        await self._comment_on("input", self._new_inputs())
+        await comment_on(self, "input", new_inputs(self))
         entry = self._last_utterance()
         for denials in range(MAX_DENIALS):
             while entry is None or entry.tool_calls:
                 entry = await self._step()
                 if self._stands != stands:  # a move of its own
                     raise TurnEnded
-            judgement = await self._judge(entry)
+            judgement = await judge_answer(self, entry)
             if judgement.denied is None:
-                return self._shown(entry, judgement)
-            self._send_back(judgement.denied, denials)
+                return shown(self, entry, judgement)
+            send_back(self, judgement.denied, denials)
             entry = None
         return self._stopped(f"hooks blocked the answer {MAX_DENIALS} times")
 
@@ -283,7 +275,7 @@ class SmartAgent(Actor):
 
     async def _step(self) -> TranscriptEntry:
         """Ask the model once and run its calls; return what it said."""
-        await self._comment_on("input", self.hear_news())
+        await comment_on(self, "input", self.hear_news())
         await self._make_room()
         asked = await self._ask()
         self.keep("turn_boundary")
@@ -316,7 +308,7 @@ class SmartAgent(Actor):
     async def _ask_once(self) -> ModelCall:
         """Call the model once, with everything about the call in the log."""
         await reach(self)
-        held_back = self._asked_at("response")
+        held_back = is_asked(self, "response")
         on_chunk = None if held_back else self.runtime.on_chunk
         return await ask(self, self.model, self.toolbox(), on_chunk)
 
@@ -378,7 +370,7 @@ class SmartAgent(Actor):
         await act(self, calls)
         self.deliver()
         results = [m for m in self.session.context(self.agent_id)[before:] if m.role == "tool"]
-        await self._comment_on("result", results)
+        await comment_on(self, "result", results)
 
     async def finish_calls(self) -> None:
         """Give calls that were cut off a result: idempotent tools are simply run again.
@@ -398,12 +390,14 @@ class SmartAgent(Actor):
             self._leave_undone(STOPPED)
 
     async def _finish_calls(self) -> None:
+        """Finish what was cut off of acting, also what hooks were to be asked after it."""
         for call in list(self.state.open_calls.values()):
             if self.runs_again(call):
-                await self._act([call])
+                await act(self, [call])
             else:
                 self.close_call(call)
         self.deliver()
+        await comment_on(self, "result", new_results(self))
 
     def close_call(self, call: OpenCall) -> MessageId:
         """Give a call without a result one that says how far it had come."""
@@ -419,12 +413,6 @@ class SmartAgent(Actor):
         """Return what more is known of a call that was cut off."""
         return note_on(self, call)
 
-    def _new_inputs(self) -> list[ChatMessage]:
-        """Return what was heard since the last model call, hooks' own comments aside."""
-        context = self.session.context(self.agent_id)
-        fresh = context[len(context) - len(self.state.fresh) :]
-        return [message for message in fresh if message.role == "user" and not _cause(message)]
-
     def _last_utterance(self) -> TranscriptEntry | None:
         """Return the answer that stands at the end of the context: nothing was heard since."""
         context = self.session.context(self.agent_id)
@@ -432,46 +420,6 @@ class SmartAgent(Actor):
         if isinstance(last, TranscriptEntry) and last.is_utterance and last.cause is None:
             return last
         return None
-
-    def _asked_at(self, point: Point) -> bool:
-        return any(point in hook.asked_at for hook in self.hooks)
-
-    async def _comment_on(self, point: Point, messages: Sequence[ChatMessage]) -> None:
-        """Let hooks comment on what was heard or came back."""
-        if not messages or not self._asked_at(point):
-            return
-        for message in messages:
-            if isinstance(message, TranscriptEntry):
-                text, id_ = text_of(message.content), message.message_id
-                hooks = [hook for hook in self.hooks if not has_judged(hook, id_)]
-                question = Question(point, self.name, id_, text)
-                self.note_comments(await consult(hooks, question))
-        self.deliver()
-
-    async def _judge(self, entry: TranscriptEntry) -> Judgement:
-        """Let hooks judge an answer before anyone hears it."""
-        question = Question("response", self.name, entry.message_id, text_of(entry.content))
-        judgement = await consult(self.hooks, question)
-        self.note_comments(judgement)
-        self.deliver()
-        return judgement
-
-    def _send_back(self, denied: Opinion, denials: int) -> None:
-        reason = denied.verdict.reason if isinstance(denied.verdict, Deny) else ""
-        text = f"Your response was blocked ({denials + 1} of {MAX_DENIALS}): {reason}"
-        self.session.append(comment_entry(self, denied, text))
-
-    def _shown(self, entry: TranscriptEntry, judgement: Judgement) -> LoggedString:
-        """Return what others hear; where that is not what the agent said, log what a user saw."""
-        if judgement.rewritten is None:
-            return LoggedString(text_of(entry.content), entry.message_id)
-        shown = LoggedString(judgement.rewritten, entry.message_id)
-        if self.state.place == "primary":
-            event = TranscriptEntry(
-                agent_id=USER, role="user", content=str(shown), substance=entry.message_id
-            )
-            self.session.append(event)
-        return shown
 
     def _moved(self) -> LoggedString:
         """Return a text in place of an answer: somebody else has it now."""
@@ -493,7 +441,3 @@ class SmartAgent(Actor):
 def _too_long(refusal: ModelError, what: str) -> ModelError:
     """Say what came of compacting a conversation that a provider finds too long."""
     return ModelError(f"{refusal} - {what}", why="context_too_long", status=refusal.status)
-
-
-def _cause(message: ChatMessage) -> Any:
-    return getattr(message, "cause", None)

@@ -64,7 +64,7 @@ def told_of_copy(hook: Agent) -> str | None:
 
 def spec_of_copy(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the birth of a copy says beside its kind, from what that of the hook says."""
-    kept = ("points", "keeps", "parameters", "template", "budget", "self_made")
+    kept = ("points", "keeps", "parameters", "template", "budget")
     return {name: spec.get(name) for name in kept}
 
 

@@ -16,8 +16,10 @@ its file, so a name leads to one file and to nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import fnmatch
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, get_args
 
@@ -68,6 +70,19 @@ class Template:
     """Members of the front matter that mean nothing here: other programs may read them."""
     notes: tuple[str, ...] = ()
     """What a person should know of it, a line each."""
+
+    def expanded(self, known: Iterable[str]) -> Template:
+        """Return it with the tools of this world in the place of `mcp__SERVER__*`.
+
+        >>> cook = Template(name="a", instructions="", path=Path(), hash="", tools=("mcp__x__*",))
+        >>> cook.expanded(["mcp__x__a", "mcp__y__a"]).tools
+        ('mcp__x__a',)
+        """
+        if self.tools is None or not any("*" in name for name in self.tools):
+            return self
+        there = sorted(known)
+        tools = (fnmatch.filter(there, name) if "*" in name else [name] for name in self.tools)
+        return replace(self, tools=tuple(dict.fromkeys(chain.from_iterable(tools))))
 
     @property
     def origin(self) -> dict[str, str]:

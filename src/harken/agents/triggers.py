@@ -95,7 +95,7 @@ class Listening:
     def _hear(self, event: Event) -> None:
         """Take note of what may change what is to be done; in any thread."""
         loop = self._loop
-        changes = isinstance(event, AgentConfigured | AgentMoved) or (
+        changes = isinstance(event, (AgentConfigured, AgentMoved)) or (
             isinstance(event, PieceOfText) and event.trigger is not None
         )
         if changes and loop is not None and not loop.is_closed():

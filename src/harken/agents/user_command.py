@@ -85,6 +85,13 @@ def _tell_who_took_over(
         _tell(taker, cause, command, TAKEN_OVER.format(agent.sibling(before).name))
 
 
+async def instruct(agent: Actor, command: Reference, text: str) -> Result:
+    """Tell an agent something in the words of the system, which it reads from its next turn on."""
+    told = TranscriptEntry(agent_id=agent.agent_id, role="system", content=text, cause=command)
+    agent.session.append(told)
+    return Result("The system says so from now on.")
+
+
 async def dismiss(agent: Actor, command: Reference, name: str) -> Result:
     """Take a hook away from an agent, with everybody below it. Raises BadArguments.
 

@@ -143,6 +143,7 @@ def is_question(entry: TranscriptEntry) -> bool:
     return _QUESTION.match(text_of(entry.content)) is not None
 
 
+@lru_cache(maxsize=64)
 def _named(name: str) -> str:
     """Return a name as it is where it is plain, else so that it cannot be taken for a sentence."""
     plain = re.fullmatch(r"[\w.:/-]{1,100}", name)

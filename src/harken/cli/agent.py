@@ -91,6 +91,7 @@ def _configure(opened: Opened, template: Template) -> None:
     from harken.agents.schemas import ACTIONS
 
     known = {*ACTIONS, *opened.runtime.world.tools}
+    template = template.expanded(known)
     for name in template.tools or ():
         if name not in known:
             raise ConfigError(f"template {template.name} names a tool {name!r} that is not here")

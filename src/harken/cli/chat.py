@@ -213,7 +213,7 @@ def _on_one_screen(home: Home, wish: Wish, logs: Path | None) -> tuple[int, Wish
             session.close()
             session.path.unlink()  # nothing was said, so there is nothing to keep
             return code, onward
-        opened.end()
+        opened.end(by_user=code == 0 and onward is None)
     again = command_line("chat", "--resume", session.path.stem)
     click.secho(f"\nkept; go on with: {again}", dim=True)
     return code, onward
@@ -266,7 +266,7 @@ def talk_in_lines(
                 chat.once(prompt)
             runner.run(opened.runtime.world.close())
             onward = onward_wish(one, opened, chat.onward)
-            opened.end()
+            opened.end(by_user=can_ask and onward is None)
         going += [onward] if onward is not None else []
         failed = chat.failed
     return int(failed and not sys.stdin.isatty())

@@ -33,18 +33,18 @@ def agents(project: Project | None, environ: Mapping[str, str], *, commands: boo
     return ClaudeAgents(folders, runs_commands=commands)
 
 
-def skills(project: Project | None, home: Home) -> Skills:
-    """Return the skills of a trusted project, then those of the home. Raises ConfigError."""
-    folders = [home.folder / _SKILLS]
+def skills(project: Project | None, home: Home, environ: Mapping[str, str]) -> Skills:
+    """Return the skills of a trusted project, then those of the user. Raises ConfigError."""
+    folders = [home.folder / _SKILLS, _of_user(environ) / _SKILLS]
     if project is not None and project.trusted:
         own = _inside(project, project.folder.name, _SKILLS)
         folders = [own, _inside(project, FOLDER, _SKILLS), *folders]
     return Skills(folders)
 
 
-def commands(project: Project | None, home: Home) -> OwnCommands:
-    """Return the commands of a trusted project, then those of the home. Raises ConfigError."""
-    folders = [home.folder / own_commands.FOLDER]
+def commands(project: Project | None, home: Home, environ: Mapping[str, str]) -> OwnCommands:
+    """Return the commands of a trusted project, then those of the user. Raises ConfigError."""
+    folders = [home.folder / own_commands.FOLDER, _of_user(environ) / own_commands.FOLDER]
     if project is not None and project.trusted:
         own = _inside(project, project.folder.name, own_commands.FOLDER)
         folders = [own, _inside(project, FOLDER, own_commands.FOLDER), *folders]

@@ -24,10 +24,10 @@ from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
 from harken.world.mcp.servers import ServerTable, server_of
 from harken.world.permissions.permissions import Mode
+from harken.world.settings_file import read_settings_file
 from harken.world.shell.sandbox import Wanted as Sandboxed
 
 CONFIG = "config.toml"
-MAX_BYTES = 1 << 20
 Path_: TypeAlias = tuple[str, ...]
 """Where something stands in a file: `("providers", "work", "base_url")`."""
 
@@ -97,6 +97,8 @@ class HooksTable(msgspec.Struct, frozen=True, kw_only=True):
     """Names of hooks that watch the first agent of each new session."""
     claude_settings: bool = False
     """Whether the commands that the settings of Claude Code have as hooks watch new sessions."""
+    claude_may_allow: bool = False
+    """Whether what these allow is allowed, without asking the user."""
 
 
 class WebTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,17 +164,9 @@ class _Malformed(Exception):
 
 def read_config(file: Path) -> ConfigFile:
     """Read a `config.toml`; one that is not there is empty. Raises ConfigError, on one line."""
-    try:
-        if not file.is_file():  # a pipe would never end
-            if file.exists():
-                raise ConfigError(f"{file}: is no file")
-            return ConfigFile()
-        with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"{file}: is longer than {MAX_BYTES >> 20} MB")
+    data = read_settings_file(file)
+    if data is None:
+        return ConfigFile()
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

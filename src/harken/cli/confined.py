@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harken.cli.home import Home, environment, here
@@ -42,20 +42,30 @@ def confined(
     wanted = wanted or settings.sandbox
     if wanted == "off":
         return Confined(notes=(f"{_BARE} (it is switched off).",))
-    trusted = Trust(home).folders()
+    wanted_walls = replace(
+        walls(home, settings, outputs),
+        allowed=[*allowed, *settings.allow_folders],
+        network=settings.network,
+    )
     try:
-        found = Sandbox(
-            folder=here(),
-            outputs=outputs.absolute(),
-            allowed=[*allowed, *settings.allow_folders],
-            private=[home.folder],
-            readable=settings.skills.folders,
-            steering=[folder / FOLDER for folder in trusted],
-            network=settings.network,
-        ).found(environment())
+        found = wanted_walls.found(environment())
     except ConfigError as error:
         if wanted == "auto":
             return Confined(notes=(f"{_BARE} ({error}).",))
         refusal = f"it may run in a sandbox only, and there is none: {error}"
         return Confined(refusal=refusal, notes=(f"Commands do not run: {error}.",))
     return Confined(found)
+
+
+def walls(home: Home, settings: Settings, outputs: Path) -> Sandbox:
+    """Return what any sandbox is here: what it hides, and what nobody changes from inside.
+
+    Raises ConfigError where the list of trusted folders cannot be read.
+    """
+    return Sandbox(
+        folder=here(),
+        outputs=outputs.absolute(),
+        private=[home.folder],
+        readable=settings.skills.folders,
+        steering=[folder / FOLDER for folder in Trust(home).folders()],
+    )

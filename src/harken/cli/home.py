@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shlex
 from collections.abc import Callable, Mapping
@@ -16,7 +15,8 @@ from typing import Any, TypeVar
 import click
 
 from harken.cli.terminal import program
-from harken.errors import ConfigError, LogWriteError, UnknownName
+from harken.errors import ConfigError, UnknownName
+from harken.session.new_log import new_log
 from harken.session.packed import is_packed, log_of, stat_log
 
 LATEST = "latest"
@@ -61,6 +61,11 @@ class Home:
         return self.folder / "service.token"
 
     @property
+    def logins_file(self) -> Path:
+        """Where is kept what MCP servers gave when the user logged in."""
+        return self.folder / "mcp-logins.json"
+
+    @property
     def run_folder(self) -> Path:
         """Where the sockets of running chats are."""
         return self.folder / "run"
@@ -92,19 +97,8 @@ class Home:
         Two processes never get the same one. Raises ConfigError, LogWriteError.
         """
         self.make()
-        stem = stem or datetime.now().astimezone().strftime("session_%Y%m%d_%H%M%S")
-        names = (stem if n == 1 else f"{stem}-{n}" for n in itertools.count(1))
-        while True:
-            path = self.sessions_folder / f"{next(names)}.jsonl"
-            try:
-                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise LogWriteError(path, reason=error.strerror or str(error)) from None
-            if not is_packed(path):
-                return path
-            path.unlink()
+        now = datetime.now().astimezone()
+        return new_log(self.sessions_folder, stem or now.strftime("session_%Y%m%d_%H%M%S"))
 
     def logs(self) -> list[Path]:
         """Return the logs of all sessions, plain or packed, the last written first."""

@@ -11,6 +11,8 @@ from tempfile import TemporaryDirectory
 import click
 
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.mcp_edit import add_command, remove_command
+from harken.cli.mcp_login import login_command, logout_command
 from harken.cli.opening import connections_of
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import one_line, program, safe, say, say_json
@@ -38,11 +40,14 @@ def command(context: click.Context, as_json: bool, home: Home) -> int:
     settings = load_settings(home)
     for note in settings.notes:
         click.echo(safe(note), err=True)
-    found = [row for row, _ in tried(settings, settings.servers)]
+    found = [row for row, _ in tried(home, settings, settings.servers)]
     if as_json:
         say_json([asdict(one) for one in found])
     elif not found:
-        say(f"There are none: write [mcp.servers.NAME] into {home.folder / 'config.toml'}.")
+        say(
+            f"There are none: `{program()} mcp add NAME -- COMMAND` writes [mcp.servers.NAME] into "
+            f"{home.folder / 'config.toml'}."
+        )
     for one in [] if as_json else found:
         show(one, limit=SHOWN)
     return int(bool(found) and all(one.state != "open" for one in found))
@@ -58,7 +63,7 @@ def try_command(name: str, as_json: bool, home: Home) -> int:
     by_name = {server.name: server for server in settings.servers}
     if name not in by_name:
         raise UnknownName("MCP server", name, by_name)
-    [(found, prompts)] = tried(settings, [by_name[name]])
+    [(found, prompts)] = tried(home, settings, [by_name[name]])
     if as_json:
         say_json({**asdict(found), "prompts": prompts})
     else:
@@ -68,12 +73,18 @@ def try_command(name: str, as_json: bool, home: Home) -> int:
     return int(found.state != "open")
 
 
-def tried(settings: Settings, servers: Sequence[Server]) -> list[tuple[Described, list[str]]]:
+for _one in (add_command, remove_command, login_command, logout_command):
+    command.add_command(_one)
+
+
+def tried(
+    home: Home, settings: Settings, servers: Sequence[Server]
+) -> list[tuple[Described, list[str]]]:
     """Start servers, and return what each is like, with its prompts; all are ended again."""
     if not servers:
         return []
     with TemporaryDirectory(prefix="harken-mcp-") as folder:
-        connections = connections_of(servers, settings, Path(folder), None)
+        connections = connections_of(servers, settings, Path(folder), None, home=home)
         return asyncio.run(_looked_at(connections))
 
 
@@ -93,6 +104,7 @@ async def _looked_at(connections: Connections) -> list[tuple[Described, list[str
 def show(one: Described, *, limit: int | None) -> None:
     """Print what a server is like; without a limit all its tools."""
     state = "ready" if one.state == "open" else one.state
+    state = "needs login" if one.needs_login else state
     for_whom = ", for agents of templates that name it" if one.reserved else ""
     click.echo(click.style(safe(one.name), bold=True) + f"  {state}{for_whom}")
     say(f"  {one_line(one.program)} (from {one.origin})")

@@ -29,7 +29,8 @@ def _mcp(talk: Talk, _: str) -> None:
 
 def _server_lines(server: Described) -> Iterator[str]:
     about = f" · {one_line(server.about, 40)}" if server.about else ""
-    yield f"{server.name}  {server.state}{about} · {one_line(server.program, 60)}"
+    state = "needs login" if server.needs_login else server.state
+    yield f"{server.name}  {state}{about} · {one_line(server.program, 60)}"
     if server.reason:
         yield f"  {one_line(server.reason, 200)}"
     if server.reserved:

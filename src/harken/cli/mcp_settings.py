@@ -92,6 +92,7 @@ def runs(servers: Iterable[Server]) -> list[str]:
         many = "variable" if len(one.variables) == 1 else "variables"
         found.append(
             f"MCP server {one.name} {'runs' if one.command else 'talks with'} {one.program}"
+            + (" in a sandbox" if one.sandbox else "")
             + (f", gets the {many} {gets}" if gets else "")
         )
     return found

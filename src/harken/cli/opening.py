@@ -25,7 +25,7 @@ from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
 from harken.agents.triggers import armed_triggers
-from harken.cli.confined import Confined, confined
+from harken.cli.confined import Confined, confined, walls
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
 from harken.cli.home import Home, environment, here
@@ -120,11 +120,15 @@ class Opened:
     def __post_init__(self) -> None:
         object.__setattr__(self, "conversation", Conversation(self.agent))
 
-    def end(self) -> None:
-        """Commit what is pending, log that the session ended on purpose, and close all."""
+    def end(self, *, by_user: bool = False) -> None:
+        """Commit what is pending, log that the session ended on purpose, and close all.
+
+        by_user: whether the user typed that it shall end.
+        """
+        reason = "prompt_input_exit" if by_user else "other"
         for hook in self.primary.hooks:
             if isinstance(hook, CommandHook):
-                asyncio.run(hook.session_ended())
+                asyncio.run(hook.session_ended(reason))
         if self.runtime.checkpoints is not None:
             self.runtime.checkpoints.finish(self.session, self.runtime.tell)
         self.session.end("chat")
@@ -255,7 +259,8 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
     """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
     entries = settings.commands.entries
     if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
-        hook = CommandHook(root.session, runtime=root.runtime, options=Commands(entries))
+        options = Commands(entries, settings.claude_may_allow)
+        hook = CommandHook(root.session, runtime=root.runtime, options=options)
         hook.install(root, COMMAND_HOOK)
 
 
@@ -300,6 +305,7 @@ class Around:
     """How commands are run."""
     tell: Tell | None
     """Told what a person should know of MCP servers."""
+    home: Home
 
 
 def around_of(
@@ -315,7 +321,7 @@ def around_of(
     box = Confined()
     if tools is None:
         box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
-    return Around(outputs, box, tell)
+    return Around(outputs, box, tell, home)
 
 
 def open_world(
@@ -348,14 +354,19 @@ def open_world(
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    mcp = connections_of(servers, settings, around.outputs, around.tell)
+    mcp = connections_of(servers, settings, around.outputs, around.tell, home=around.home)
     world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
 
 
 def connections_of(
-    servers: Sequence[Server], settings: Settings, outputs: Path, tell: Tell | None
+    servers: Sequence[Server],
+    settings: Settings,
+    outputs: Path,
+    tell: Tell | None,
+    *,
+    home: Home,
 ) -> Connections:
     """Return the connections to MCP servers; none of them is started before it is needed."""
     around = Surroundings(
@@ -363,6 +374,8 @@ def connections_of(
         outputs=outputs,
         environ=environment(),
         hide=settings.key_variables,
+        sandbox=walls(home, settings, outputs),
+        logins=home.logins_file,
         tell=tell or _unheard,
     )
     return Connections(servers, around=around, on_progress=Told(around.tell))

@@ -7,7 +7,11 @@
     Review the change in $1. Pay attention to: $ARGUMENTS
 
 A file is read when it is used, so an edit counts at once. What it says is said to the agent, as
-if it had been typed: through the agent and its hooks. Nothing in it is run.
+if it had been typed: through the agent and its hooks. With `role: system` it is the system that
+says it, past the hooks, and the agent owes no answer. Nothing in it is run.
+
+Those of Claude Code are such files, too: `sub/fix.md` is `/sub:fix`, `$ARGUMENTS[0]` is the first
+word, and so is `$0`; where a file says `$0`, `$1` is the second.
 """
 
 from __future__ import annotations
@@ -18,19 +22,25 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from harken.agents import front_matter
-from harken.agents.front_matter import files_in, naming, read_page
+from harken.agents.front_matter import NAME, Malformed, files_in, naming, read_page
+from harken.agents.skills import UNRUN, has_shell
+from harken.agents.user_command import instruct
 from harken.cli.commands import COMMANDS, Command, Talk
+from harken.cli.structure_commands import act
 from harken.errors import ConfigError
 from harken.views.written import count
 
 FOLDER = "commands"
 MOST = 200
 """So many are listed."""
-_PLACE = re.compile(r"\$(ARGUMENTS|[1-9])(?![0-9A-Za-z_])")
+_END = "(?![0-9A-Za-z_])"
+_PLACE = re.compile(rf"\$(?:ARGUMENTS\[(?P<at>[0-9]{{1,3}})\]|(?P<word>ARGUMENTS|[0-9]){_END})")
+_FROM_ZERO = re.compile(rf"\$0{_END}")
 
 
 @dataclass(slots=True)
@@ -64,7 +74,14 @@ class OwnCommands:
         return notes
 
     def _files(self) -> Mapping[str, Path]:
-        return files_in(self.folders)
+        """Return the files by name; one in a folder is called by that, too."""
+        found = files_in(self.folders)
+        for folder in self.folders:
+            for path in sorted(islice(folder.rglob("*.md"), MOST)):
+                names = path.relative_to(folder).with_suffix("").parts
+                if all(map(NAME.fullmatch, names)):
+                    found.setdefault(":".join(names), path)
+        return found
 
     def _command(self, name: str, path: Path) -> Command:
         """Return a command, as its file is now; it is read again only where it changed."""
@@ -103,10 +120,19 @@ def _shown(front: Mapping[str, Any], key: str) -> str:
 def _send(path: Path, talk: Talk, rest: str) -> None:
     """Say to the agent what a file says. Raises ConfigError."""
     with naming(path):
-        text = expanded(read_page(path, lenient=True).body, rest).strip()
-    if not text:
-        raise ConfigError(f"{path}: says nothing: write the text below the front matter")
-    talk.send(text)
+        page = read_page(path, lenient=True)
+        role = front_matter.text(page.front, "role") or "user"
+        if role not in ("user", "system"):
+            raise Malformed("role is user or system: who says the text")
+        text = expanded(page.body, rest).strip()
+        if not text:
+            raise Malformed("says nothing: write the text below the front matter")
+    if has_shell(text):
+        text = f"{text}\n\n[{UNRUN}]"
+    if role == "user":
+        talk.send(text)
+    else:
+        act(talk, f"/{path.stem} {rest}", partial(instruct, text=text))
 
 
 def expanded(body: str, typed: str) -> str:
@@ -116,16 +142,20 @@ def expanded(body: str, typed: str) -> str:
     "Fix tea, then the pot. (tea 'the pot')"
     >>> expanded("Review.", "all of it"), expanded("It costs $15 or $1.", "")
     ('Review.\n\nall of it', 'It costs $15 or .')
+    >>> expanded("Fix $0, then $1.", "tea pot"), expanded("Fix $ARGUMENTS[1].", "tea pot")
+    ('Fix tea, then pot.', 'Fix pot.')
     """
     try:
         words = shlex.split(typed)
     except ValueError:  # an apostrophe
         words = typed.split()
 
+    first = 0 if _FROM_ZERO.search(body) else 1
+
     def place(found: re.Match[str]) -> str:
-        if found[1] == "ARGUMENTS":
+        if found["word"] == "ARGUMENTS":
             return typed
-        at = int(found[1]) - 1
+        at = int(found["at"]) if found["at"] else int(found["word"]) - first
         return words[at] if at < len(words) else ""
 
     if _PLACE.search(body):

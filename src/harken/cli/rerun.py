@@ -170,7 +170,7 @@ class Bench:
         def live(stem: str) -> World:
             outputs = home.folder / "outputs" / stem
             box = confined(home, settings, outputs=outputs)
-            around = Around(outputs, box, runtime.tell)
+            around = Around(outputs, box, runtime.tell, home)
             permissions = permissions_of(settings, home.folder)
             return open_world(Wish(), settings, permissions, None, around)
 

@@ -105,6 +105,8 @@ class Settings:
     """Names of those that watch the first agent of a new session, those of the home first."""
     claude_hooks: bool = False
     """Whether the hooks that Claude Code is configured with count here, too."""
+    claude_may_allow: bool = False
+    """Whether what these allow is allowed, without asking the user."""
     commands: Hooks = field(default_factory=Hooks)
     """These hooks; none where they do not count."""
     servers: tuple[Server, ...] = ()
@@ -184,8 +186,8 @@ def load_settings(
         providers=with_keys(found.providers, environ),
         templates=Templates(folders, [claude]),
         hooks=HookFiles(hook_folders),
-        skills=claude_code.skills(project, home),
-        own=claude_code.commands(project, home),
+        skills=claude_code.skills(project, home, environ),
+        own=claude_code.commands(project, home, environ),
         commands=commands,
         project=project,
         notes=(*((note,) if note else ()), *notes, *left_out, *commands.notes),
@@ -223,6 +225,7 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
         ),
         *(["tools.allow_folders opens your folders"] if config.tools.allow_folders else []),
         *(["hooks.claude_settings runs commands"] if config.hooks.claude_settings else []),
+        *(["hooks.claude_may_allow asks you less"] if config.hooks.claude_may_allow else []),
         *(["tools.pass_env passes your secrets on"] if config.tools.pass_env else []),
         *(["web says where questions go"] if config.web != WebTable() else []),
         *(["tools.network lets commands out"] if config.tools.network else []),
@@ -291,6 +294,7 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
         actions=_actions(config.actions, found.actions),
         use_hooks=tuple(dict.fromkeys([*found.use_hooks, *config.hooks.use])),
         claude_hooks=config.hooks.claude_settings or found.claude_hooks,
+        claude_may_allow=config.hooks.claude_may_allow or found.claude_may_allow,
         sandbox=config.tools.sandbox or found.sandbox,
         network=found.network if config.tools.network is None else config.tools.network,
         pass_env=(*found.pass_env, *config.tools.pass_env),

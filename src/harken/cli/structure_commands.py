@@ -13,13 +13,14 @@ from harken.agents.actor import Actor
 from harken.agents.base import Agent
 from harken.agents.built_in import BUILT_IN, hook_kind
 from harken.agents.hook import Hook
-from harken.agents.hooking import check_hook_name
+from harken.agents.hooking import hook_name
 from harken.agents.schemas import ACTIONS
 from harken.agents.structure import RUN
 from harken.agents.user_command import Doing, dismiss, obey
 from harken.cli.agents_in_chat import hooks_lines
 from harken.cli.commands import COMMANDS, Command, Talk, choice, slash
-from harken.cli.user_form import Form
+from harken.cli.hook_names import name_and_text
+from harken.cli.user_form import Form, named_and_rest
 from harken.cli.whereabouts import names_of, one_agent, paths, who_is_there
 from harken.core.events import Reference
 from harken.core.ids import MessageId, number_of
@@ -37,7 +38,6 @@ _MEANINGS = {
     "task": "make a subagent; with prompt=.. it answers at once",
     "discuss": "let subagents hear something, and speak in turn",
     "terminate": "end a subagent, with all below it",
-    "hook": "put a hook above the agent: its name, and what it is told",
     "endo": "let a subagent answer; the agent watches it as its hook",
     "clone": "make a copy of a subagent, with what it remembers",
     "dump": "write an agent, with all below it, to a file",
@@ -45,6 +45,7 @@ _MEANINGS = {
     "introduce": "tell subagents who takes part in discussions",
 }
 _PLANNING = "planning-mode"
+_SWITCH = {"on": True, "true": True, "off": False, "false": False}
 _NAMES_SUBAGENTS = frozenset({"subagent", "speakers", "listeners"})
 
 
@@ -110,6 +111,24 @@ def _files(talk: Talk) -> list[str]:
 
 
 @slash(
+    "hook",
+    "put a hook above the agent, and say what it is told",
+    Form.of(ACTIONS["hook"]).usage.replace("NAME [INSTRUCTIONS]", "[NAME] INSTRUCTIONS"),
+    group="agents",
+    completes=partial(_complete, Form.of(ACTIONS["hook"]), "hook"),
+)
+def _hook(talk: Talk, rest: str) -> None:
+    form = Form.of(ACTIONS["hook"])
+    said, bare = named_and_rest(form.names, rest)
+    if bare.strip() and not said.keys() & set(form.bare):
+        name, text = name_and_text(bare, [hook.name for hook in talk.primary.hooks])
+        said |= {"name": name, **({"instructions": text} if text else {})}
+        bare = ""
+    arguments = form.checked(said, bare)
+    act(talk, f"/hook {rest}", lambda agent, command: RUN["hook"](agent, command, arguments))
+
+
+@slash(
     "talkwith",
     "talk with another agent: a name, or a path: editor/critic",
     "NAME",
@@ -167,8 +186,8 @@ def _complete_hooks(talk: Talk, before: Sequence[str]) -> Iterable[str]:
 
 @slash(
     "hooks",
-    "who watches the agent; add NAME [TEXT], remove NAME",
-    "[AGENT] | add NAME [TEXT] | remove NAME",
+    "who watches the agent; add one by NAME or TEXT, remove one",
+    "[AGENT] | add [NAME] [TEXT] | remove NAME",
     group="agents",
     completes=_complete_hooks,
 )
@@ -190,28 +209,28 @@ def _hooks(talk: Talk, rest: str) -> None:
 
 def _add_hook(talk: Talk, rest: str, more: str) -> None:
     """Install a hook that is known by its name, or one that is told what to watch for."""
-    name, _, text = more.partition(" ")
+    name, text = name_and_text(more, [hook.name for hook in talk.primary.hooks])
     if not name:
         raise BadArguments(
-            "say which hook: /hooks add NAME, or /hooks add NAME WHAT IT WATCHES FOR"
+            "say which hook: /hooks add NAME, or /hooks add [NAME] WHAT IT WATCHES FOR"
         )
-    if name == _PLANNING and not text.strip():
+    if name == _PLANNING and not text:
         act(talk, f"/hooks {rest}", _planned)
         return
-    if not text.strip() and talk.runtime.hooks is None:
+    if not text and talk.runtime.hooks is None:
         kind = hook_kind(name, talk.runtime)
         act(talk, f"/hooks {rest}", lambda agent, command: _install(kind, name, agent, command))
         return
-    given = {"name": name, "instructions": text.strip() or f"hook:{name}"}
+    given = {"name": name, "instructions": text or f"hook:{name}"}
     arguments = ACTIONS["hook"].check(given)
     act(talk, f"/hooks {rest}", lambda agent, command: RUN["hook"](agent, command, arguments))
 
 
 async def _install(kind: type[Hook], name: str, agent: Actor, command: Reference) -> Result:
     """Put a hook of code above an agent. Raises BadArguments."""
-    check_hook_name(agent, name)
+    name = hook_name(agent, name, is_users=True)
     hook = kind(agent.session, runtime=agent.runtime)
-    hook.log_birth([agent.state.birth, command], name, "hook")
+    hook.put_above(agent, name, [agent.state.birth, command])
     return Result(f"Installed hook: {name} watches {agent.name}")
 
 
@@ -226,8 +245,8 @@ def _plan(talk: Talk, rest: str) -> None:
     from harken.agents.hooks.planning_mode import planning
 
     is_on = bool(planning(talk.primary))
-    if rest in ("on", "off"):
-        act(talk, f"/plan {rest}", _planned if rest == "on" else _no_plan)
+    if rest in _SWITCH:
+        act(talk, f"/plan {rest}", _planned if _SWITCH[rest] else _no_plan)
     elif not rest:
         how = "/plan off, or a yes to a plan, ends it" if is_on else "/plan on begins it"
         talk.say(f"planning mode is {'on' if is_on else 'off'}: {how}")

@@ -14,7 +14,6 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import click
 import msgspec
@@ -30,7 +29,6 @@ from harken.world.mcp.servers import MCP_JSON
 
 FOLDER = ".harken"
 MAX_SHOWN = 20
-ProjectState: TypeAlias = Literal["none", "trusted", "untrusted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +156,6 @@ class Trust:
             raise ConfigError(f"{self.file}: cannot be written ({error.strerror})") from None
 
 
-def project_state(folder: Path, home: Home) -> ProjectState:
-    """Return whether somebody in `folder` is in a project, and whether it counts."""
-    project = Trust(home).project(folder)
-    if project is None:
-        return "none"
-    return "trusted" if project.trusted else "untrusted"
-
-
 def upwards(start: Path, user_home: Path) -> Iterator[Path]:
     """Yield the folders of the project that somebody at `start`, a real path, may be in.
 
@@ -276,7 +266,7 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
     if as_json:
         if not dry_run:
             trust.trust(root)
-        state = project_state(root, trust.home)
+        state = "trusted" if trust.is_trusted(root) else "untrusted"
         say_json({"folder": str(root), "state": state, "files": found, "says": says})
         return
     heading = "Trusted already" if project.trusted else "Not trusted yet"

@@ -58,12 +58,20 @@ class Form:
 
     def arguments(self, typed: str) -> Mapping[str, Any]:
         """Return the arguments that were typed, checked. Raises BadArguments."""
-        said, rest = named_and_rest([*_properties(self.tool)], typed)
+        return self.checked(*named_and_rest(self.names, typed))
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What can be said by name."""
+        return [*_properties(self.tool)]
+
+    def checked(self, said: dict[str, str], rest: str) -> Mapping[str, Any]:
+        """Return what was said by name, and without one, checked. Raises BadArguments."""
         bare = [name for name in self.bare if name not in said]
         words = words_in(rest, len(bare))
         if rest.strip() and not bare:
             raise BadArguments(f"it takes no more than: {self.usage or 'nothing'}")
-        said |= dict(zip(bare, words, strict=False))
+        said = {**said, **dict(zip(bare, words, strict=False))}
         missing = [one for one in self.tool.parameters.get("required", ()) if one not in said]
         if missing:
             raise BadArguments(f"{' and '.join(missing)} missing; what it takes: {self.usage}")

@@ -22,8 +22,6 @@ def rfc3339(time_us: int) -> str:
     >>> rfc3339(0)
     '1970-01-01T00:00:00.000000Z'
     """
-    if not _FIRST_US <= time_us <= _LAST_US:
-        raise ValueError(f"{time_us} microseconds are out of the years 1 to 9999")
     seconds, rest = divmod(time_us, 1_000_000)
     return f"{_second(seconds)}.{rest:06d}Z"
 
@@ -61,13 +59,15 @@ def _read(text: str) -> datetime:
 
 
 _1970, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
-_last: tuple[int, str] = (-1, "")
+_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
+_last: tuple[int, str] = (0, "1970-01-01T00:00:00")
 
 
 def _second(seconds: int) -> str:
     """Format a second; the last one is kept, since events come in bursts."""
     global _last  # noqa: PLW0603 - a cache of one value; a race costs a second formatting
     if _last[0] != seconds:
+        if not _FIRST_S <= seconds <= _LAST_S:
+            raise ValueError(f"{seconds} seconds after 1970 are out of the years 1 to 9999")
         _last = (seconds, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).zfill(19))
     return _last[1]

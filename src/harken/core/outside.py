@@ -42,7 +42,7 @@ def from_outside(text: str) -> str:
     Letters that look the same and what nobody sees in between count as well. A text that went
     through once stays as it is.
     """
-    if not any(bracket in text for bracket in _BRACKETS):
+    if "[" not in text and (text.isascii() or not any(map(text.__contains__, _BRACKETS))):
         return str(text)
     return "".join(map(_plain, text.splitlines(keepends=True)))
 
@@ -64,8 +64,10 @@ def _has_text(part: object) -> TypeGuard[TextPart]:
 
 def _plain(line: str) -> str:
     """Return a line, with a backslash before what would begin it as a hook's comment begins."""
+    if line.isascii() and "[" not in line:  # nearly every line
+        return line
     first = line.lstrip()[:1]
-    if first.isascii() and first.isalnum():  # nearly every line: no mark begins so
+    if first.isascii() and first.isalnum():  # no mark begins so
         return line
     start, wanted = -1, _MARK
     for at, letter in enumerate(line):

@@ -96,6 +96,10 @@ class Lanes:
         births = self.births.get(lane, ())
         return [one for one in births if one.relation != "hook" and one not in summing]
 
+    def hooks(self, lane: Lane) -> list[ev.AgentCreated]:
+        """Return the births of hooks of an agent."""
+        return [one for one in self.births.get(lane, ()) if one.relation == "hook"]
+
     def system_prompt(self, birth: ev.AgentCreated) -> str | None:
         """Return the system prompt that an agent was born with."""
         lane = self.of_agent.get(birth.agent_id or AgentId(""), "")

@@ -13,7 +13,8 @@ from harken.core import events as ev
 from harken.core.messages import FunctionCall, ToolCall, text_of
 from harken.experiments.lanes import Lanes
 from harken.experiments.recorded_agents import RecordedTemplates, template_of
-from harken.experiments.recorded_calls import RecordedCalls, key_of
+from harken.experiments.recorded_calls import RecordedCall, RecordedCalls, key_of
+from harken.experiments.recorded_ends import RecordedEnds
 from harken.experiments.recorded_world import RecordedWorld, recorded_tools
 from harken.experiments.script import Script
 from harken.session.fold import reference_to
@@ -48,6 +49,7 @@ class PlayedWorld(RecordedWorld):
             for made in _made(events)
             if made.error.startswith(INTERRUPTED.format(made.call.function.name))
         }
+        self._ends = RecordedEnds(events)
         self._texts = _instructions(events, script.recorded)
 
     def offer(self, schemas: Iterable[Mapping[str, Any]], like: Iterable[Tool]) -> None:
@@ -65,6 +67,7 @@ class PlayedWorld(RecordedWorld):
         made = self._script.again.named(caller.call)
         key, recorded = self._by_call.get(made, (None, None))
         if recorded is not None and key == key_of(caller.agent.name, action):
+            await self._turn(recorded)
             return self.answer(recorded, caller)  # also the second time, after a crash
         reference = self._cut_off.get(made)
         if reference is not None:
@@ -72,6 +75,18 @@ class PlayedWorld(RecordedWorld):
             await self._script.until(None)
             self._script.crash()
         return await super().do_action(action, caller)
+
+    async def _turn(self, call: RecordedCall) -> None:
+        """Wait until a call ended in the record: others act meanwhile as they did then."""
+        own = self.tools.get(call.result.name or "")
+
+        def waits(name: str) -> bool:
+            other = self.tools.get(name)
+            both_read = own and own.reads_only and other and other.reads_only
+            return other is not None and not both_read
+
+        said = next(iter(call.said), None)
+        await self._script.until(said or self._ends.of(call.reference, waits))
 
     def here(self, reference: str) -> str | None:
         """Return what a message of the record is called in the session that is played."""

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from harken.agents.base import Agent
 from harken.agents.hook import Hook
 from harken.agents.options import HookOptions
+from harken.agents.self_made import is_made
 from harken.agents.smart import SmartAgent
 from harken.agents.templates import Template, Templates
 from harken.agents.verdict import Question, Verdict, verdict_of
@@ -59,18 +60,14 @@ class RecordedAgent(Hook):
         return self.state.saved if self._saves is None else self._saves.state
 
     def concerns(self, question: Question) -> bool:
-        """Whether it was asked just this, next."""
-        coming = self.script.coming(self.script.lane(self))
-        asked = coming[0] if coming else None
-        return (
-            isinstance(asked, ev.TranscriptEntry)
-            and asked.content in (question.words, question.older_words)
-            and isinstance(asked.cause, str)
-            and self.script.recorded.named(asked.cause) == self.script.again.named(question.subject)
-        )
+        """Whether it is still to be asked just this; what is asked at once waits its turn."""
+        subject = self.script.again.named(question.subject)
+        asked = self.script.questions_coming(self.script.lane(self), subject)
+        return any(one.content in (question.words, question.older_words) for one in asked)
 
-    def judge(self, question: Question) -> Verdict:
+    async def judge(self, question: Question) -> Verdict:
         """Return the verdict that it gave, or fail as it did; leave after it, where it left."""
+        await self._turn()
         if any(isinstance(one, ev.AgentMoved) and one.place == "gone" for one in self._coming(3)):
             self.quit()
         words = self._next_words()
@@ -84,13 +81,18 @@ class RecordedAgent(Hook):
 
     async def answer(self, heard: str) -> str:
         """Return what it said."""
+        await self._turn()
         return self._next_words()
 
     def copy_for(self, agent: Agent) -> Hook | None:
-        """Return a stand-in for the copy that it made for a subagent; None where it made none."""
-        watched = self.state.parent
-        lane = self.script.again.of_agent.get(watched or AgentId(""), "")
-        birth = self.script.hook_of_next_child(lane, self.name)
+        """Return a stand-in for the copy that it made for an agent; None where it made none."""
+        there = self.script.again.of_agent
+        if agent.agent_id in there:
+            birth = self.script.next_hook(there[agent.agent_id], self.name)
+        else:
+            lane = there.get(self.state.parent or AgentId(""), "")
+            is_hook = is_made(agent.born_with)
+            birth = self.script.hook_of_next(lane, self.name, is_hook=is_hook)
         if birth is None:
             return None
         kind = self.script.kinds[kind_of(birth)]
@@ -99,6 +101,12 @@ class RecordedAgent(Hook):
         if isinstance(copy, RecordedAgent):
             copy.given = birth.spec
         return copy
+
+    async def _turn(self) -> None:
+        """Wait until it said in the record what it says next: others act meanwhile."""
+        said = next(iter(self._coming(1)), None)
+        if said is not None:
+            await self.script.until(said)
 
     def _coming(self, most: int) -> list[ev.Event]:
         """Return its next events, at most so many: what it says, its state, its leaving."""

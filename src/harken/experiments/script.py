@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
@@ -12,6 +13,8 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, base_of
 from harken.experiments.lanes import COMPACTOR, Lane, Lanes
 
+_NUMBER = re.compile(r" \(\d+\)$")
+"""What a copy's name has more than that of its original, where that was taken."""
 _PATIENCE = 5_000
 """So often others may go a step on, before what they were to do is not waited for any more."""
 
@@ -38,12 +41,19 @@ class Script:
     crash: Callable[[], NoReturn] = crash
     """Ends everything, as the process did."""
     _events: list[ev.Event] = field(default_factory=list)
+    _questions: dict[tuple[Lane, str], list[ev.TranscriptEntry]] = field(default_factory=dict)
+    """What an agent was asked about a message, or call, as it is called in both."""
     _at: int = 0
 
     def __post_init__(self) -> None:
         """List the events in the order of the record."""
         rows = self.recorded.events.values()
         self._events = sorted((event for row in rows for event in row), key=self.recorded.at)
+        for event in self._events:
+            if isinstance(event, ev.TranscriptEntry) and isinstance(event.cause, str):
+                lane, _ = self.recorded.places[event.message_id]
+                about = self.recorded.named(event.cause)
+                self._questions.setdefault((lane, about), []).append(event)
 
     def hear(self, event: ev.Event) -> Lane | None:
         """Take what happened now; return whose it is, None for what is nobody's."""
@@ -95,6 +105,11 @@ class Script:
         """Return what an agent is still to do."""
         return self.recorded.events.get(lane, [])[self.again.size(lane) :]
 
+    def questions_coming(self, lane: Lane, about: str) -> list[ev.TranscriptEntry]:
+        """Return what an agent is still to hear because of a message, or call."""
+        caused = self._questions.get((lane, about), ())
+        return [one for one in caused if one.role == "user" and not self.is_done(one)]
+
     def is_compacted_next(self, lane: Lane) -> bool:
         """Whether an agent's context was compacted before its next model call."""
         asked = [e for e in self.recorded.events.get(lane, ()) if isinstance(e, ev.LlmRequest)]
@@ -104,11 +119,21 @@ class Script:
         due = [b for b in self.recorded.born(lane, COMPACTOR) if order[b.message_id] < until]
         return len(self.again.born(lane, COMPACTOR)) < len(due)
 
-    def hook_of_next_child(self, lane: Lane, name: str) -> ev.AgentCreated | None:
-        """Return the birth of the hook with this name above the next subagent of an agent."""
-        born, made = (lanes.subagents(lane) for lanes in (self.recorded, self.again))
+    def hook_of_next(
+        self, lane: Lane, name: str, *, is_hook: bool = False
+    ) -> ev.AgentCreated | None:
+        """Return the birth of the hook with this name above an agent's next subagent, or hook."""
+        rows = self.recorded, self.again
+        born, made = (lanes.hooks(lane) if is_hook else lanes.subagents(lane) for lanes in rows)
         if len(made) >= len(born):
             return None
         child = self.recorded.of_agent[born[len(made)].agent_id or AgentId("")]
-        births = self.recorded.births.get(child, ())
-        return next((b for b in births if b.relation == "hook" and b.name == name), None)
+        return self.next_hook(child, name)
+
+    def next_hook(self, lane: Lane, name: str) -> ev.AgentCreated | None:
+        """Return the birth of the next hook above an agent that is a copy of one with this name."""
+        born, made = (
+            [birth for birth in lanes.hooks(lane) if _NUMBER.sub("", birth.name or "") == name]
+            for lanes in (self.recorded, self.again)
+        )
+        return born[len(made)] if len(made) < len(born) else None

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from harken.agents.base import Agent, message_dict
-from harken.agents.initial import whole
+from harken.agents.base import Agent
+from harken.agents.initial import message_dict, whole
 from harken.agents.load import start_from
 from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.context.content import entries_in

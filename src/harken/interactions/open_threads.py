@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 
 from harken.context.checkpoint import Origin
@@ -16,9 +14,10 @@ from harken.core.commits import Checkpoint
 from harken.core.events import AgentMoved, ContextLoaded
 from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage
-from harken.errors import ConfigError, LogWriteError, UnknownName
+from harken.errors import ConfigError, UnknownName
 from harken.interactions.writer import Moment, ThreadWriter
 from harken.recording.committing import Commits
+from harken.session.new_log import new_log
 from harken.session.packed import is_packed, log_of
 from harken.session.session import Durability, Session, SessionOptions
 from harken.store.base import Store
@@ -192,19 +191,7 @@ class OpenThreads:
         """Make an empty log with a name of its own. Raises ConfigError, LogWriteError."""
         self._make_folder()
         digits = re.sub(r"\D", "", rfc3339(self.clock())[:19])
-        stem = f"session_{digits[:8]}_{digits[8:]}"
-        names = (stem if n == 1 else f"{stem}-{n}" for n in count(1))
-        while True:
-            path = self.folder / f"{next(names)}.jsonl"
-            try:
-                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise LogWriteError(path, reason=error.strerror or str(error)) from None
-            if not is_packed(path):
-                return path
-            path.unlink()
+        return new_log(self.folder, f"session_{digits[:8]}_{digits[8:]}")
 
 
 def check_name(session_id: str) -> None:

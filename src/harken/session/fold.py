@@ -29,7 +29,7 @@ def fold(state: SessionState, event: ev.Event, resolver: Resolver | None = None)
     """
     if event.message_id[:4] == "msg_":  # a foreign id has no number: it moves no counter
         state.last_id = event.message_id
-    if not isinstance(event, ev.ContentPurged):  # which says nothing about the run
+    if state.ended and not isinstance(event, ev.ContentPurged):  # which says nothing of the run
         state.ended = False
     handler = _HANDLERS.get(type(event))
     if handler is not None:

@@ -25,16 +25,10 @@ def check(state: SessionState, event: ev.Event) -> None:
     """Raise EventRefused where writing `event` next would break an invariant."""
     if isinstance(event, ev.UnknownEvent):
         return
-    substance, cause = getattr(event, "substance", None), getattr(event, "cause", None)
-    if substance is not None and cause is not None:
-        raise EventRefused("an event has a substance or a cause, never both")
-    if cause is not None:
-        _check_cause(state, cause)
-    if substance is not None:
-        _check_substance(state, substance)
-    for what in ("entry", "summary", "upto"):
-        if getattr(event, what, None) is not None:
-            _check_exists(state, getattr(event, what), what)
+    for what in _LINKS[type(event)]:
+        link = getattr(event, what)
+        if link is not None:
+            _CHECKS.get(what, _check_exists)(state, link, what)
     _RULES.get(type(event), _check_born)(state, event)
 
 
@@ -49,11 +43,11 @@ def as_written(event: ev.KnownEvent) -> tuple[bytes, ev.KnownEvent]:
         again = ev.decode_event(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise EventRefused(f"this {ev.event_type(event)} cannot be written: {error}") from None
-    if not isinstance(again, ev.UnknownEvent) and b"\\ud" in body:
-        body = ev.encode_event(again)  # two halves of a surrogate pair are one character now
-    elif isinstance(again, ev.UnknownEvent) or again != event:
+    if again == event:
+        return body, again
+    if isinstance(again, ev.UnknownEvent) or b"\\ud" not in body:
         raise EventRefused(f"this {ev.event_type(event)} holds something that is not plain JSON")
-    return body, again
+    return ev.encode_event(again), again  # two halves of a surrogate pair are one character now
 
 
 def loaded(event: ev.ContextLoaded, resolver: Resolver | None) -> Sequence[ChatMessage]:
@@ -71,14 +65,14 @@ def loaded(event: ev.ContextLoaded, resolver: Resolver | None) -> Sequence[ChatM
     return messages
 
 
-def _check_cause(state: SessionState, cause: Any) -> None:
+def _check_cause(state: SessionState, cause: Any, what: str) -> None:
     references = [cause] if isinstance(cause, str) else cause
     if not references:
         raise EventRefused("a cause that is a list names at least one message")
     for reference in references:
         if "." in reference and reference not in state.open_references:
             raise EventRefused(f"cause {reference}: no call in progress has this name")
-        _check_exists(state, base_of(reference), "cause")
+        _check_exists(state, base_of(reference), what)
 
 
 def _check_exists(state: SessionState, id_: str, what: str) -> None:
@@ -87,8 +81,8 @@ def _check_exists(state: SessionState, id_: str, what: str) -> None:
         raise EventRefused(f"{what} {id_}: there is no such message in this session")
 
 
-def _check_substance(state: SessionState, substance: Any) -> None:
-    _check_exists(state, substance, "substance")
+def _check_substance(state: SessionState, substance: Any, what: str) -> None:
+    _check_exists(state, substance, what)
     if substance in state.copies:
         raise EventRefused(f"substance {substance} is itself a copy: name the original")
 
@@ -121,6 +115,8 @@ def _birth(state: SessionState, event: ev.AgentCreated) -> None:
 
 
 def _entry(state: SessionState, event: ev.TranscriptEntry) -> None:
+    if event.substance is not None and event.cause is not None:
+        raise EventRefused("an event has a substance or a cause, never both")
     if event.role not in ROLES:
         raise EventRefused(f"role {event.role!r} is none of {', '.join(ROLES)}")
     if event.agent_id != USER:
@@ -261,6 +257,16 @@ def _session_event(state: SessionState, event: ev.EventBase) -> None:
         raise EventRefused(f"a {ev.event_type(event)} is about no agent")  # type: ignore[arg-type]
 
 
+_CHECKS = {"cause": _check_cause, "substance": _check_substance}
+_LINKS: dict[type, list[str]] = {
+    kind: [
+        what
+        for what in ("cause", "substance", "entry", "summary", "upto")
+        if what in kind.__struct_fields__
+    ]
+    for kind in ev.EVENT_TYPES.values()
+}
+"""The members of each type of event that name earlier ones."""
 _RULES: dict[type, Callable[[SessionState, Any], None]] = {
     ev.AgentCreated: _birth,
     ev.TranscriptEntry: _entry,

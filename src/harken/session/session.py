@@ -77,6 +77,8 @@ class Session:
         self.path = Path(session_file).absolute()
         self.options = options or SessionOptions()
         self.state = SessionState()
+        self.opened_at = 0
+        """The number of the first event that was logged since this was opened."""
         self.torn: Path | None = None
         """Where a torn last line was set aside when the log was opened; None: there was none."""
         self.live: dict[AgentId, object] = {}
@@ -131,7 +133,7 @@ class Session:
             raise self._unfolded(event, error, reading.end) from None
         if not reading.sealed:
             raise LogReadOnly(self.path, dialect=reading.dialect or "without sums")
-        self._sum = reading.last_sum
+        self._sum, self.opened_at = reading.last_sum, self.state.next_message
         if reading.torn:
             self.torn = self._file.set_aside(reading.end, reading.torn)
         if reading.missing_newline:
@@ -356,9 +358,13 @@ class Session:
                 self._make_room(most, tries=_TRIES, but=agent.id)
 
     def _hold_all(self) -> None:
-        """Begin with the agents that a log has, as if they had been live."""
-        held = [agent for agent in self.state.agents.values() if agent.transcript is not None]
-        held.sort(key=lambda one: number_of(([*one.fresh, one.birth])[-1], "msg_") or 0)
+        """Begin with the agents that a log has, as if they had been live.
+
+        Those that left stay until whoever loads the log has seen what of theirs nobody heard.
+        """
+        agents = self.state.agents.values()
+        held = [one for one in agents if one.transcript is not None and one.place != "gone"]
+        held.sort(key=lambda one: number_of((one.fresh or [one.birth])[-1], "msg_") or 0)
         self._in_memory.update(dict.fromkeys(agent.id for agent in held))
         if self.options.in_memory is not None:
             self._make_room(self.options.in_memory, tries=len(held))
@@ -386,10 +392,11 @@ class Session:
 
     def _revive_for(self, event: ev.Event) -> None:
         """Read again the transcripts on which an event rests."""
+        if not isinstance(event, (ev.TranscriptEdited, ev.ContextLoaded)):
+            return
         if event.agent_id is None or event.agent_id not in self.agents:
             return
-        if isinstance(event, ev.TranscriptEdited | ev.ContextLoaded):
-            self.agent(event.agent_id)
+        self.agent(event.agent_id)
         if isinstance(event, ev.TranscriptEdited):
             missing = {id_ for segment in event.segments for id_ in segment.entries or ()}
             for state in self.agents.values() if missing else ():

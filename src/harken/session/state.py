@@ -163,12 +163,16 @@ class SessionState:
     """Agents that heard what happened outside, and whose parent has not heard what they made of it
     -> the last that they said of it."""
     ended: bool = False
+    _counted: tuple[str, int] = ("", 0)
+    """An id that was the last one, and the number after it."""
 
     @property
     def next_message(self) -> int:
         """The number of the next event; foreign ids have none and count 0."""
-        number = number_of(self.last_id, "msg_")
-        return 0 if number is None else number + 1
+        if self._counted[0] is not self.last_id:
+            number = number_of(self.last_id, "msg_")
+            self._counted = self.last_id, 0 if number is None else number + 1
+        return self._counted[1]
 
     def is_live(self, agent_id: AgentId) -> bool:
         """Whether the agent and everybody above it is still there."""

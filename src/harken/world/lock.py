@@ -1,8 +1,13 @@
-"""`LoopLock`: a lock for whoever outlives an event loop, as an `asyncio.Lock` does not."""
+"""`LoopLock`: a lock for whoever outlives an event loop, as an `asyncio.Lock` does not.
+
+`Held` holds one for a tool, and those that the tool lets act share another one meanwhile.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
+from types import TracebackType
 
 
 class LoopLock:
@@ -24,3 +29,32 @@ class LoopLock:
     def is_held(self) -> bool:
         """Whether somebody holds the lock of the loop that used it last."""
         return self._held is not None and self._held[1].locked()
+
+
+_inside: ContextVar[LoopLock | None] = ContextVar("lock inside a tool", default=None)
+
+
+class Held:
+    """Holds a lock until the end of an `async with`; inside of another, that one's inner lock.
+
+    No generator: asyncio keeps a list of those that run, and each call of a tool enters this.
+    """
+
+    __slots__ = ("_lock", "_outer", "_token")
+
+    def __init__(self, lock: LoopLock) -> None:
+        self._outer = lock
+
+    async def __aenter__(self) -> None:
+        self._lock = (_inside.get() or self._outer).here()
+        await self._lock.acquire()
+        self._token = _inside.set(LoopLock())
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _inside.reset(self._token)
+        self._lock.release()

@@ -7,10 +7,8 @@ may use. The only state is what agents know of files, and variables that tools a
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
-from contextlib import asynccontextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Collection, Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from harken.core.text import LoggedString
 from harken.world.files.file import load
 from harken.world.files.known import KnownFiles
 from harken.world.files.root import Root
-from harken.world.lock import LoopLock
+from harken.world.lock import Held, LoopLock
 from harken.world.mcp.connections import PREFIX, Connections, granted_to
 from harken.world.permissions.permissions import FREE, Permissions, Wish
 from harken.world.result import BadArguments, Failed, Result, caught
@@ -28,8 +26,6 @@ from harken.world.tool import Caller, Tool, parse
 from harken.world.triggers.sources import Sources
 from harken.world.user import User
 from harken.world.web.web import Web
-
-_inner: ContextVar[asyncio.Lock | None] = ContextVar("lock inside a tool", default=None)
 
 
 class World:
@@ -120,19 +116,13 @@ class World:
             return Result(str(content), substance=content.message_id)
         return Result(content)
 
-    @asynccontextmanager
-    async def changing(self) -> AsyncIterator[None]:
+    def changing(self) -> Held:
         """Hold the world while a tool changes it: one at a time, whichever subtree it acts for.
 
         A tool that lets agents act while it runs holds the world for them: their tools wait for
         each other, not for it.
         """
-        async with _inner.get() or self._changing.here():
-            token = _inner.set(asyncio.Lock())
-            try:
-                yield
-            finally:
-                _inner.reset(token)
+        return Held(self._changing)
 
     async def instructions(self, given: str, caller: Caller) -> str:
         """Return the instructions that `file:PATH` or `mcp:SERVER/URI` name. Raises Failed.

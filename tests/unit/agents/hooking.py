@@ -5,7 +5,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harken import Agent, Hook, Ok, Question, register, tool
+from harken.agents.self_made import may_act
 from harken.agents.verdict import Point, Verdict
+from harken.core.ids import AgentId
+from harken.session.session import Session
+from harken.session.state import AgentState
 from tests.agent_kit import Stage, call, calls, play, stage
 
 Judge: TypeAlias = Callable[[Question], Any]
@@ -58,3 +62,24 @@ def send(text: str) -> str:
 def sending(folder: Path, text: str = "hello", **more: Any) -> Stage:
     model = play(main=[calls(call("send", text=text)), "Done.", "Really done.", "Yes."], smart=[])
     return stage(folder, model, tools=[send], **more)
+
+
+def unguarded(session: Session, guard: str) -> list[str]:
+    """Return the names of those who may act and whom no copy of this hook, an id, watches.
+
+    A hook that has nothing but what every hook has only judges, and others judge what it makes.
+    """
+    agents = session.agents
+
+    def is_copy(id_: str) -> bool:
+        return guard in (id_, agents[AgentId(id_)].spec.get("original"))
+
+    def acts(one: AgentState) -> bool:
+        judges = one.place == "hook" and not may_act(one.spec)
+        return session.state.is_live(one.id) and not judges and not is_copy(one.id)
+
+    return [
+        one.name or one.id
+        for one in agents.values()
+        if acts(one) and not any(is_copy(id_) for id_ in one.hooks)
+    ]

@@ -213,6 +213,18 @@ def test_calls_on_the_same_subtree_run_one_after_the_other(
     check_log(one.log)
 
 
+def test_who_an_agent_talks_with_is_set_in_the_order_of_its_calls(tmp_path: Path) -> None:
+    made = [
+        call("task", "c1", name="Kim", instructions="You."),
+        call("discuss", "c2", speakers=["Kim"], prompt="Talk."),
+        call("task", "c3", name="Ann", instructions="You."),
+    ]
+    one = stage(tmp_path, play(main=[calls(*made), "Done."], Kim=["Hi."]))
+    assert one.ask("Go.") == "Done."
+    assert one.root.state.speakers == [one.id_of("Ann")]
+    check_log(one.log)
+
+
 @pytest.mark.req("S4-19", "S4-17")
 def test_an_agent_is_not_terminated_while_it_speaks(tmp_path: Path) -> None:
     one = together(

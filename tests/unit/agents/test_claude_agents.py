@@ -14,7 +14,8 @@ REVIEWER = """\
 ---
 name: reviewer
 description: Use this when: the user says "review". Example: <example>Context: x</example>
-tools: Read, Grep, Bash, MultiEdit, mcp__github__search, NotebookEdit, Bash(git *)
+tools: Read, Grep, Bash, MultiEdit, mcp__github__search, mcp__docs, NotebookEdit, Bash(git *),
+  Agent(cook, baker)
 disallowedTools: Write
 model: sonnet
 color: red
@@ -43,19 +44,24 @@ def read(folder: Path, text: str, *, runs_commands: bool = False) -> Template:
 @pytest.mark.req("S4-06")
 def test_what_has_a_counterpart_counts_and_the_rest_is_noted(folder: Path) -> None:
     found = read(folder, REVIEWER)
-    assert found.tools == ("read", "grep", "bash", "edit", "mcp__github__search")
+    assert found.tools == (
+        *("read", "grep", "bash", "edit", "mcp__github__search", "mcp__docs__*", "task"),
+        "skill",
+    )
     assert found.denied == ("write",)
     assert found.model is None
     assert found.skills == ("house-style",)
     assert found.permission == "plan"
     assert found.description.startswith('Use this when: the user says "review".')
-    assert found.instructions == "You are a reviewer."
+    assert found.instructions.startswith("You are a reviewer.\n\nBefore you begin, read these")
     assert found.ignored == ("maxTurns",)
     path = folder / "reviewer.md"
     assert found.notes == (
         f"{path}: there is no tool 'NotebookEdit' here",
-        f"{path}: there is no tool 'Bash(git *)' here",
+        f"{path}: the tool 'Bash(git *)' is left out: here it is all of it or nothing",
+        f"{path}: 'Agent(cook, baker)' does not limit here which agents it can make",
         f"{path}: the model 'sonnet' is none here: it has that of its parent",
+        f"{path}: maxTurns: counts for nothing here",
     )
     (folder / "reviewer.md").write_text("---\nmodel: inherit\n---\nNew.")
     [found] = Templates([], [ClaudeAgents([folder])])
@@ -72,6 +78,27 @@ def test_a_template_of_ours_counts_first(folder: Path, tmp_path: Path) -> None:
     templates = Templates([own], [ClaudeAgents([folder])])
     assert templates.find("reviewer").instructions == "ours"
     assert templates.listing() == "- cook: Cooks.\n- reviewer"
+
+
+SERVERS = """\
+---
+tools: "*"
+mcpServers:
+  - docs
+  - own: {type: stdio, command: own-docs, args: [a]}
+  - old: {type: sse}
+  - bad name
+---
+You are a reviewer.
+"""
+
+
+def test_it_has_the_servers_that_it_names_and_describes(folder: Path) -> None:
+    found = read(folder, SERVERS)
+    assert found.tools is None
+    assert found.mcp == ("docs", "own")
+    assert [(one.name, one.program) for one in found.servers] == [("own", "own-docs a")]
+    assert ["mcp.old: says either command" in note for note in found.notes] == [True, False]
 
 
 HOOKS = """\

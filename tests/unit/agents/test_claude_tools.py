@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from harken.agents.claude_tools import TOOLS, names_of, our_name, taken_back, told
 
-FOLDER = Path("/work")
+FOLDER = Path("/there")
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("bash", {"command": "ls", "timeout_s": 1.5}, {"command": "ls", "timeout": 1500}),
-    ("read", {"path": "a", "limit": 3}, {"file_path": "/work/a", "limit": 3}),
+    ("read", {"path": "a", "limit": 3}, {"file_path": "/there/a", "limit": 3}),
     (
         "edit",
         {"path": "/x/a", "old_string": "1", "new_string": "2"},
@@ -63,9 +63,9 @@ def test_what_was_not_changed_is_taken_back_as_it_was(tool: str, ours: dict[str,
 
 def test_only_what_was_changed_is_changed() -> None:
     ours = {"path": "a", "old_string": "1", "new_string": "2"}
-    updated = {"file_path": "/work/b", "old_string": "1", "replace_all": True}
+    updated = {"file_path": "/there/b", "old_string": "1", "replace_all": True}
     after = taken_back("edit", ours, updated, FOLDER)
-    assert after == {"path": "/work/b", "old_string": "1", "replace_all": True}
+    assert after == {"path": "/there/b", "old_string": "1", "replace_all": True}
 
 
 def test_changed_values_are_in_our_words() -> None:

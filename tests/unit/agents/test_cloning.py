@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harken import Runtime, World
 from harken.agents.budget import Budget
 from harken.agents.schemas import ACTIONS
+from harken.core.events import AgentConfigured
+from harken.core.ids import AgentId
 from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, stage
-from tests.unit.agents.hooking import watch
+from tests.unit.agents.hooking import Judging, watch
 from tests.unit.agents.talking import people, told_to
 
 
@@ -79,7 +82,46 @@ def test_a_copy_is_watched_by_copies_of_the_hooks_of_whom_it_works_for(tmp_path:
     assert one.ask("On.") == "Done."
     [copy] = one.root.subagents["Eve"].hooks
     assert (copy.name, copy.agent_id != guard.agent_id) == ("guard", True)
-    assert one.root.subagents["Ann"].hooks == []
+    assert [hook.name for hook in one.root.subagents["Ann"].hooks] == ["guard"]
+    assert len({hook.original for hook in (guard, copy, *one.root.subagents["Ann"].hooks)}) == 1
+
+
+@pytest.mark.req("S4-28", "S4-49")
+def test_a_copy_is_watched_by_the_guards_of_the_original_too(tmp_path: Path) -> None:
+    one = cloning(
+        tmp_path,
+        "Ready.",
+        calls(
+            call("clone", name="Ann", as_name="Eve"),
+            call("clone", "c2", name="Ann", into="Ben", as_name="Joe"),
+        ),
+    )
+    one.ask("Go.")
+    guard = Judging(one.session, runtime=one.runtime).install(one.agent("Ann"), "of-ann")
+    watch(one)
+    assert one.ask("On.") == "Done."
+    copies = [one.root.subagents["Eve"], one.root.subagents["Ben"].subagents["Joe"]]
+    for copy in copies:
+        assert [hook.name for hook in copy.hooks] == ["guard", "of-ann"]
+        assert copy.hooks[1].original == guard.agent_id
+
+
+def test_a_copy_for_another_has_no_server_that_this_one_has_not(tmp_path: Path) -> None:
+    one = cloning(
+        tmp_path,
+        "Ready.",
+        calls(
+            call("clone", name="Ann", as_name="Eve"),
+            call("clone", "c2", name="Ann", into="Ben", as_name="Joe"),
+        ),
+    )
+    one.ask("Go.")
+    for name, servers in (("Ann", ["maps", "mail"]), ("Ben", ["maps"])):
+        spec: dict[str, Any] = {"mcp": servers}
+        one.session.append(AgentConfigured(agent_id=AgentId(one.id_of(name)), spec=spec))
+    one.ask("On.")
+    assert one.agent("Eve").state.spec["mcp"] == ["maps", "mail"]
+    assert one.agent("Joe").state.spec["mcp"] == ["maps"]
 
 
 @pytest.mark.parametrize(

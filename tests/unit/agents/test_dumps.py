@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 
 from harken import Conversation, Runtime, World
+from harken.agents.actor import Actor
 from harken.agents.budget import Budget
 from harken.agents.command_hooks.hook import CommandHook
 from harken.agents.dump_file import sum_of
+from harken.agents.hooking import new_hook
+from harken.agents.hooks.changed_files import ChangedFiles
+from harken.agents.hooks.todo_reminder import TodoReminder
 from harken.agents.schemas import ACTIONS
+from harken.agents.structure import RUN
+from harken.agents.user_command import obey
 from harken.core.messages import ContentPart, Message, TextPart, ThinkingPart
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import Rules
@@ -123,6 +129,65 @@ def test_a_dump_of_oneself_ends_with_the_dump(tmp_path: Path) -> None:
     assert "message_id" not in agent["transcript"][0]
 
 
+@pytest.mark.req("S4-28", "S4-48")
+def test_what_watches_it_is_in_its_own_dump_as_a_copy_begins(tmp_path: Path) -> None:
+    hook = calls(call("hook", "h", name="mine", instructions="Mine.", points=["response"]))
+    oks: list[Line] = ["OK"] * 9
+    one = dumping(
+        tmp_path,
+        hook,
+        people("Ann"),
+        "Ready.",
+        calls(call("dump", path="me.json")),
+        guard=[calls(call("keep_note", "k", text="It lies.")), *oks],
+        mine=[calls(call("keep_note", "k", text="Mine, too.")), *oks],
+    )
+    assert isinstance(one.root, Actor)
+    new_hook(one.root, "Secretly watch.", points=["response"]).install(one.root, "guard")
+    one.ask("Go.")
+    one.ask("On.")
+    text = (tmp_path / "me.json").read_text()
+    assert "It lies" in str(one.agent("guard").transcript)
+    assert "It lies" not in text
+    assert "Mine, too" not in text
+    agent = json.loads(text)["agent"]
+    for who in (agent, *agent["subagents"]):
+        assert {hook["name"] for hook in who["hooks"]} == {"guard", "mine"}
+        for watching in who["hooks"]:
+            assert [message["role"] for message in watching["transcript"]] == ["system"]
+
+
+@pytest.mark.req("S4-48")
+def test_a_dump_of_the_users_has_what_watches_whole(tmp_path: Path) -> None:
+    notes: list[Line] = [calls(call("keep_note", "k", text="It lies.")), "OK"]
+    one = dumping(tmp_path, guard=notes)
+    assert isinstance(one.root, Actor)
+    new_hook(one.root, "Watch.", points=["response"]).install(one.root, "guard")
+    one.ask("Go.")
+    arguments = ACTIONS["dump"].check({"path": "me.json"})
+    run(obey(one.root, "/dump me.json", lambda agent, said: RUN["dump"](agent, said, arguments)))
+    [guard] = json.loads((tmp_path / "me.json").read_bytes())["agent"]["hooks"]
+    assert [message["content"] for message in guard["transcript"][1:]] == ["[note] It lies."]
+
+
+@pytest.mark.req("S4-48")
+def test_a_hook_of_code_that_watches_here_anyway_comes_once(tmp_path: Path) -> None:
+    one = dumping(
+        tmp_path, calls(call("dump", path="me.json")), calls(call("restore", "r", path="me.json"))
+    )
+    ChangedFiles(one.session, runtime=one.runtime).install(one.root)
+    options = {"requests": 3}
+    TodoReminder(one.session, runtime=one.runtime, options=options).install(one.root, "often")
+    one.ask("Go.")
+    assert [hook.name for hook in one.root.subagents["main"].hooks] == ["changed-files", "often"]
+    elsewhere = dumping(tmp_path / "new", calls(call("restore", path="me.json")))
+    (tmp_path / "me.json").rename(tmp_path / "new" / "me.json")
+    TodoReminder(elsewhere.session, runtime=elsewhere.runtime).install(elsewhere.root, "often")
+    elsewhere.ask("Go.")
+    hooks = elsewhere.root.subagents["main"].hooks  # other options: another hook
+    assert [hook.name for hook in hooks] == ["changed-files", "often (2)", "often"]
+
+
 def test_another_dump_replaces_a_dump_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "note.md").write_text("Mine.")
     one = dumping(
@@ -149,9 +214,9 @@ def test_a_restore_is_no_way_out_from_under_a_hook(tmp_path: Path) -> None:
     mine = watch(new)
     new.ask("Go.")
     ann = new.root.subagents["Ann"]
-    assert [hook.name for hook in ann.hooks] == ["guard (2)", "guard"]  # mine judges last
-    assert mine.agent_id not in {hook.agent_id for hook in ann.hooks}
-    assert [hook.name for hook in ann.subagents["Ben"].hooks] == ["guard (2)", "guard"]
+    assert [hook.name for hook in ann.hooks] == ["guard"]  # the same, from there and from here
+    assert [hook.name for hook in ann.subagents["Ben"].hooks] == ["guard"]
+    assert ann.hooks[0].original == mine.agent_id
 
 
 def test_nobody_gets_power_from_a_file(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.req("S4-26")
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_a_guard_that_fails_denies_an_action(tmp_path: Path, failure: Judge) -> None:
     one = sending(tmp_path)
@@ -43,6 +44,7 @@ def test_a_guard_that_fails_denies_an_action(tmp_path: Path, failure: Judge) -> 
     check_log(one.log)
 
 
+@pytest.mark.req("S4-26")
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_a_guard_that_fails_denies_a_response(tmp_path: Path, failure: Judge) -> None:
     one = stage(tmp_path, play(main=["Secret."] * 3))
@@ -68,6 +70,7 @@ def test_a_commentator_that_fails_is_passed_over_with_a_note(
     assert one.rows(content="[hook other]: still here")
 
 
+@pytest.mark.req("S4-21")
 @pytest.mark.parametrize("verdict", [Deny("no"), Rewrite("x")], ids=["deny", "rewrite"])
 @pytest.mark.parametrize("point", ["input", "result"])
 def test_input_and_result_can_only_be_commented_on(

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harken import Budget, Comment, Deny, Hook, Ok, Question, register, tool
+from harken import Budget, Comment, Deny, Hook, Ok, Question, Tool, register, tool
 from harken.agents.verdict import Point, Verdict
 from tests.agent_kit import call, calls, check_log, play, run, stage
+from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import SENT, send, sending, watch, words
 
 
@@ -77,15 +78,18 @@ def test_a_judge_that_is_cancelled_from_inside_has_failed(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("how", ["live", "resumed"])
 def test_a_comment_is_heard_after_a_cut(tmp_path: Path, how: str) -> None:
+    begun = asyncio.Event()
+
     async def cut() -> None:
         turn = asyncio.create_task(one.root.response("Wait."))
-        await asyncio.sleep(0.05)
+        await begun.wait()
         turn.cancel()
         await asyncio.gather(turn, return_exceptions=True)
 
     @tool
     async def wait() -> str:
         """Wait."""
+        begun.set()
         await asyncio.sleep(30)
         return "never"
 
@@ -104,3 +108,33 @@ def test_nobody_is_asked_twice_about_one_input(tmp_path: Path) -> None:
     for text in ("hello", None, None):
         assert one.ask(text).startswith("[stopped]")
     assert one.heard("main") == ["hello", "[hook guard]: note"]
+
+
+@tool(idempotent=True)
+def search(text: str) -> str:
+    """Search: it may be run again."""
+    return f"found {text}"
+
+
+@pytest.mark.parametrize("used", [send, search])
+def test_hooks_judge_each_result_once_wherever_a_crash_cuts(tmp_path: Path, used: Tool) -> None:
+    """But not what stands in the place of one where a call was cut off: no tool said that."""
+    act = calls(call(used.name, "c1", text="a"), call(used.name, "c2", text="b"))
+    one = stage(tmp_path, play(main=[act, "Done."]), tools=[used])
+    watch(one)
+    watch(one, "second")
+    one.ask("Go.")
+    one.session.close()
+    [acted, *_] = [at for at, row in enumerate(one.rows()) if "tool_calls" in row]
+    for kept in range(acted + 1, len(one.rows()) + 1):
+        later = resume(cut_after(one.log, kept), one.runtime.model, used)
+        if later.root.cut_off:
+            later.ask()
+        came = [row["message_id"] for row in later.rows(role="tool") if "is_error" not in row]
+        for name in ("guard", "second"):
+            own = later.rows(agent_id=later.id_of(name))
+            asked = {row["message_id"]: row for row in own if row.get("role") == "user"}
+            judged = [asked[row["cause"]] for row in own if row.get("role") == "assistant"]
+            assert [row["cause"] for row in judged if "[result] " in row["content"]] == came
+        later.session.close()
+        check_log(later.log)

@@ -65,7 +65,7 @@ def counted(folder: Path, *texts: str) -> Stage:
     return one
 
 
-@pytest.mark.req("S0-31")
+@pytest.mark.req("S0-31", "S4-27")
 @pytest.mark.parametrize("how", ["live", "resumed", "evicted"])
 def test_a_hooks_state_survives(tmp_path: Path, how: str) -> None:
     one = counted(tmp_path, "a", "b", "c", "d")
@@ -98,7 +98,7 @@ def test_a_state_that_did_not_change_is_not_logged_again(tmp_path: Path) -> None
     assert one.rows(event_type="agent_state_saved") == []
 
 
-@pytest.mark.req("S0-31")
+@pytest.mark.req("S0-31", "S4-27")
 def test_hooks_watch_on_after_a_resume(tmp_path: Path) -> None:
     one = counted(tmp_path, "a")
     later = one.again()
@@ -121,7 +121,7 @@ def test_a_guard_that_nobody_registered_lets_nothing_through(tmp_path: Path) -> 
     assert SENT == []
 
 
-@pytest.mark.req("S0-31")
+@pytest.mark.req("S0-31", "S4-29")
 def test_a_subagent_gets_copies_of_the_hooks_with_a_state_of_their_own(tmp_path: Path) -> None:
     sends = [calls(call("send", text=str(n))) for n in range(4)]
     model = play(

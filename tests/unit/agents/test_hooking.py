@@ -1,6 +1,7 @@
 """`hook` and `quit`: hooks that agents put above themselves and others, copies, and their end."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from harken.agents.hooking import MAX_HOOKS
 from harken.agents.schemas import ACTIONS
 from harken.errors import UnknownName
 from harken.llm.base import Request
-from tests.agent_kit import call, calls, check_log, everything, play, stage
+from tests.agent_kit import call, calls, check_log, everything, play, quick, stage
 from tests.unit.agents.hooking import SENT, Judging, send, watch
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, last, sends, texts
 
@@ -137,7 +138,7 @@ def test_quit_is_for_hooks_alone(tmp_path: Path) -> None:
     assert one.root.hooks == [hook]
 
 
-@pytest.mark.req("S4-31", "S4-36")
+@pytest.mark.req("S4-31", "S4-36", "S0-20")
 def test_a_hook_that_quits_is_gone_after_the_verdict_that_it_then_gives(tmp_path: Path) -> None:
     cast = Cast(main=sends, guard=always(calls(call("quit", "q")), "DENY: one last time"))
     one = guarded(tmp_path, cast)
@@ -156,7 +157,10 @@ def test_a_hook_that_quits_is_gone_after_the_verdict_that_it_then_gives(tmp_path
 
 
 @pytest.mark.req("S4-31")
-def test_what_a_hook_says_as_it_leaves_is_heard_after_a_crash_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_memory", [1, None])
+def test_what_a_hook_says_as_it_leaves_is_heard_after_a_crash_too(
+    tmp_path: Path, in_memory: int | None
+) -> None:
     cast = Cast(main=sends, guard=always(calls(call("quit")), "COMMENT: farewell"))
     one = guarded(tmp_path, cast)
     guard(one)
@@ -165,11 +169,13 @@ def test_what_a_hook_says_as_it_leaves_is_heard_after_a_crash_too(tmp_path: Path
     whole = one.log.read_bytes().splitlines(keepends=True)
     left = next(at for at, line in enumerate(whole) if b'"agent_moved"' in line)
     heard = next(at for at, line in enumerate(whole) if b"[hook guard]: farewell" in line)
+    assert left < heard
     for at in range(left, heard + 1):
         folder = tmp_path / str(at)
         folder.mkdir()
         (folder / "s.jsonl").write_bytes(b"".join(whole[:at]))
-        again = stage(folder, cast.model(), runtime=one.runtime)
+        few = replace(quick(), in_memory=in_memory)
+        again = stage(folder, cast.model(), runtime=one.runtime, options=few)
         again.ask()
         assert again.heard("main").count("[hook guard]: farewell") == 1
         assert again.root.hooks == []
@@ -201,7 +207,7 @@ def test_a_subagent_gets_copies_that_were_told_the_same_and_remember_nothing(
     assert SENT == []
     [copy] = one.agent("kim").hooks
     births = one.rows(event_type="agent_created", name="guard")
-    assert births[0]["spec"] == births[1]["spec"]
+    assert {**births[0]["spec"], "original": hook.agent_id} == births[1]["spec"]
     assert births[1]["cause"] == one.agent("kim").state.birth
     assert copy.transcript[0]["content"] == hook.transcript[0]["content"]
     assert [m["content"] for m in copy.transcript[1:]] == ["[note] seen"]
@@ -222,7 +228,7 @@ def test_a_hook_may_have_no_copies_or_copies_that_are_told_more(tmp_path: Path) 
     assert "copy" not in copy.state.spec
 
 
-@pytest.mark.req("S4-28", "S4-29")
+@pytest.mark.req("S4-29")
 def test_who_came_to_stand_as_a_hook_is_not_copied(tmp_path: Path) -> None:
     one = guarded(tmp_path, Cast(main=lambda _: "Done."))
     other = SmartAgent(one.session, "x", runtime=one.runtime).install(one.root, "other")

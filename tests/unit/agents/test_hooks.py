@@ -11,6 +11,7 @@ from tests.agent_kit import call, calls, check_log, play, run, stage, told
 from tests.unit.agents.hooking import SENT, Judge, Judging, send, sending, watch, words
 
 
+@pytest.mark.req("S4-21")
 def test_a_hook_is_asked_at_four_points(tmp_path: Path) -> None:
     one = sending(tmp_path)
     hook = watch(one)
@@ -28,6 +29,7 @@ def test_a_hook_is_asked_at_four_points(tmp_path: Path) -> None:
     check_log(one.log)
 
 
+@pytest.mark.req("S4-22")
 def test_question_and_verdict_stand_in_the_hooks_own_transcript(tmp_path: Path) -> None:
     one = sending(tmp_path)
     hook = watch(one, action=lambda _: Comment("Careful."))
@@ -68,6 +70,7 @@ def test_a_hook_is_asked_only_where_it_wants_to_be(tmp_path: Path) -> None:
     assert hook.name == "test-narrow"
 
 
+@pytest.mark.req("S4-28")
 def test_the_watched_agent_cannot_reach_its_hooks(tmp_path: Path) -> None:
     model = play(
         main=[
@@ -83,6 +86,7 @@ def test_the_watched_agent_cannot_reach_its_hooks(tmp_path: Path) -> None:
     assert len(one.root.hooks) == 1
 
 
+@pytest.mark.req("S4-21", "S4-22")
 def test_a_comment_on_input_is_heard_before_the_model_is_asked(tmp_path: Path) -> None:
     one = sending(tmp_path)
     hook = watch(one, input=lambda _: Comment("It is Friday."))
@@ -94,6 +98,7 @@ def test_a_comment_on_input_is_heard_before_the_model_is_asked(tmp_path: Path) -
     assert "substance" not in heard
 
 
+@pytest.mark.req("S4-21", "S4-22")
 def test_a_comment_on_a_result_is_heard_after_it(tmp_path: Path) -> None:
     one = sending(tmp_path)
     watch(one, result=lambda _: Comment("Well sent."))
@@ -134,6 +139,7 @@ def test_a_hook_is_not_asked_about_what_hooks_said(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.req("S4-21")
 def test_a_comment_on_a_response_is_heard_in_the_next_turn(tmp_path: Path) -> None:
     one = sending(tmp_path)
     watch(one, response=lambda _: Comment("Too short."))
@@ -146,7 +152,7 @@ def test_a_comment_on_a_response_is_heard_in_the_next_turn(tmp_path: Path) -> No
     ]
 
 
-@pytest.mark.req("S0-53")
+@pytest.mark.req("S0-53", "S4-21", "S4-23")
 def test_a_denied_action_is_not_run_and_its_result_says_by_whom_and_why(tmp_path: Path) -> None:
     one = sending(tmp_path)
     watch(one, action=lambda _: Deny("not on Fridays"))
@@ -173,6 +179,7 @@ def test_an_unknown_tool_is_judged_too(tmp_path: Path) -> None:
     assert one.result()["content"] == "Error: Action blocked by hook 'guard': stay"
 
 
+@pytest.mark.req("S4-21", "S4-24")
 def test_a_denied_response_sends_the_agent_back_with_the_reason(tmp_path: Path) -> None:
     one = sending(tmp_path)
     hook = watch(one, response=lambda q: Deny("say please") if q.text == "Done." else Ok())

@@ -107,6 +107,18 @@ def test_a_resumed_session_holds_no_more_than_a_live_one(tmp_path: Path) -> None
     assert everything(session) == live
 
 
+def test_a_resumed_session_holds_those_who_did_something_last(tmp_path: Path) -> None:
+    one = bounded(tmp_path / "s", None, **talkative())
+    one.ask("Go.")
+    for name in ("a1", "a0"):
+        one.agent(name).harken("You are the eldest, and did nothing for a while.")
+    one.session.close()
+    options = replace(quick(), in_memory=3)
+    _, session = load_session(one.log, runtime=one.runtime, options=options)
+    held = {state.name for state in session.agents.values() if state.transcript is not None}
+    assert held == {"main", "a0", "a1"}
+
+
 def test_a_log_that_was_changed_is_not_read_again(tmp_path: Path) -> None:
     one = bounded(tmp_path / "s", 1, **talkative())
     one.ask("Go.")

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harken import Deny, Ok, Runtime
+from harken import Conversation, Deny, Ok, Runtime
 from harken.agents.budget import Budget
 from harken.agents.schemas import ACTIONS
+from harken.core.events import AgentConfigured
+from harken.core.ids import AgentId
 from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage
-from tests.unit.agents.hooking import watch
+from tests.unit.agents.hooking import Judging, watch
 
 
 def moving(folder: Path, budget: Budget | None = None, **parts: Sequence[Line]) -> Stage:
@@ -41,6 +44,48 @@ def test_endo_puts_a_subagent_in_the_place_of_its_parent_and_meta_undoes_it(tmp_
     assert one.session.state.primary == before
     assert one.root.subagent_ids == {"pupil": pupil.agent_id}
     assert one.root.cut_off
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-38")
+def test_a_hook_that_takes_over_leaves_the_agent_its_other_hooks(tmp_path: Path) -> None:
+    made = calls(call("hook", name="h", instructions="Watch.", points=["response"]))
+    one = moving(tmp_path, main=[made, "Fine."], h=[calls(call("meta", "m")), "I answer."])
+    guard = watch(one)
+    assert run(Conversation(one.root).say("Go.")) == "I answer."
+    h = Conversation(one.root).primary
+    assert (h.name, list(h.subagents)) == ("h", ["main"])
+    assert one.root.hooks == [guard]
+    [copy] = h.hooks  # who takes over on its own is watched as it was
+    assert isinstance(copy, Judging)
+    assert copy.points_asked()[-1] == ("response", "I answer.")
+    check_log(one.log)
+
+
+@pytest.mark.req("S4-39")
+def test_a_subagent_that_takes_over_keeps_its_own_hooks_and_is_steered_unseen(
+    tmp_path: Path,
+) -> None:
+    one = moving(
+        tmp_path,
+        main=[
+            calls(call("task", name="pupil", instructions="P.", prompt="Prepare.")),
+            calls(call("endo", "e", subagent="pupil", prompt="Begin.", points=["input"])),
+            "COMMENT: Ask about weight.",
+        ],
+        pupil=[
+            calls(call("hook", name="own", instructions="Watch.", points=["response"])),
+            "Ready.",
+            "Is it heavy?",
+        ],
+        own=["OK"] * 3,
+    )
+    assert run(Conversation(one.root).say("Teach me.")) == "Is it heavy?"
+    pupil = Conversation(one.root).primary
+    assert sorted(hook.name for hook in pupil.hooks) == ["main", "own"]
+    assert one.heard("pupil")[-1] == "[hook main]: Ask about weight."
+    [shown] = [row for row in one.rows(role="assistant") if row.get("content") == "Is it heavy?"]
+    assert shown["agent_id"] == pupil.agent_id  # and that is what the user heard
     check_log(one.log)
 
 
@@ -106,3 +151,18 @@ def test_nobody_gets_room_for_more_by_changing_places(tmp_path: Path) -> None:
     run(a.response())
     for id_ in ("t3", "h1"):
         assert "agent a may have 2 live subagents, and has them" in one.result(id_, "a")["content"]
+
+
+@pytest.mark.parametrize(("own", "then"), [(None, "ask"), ("edits", "ask"), ("plan", "plan")])
+def test_a_limit_of_what_is_permitted_goes_with_the_place(
+    tmp_path: Path, own: str | None, then: str
+) -> None:
+    endo = calls(call("endo", "e1", subagent="a", points=[]))
+    one = moving(tmp_path, main=[calls(call("task", "t1", name="a")), "Done.", endo])
+    one.ask("Go.")
+    for id_, permission in ((one.root.agent_id, "ask"), (one.id_of("a"), own)):
+        spec: dict[str, Any] = {} if permission is None else {"permission": permission}
+        one.session.append(AgentConfigured(agent_id=AgentId(id_), spec=spec))
+    one.ask("On.")
+    assert one.session.state.primary == one.id_of("a")
+    assert one.agent("a").state.spec["permission"] == then

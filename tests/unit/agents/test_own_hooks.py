@@ -1,13 +1,20 @@
 """Hooks that a watched agent puts there itself: no way to do what another hook forbids it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harken import Conversation, Deny, Ok, Question, Runtime, World, load_session
+from harken.agents.actor import Actor
+from harken.agents.hooking import new_hook
+from harken.agents.moves import talk_with
 from harken.agents.schemas import ACTIONS
+from harken.agents.self_made import SELF_MADE
+from harken.agents.structure import RUN
+from harken.agents.user_command import obey
 from harken.llm.base import Request
 from tests.agent_kit import (
     Line,
@@ -23,7 +30,7 @@ from tests.agent_kit import (
     told,
 )
 from tests.unit.agents.cutting import cut_after
-from tests.unit.agents.hooking import SENT, send, watch
+from tests.unit.agents.hooking import SENT, Judging, send, unguarded, watch
 
 EVIL = calls(call("send", "s", text="evil"))
 
@@ -99,6 +106,120 @@ def test_a_hook_with_the_name_of_another_does_not_stand_for_it(tmp_path: Path) -
     names = [hook.name for hook in Conversation(one.root).primary.hooks]
     assert names == ["guard", "main", "guard (2)"]
     check_log(one.log)
+
+
+@pytest.mark.req("S4-28", "S4-38")
+@pytest.mark.parametrize("tools", [(), ("send",)])
+def test_a_hook_of_its_own_that_takes_its_place_is_watched_as_it_is(
+    tmp_path: Path, tools: Sequence[str]
+) -> None:
+    meta = calls(call("meta", "m"))
+    made = [hooked("h", *tools), "Done."]
+    one = watched(tmp_path, later=True, main=made, h=[meta, EVIL, "evil", "Fine."])
+    guard = watch(one, action=no_evil, response=lambda q: Deny("no") if q.text == "evil" else Ok())
+    assert say(one) == "Fine."
+    assert SENT == []
+    h = Conversation(one.root).primary
+    assert (h.name, [hook.name for hook in h.hooks]) == ("h", ["guard"])
+    assert [hook.name for hook in one.root.hooks] == ["guard"]
+    assert unguarded(one.session, guard.agent_id) == []
+    one.session.close()
+    check_log(one.log)
+    births = [at for at, row in enumerate(one.rows()) if row["event_type"] == "agent_created"]
+    kinds = {Judging.kind: Judging}
+    for kept in range(births[2] + 1, len(one.rows()) + 1):  # wherever it is cut
+        runtime = replace(one.runtime, kinds=kinds)
+        _, session = load_session(cut_after(one.log, kept), runtime=runtime, options=quick())
+        assert unguarded(session, guard.agent_id) == [], kept
+        session.close()
+
+
+@pytest.mark.req("S4-38")
+def test_who_comes_back_from_watching_is_not_watched_by_what_was_not_meant_for_it(
+    tmp_path: Path,
+) -> None:
+    endo = calls(call("endo", "e", subagent="kid", points=["input"]))
+    kid = calls(call("task", "t", name="kid", instructions="x"))
+    meta = calls(call("meta", "m"))
+    one = watched(tmp_path, later=True, main=[kid, "Done.", endo, meta, "Back."], kid=["Hm."])
+    say(one)
+    Judging(one.session, runtime=one.runtime).install(one.agent("kid"), "of-kid")
+    say(one)
+    assert say(one) == "Back."
+    assert Conversation(one.root).primary is one.root
+    assert one.root.hooks == []
+    assert [hook.name for hook in one.agent("kid").hooks] == ["of-kid"]
+
+
+@pytest.mark.req("S4-28", "S4-38")
+def test_a_guard_that_took_the_place_and_gave_it_back_guards_as_before(tmp_path: Path) -> None:
+    meta, endo = calls(call("meta", "m")), calls(call("endo", "e", subagent="main"))
+    more = [hooked("mine", "send"), "Done."]
+    one = watched(
+        tmp_path, later=True, main=["Hi.", "Hi.", *more], h=[meta, endo, *["OK"] * 9], mine=["OK"]
+    )
+    assert isinstance(one.root, Actor)
+    h = new_hook(one.root, "Watch.", tools=["endo"], points=["response"]).install(one.root, "h")
+    say(one)
+    say(one)
+    assert (Conversation(one.root).primary, one.root.hooks) == (one.root, [h])
+    say(one)
+    assert [hook.name for hook in one.agent("mine").hooks] == ["h"]
+    assert SELF_MADE not in h.state.spec
+
+
+@pytest.mark.req("S4-28", "S4-46")
+def test_a_guard_that_the_user_talked_with_watches_on(tmp_path: Path) -> None:
+    one = watched(tmp_path, later=True, main=["Hi."] * 9, h=["OK"] * 9)
+    assert isinstance(one.root, Actor)
+    h = new_hook(one.root, "Watch.", points=["response"]).install(one.root, "h")
+    talk_with(one.root, "h", None)
+    assert Conversation(one.root).primary is h
+    talk_with(h, "main", None)
+    assert Conversation(one.root).primary is one.root
+    assert h.asked_at == {"response"}
+    say(one)
+    assert h.transcript[-1]["role"] == "system"  # asked, and what it was asked is dropped
+    assert one.rows(agent_id=h.agent_id, content="OK")
+
+
+@pytest.mark.req("S4-28")
+def test_no_hook_of_its_own_takes_a_name_from_the_users(tmp_path: Path) -> None:
+    one = watched(tmp_path, later=True, main=[hooked("guard"), "Done."], guard=["OK"])
+    say(one)
+    arguments = ACTIONS["hook"].check({"name": "guard", "instructions": "Watch."})
+    done = obey(one.root, "/hook", lambda agent, said: RUN["hook"](agent, said, arguments))
+    assert run(done).content == "Installed hook: guard (2) watches main"
+    again = obey(one.root, "/hook", lambda agent, said: RUN["hook"](agent, said, arguments))
+    assert run(again).content == "Installed hook: guard (3) watches main"
+
+
+@pytest.mark.req("S4-28", "S4-39")
+def test_no_crash_amid_a_move_leaves_copies_of_own_hooks_without_guards(tmp_path: Path) -> None:
+    kid = calls(call("task", "t", name="kid", instructions="x"))
+    endo = calls(call("endo", "e", subagent="kid", prompt="Go on."))
+    one = watched(
+        tmp_path,
+        later=True,
+        main=[kid, hooked("mine"), "Done.", endo, *["OK"] * 3],
+        mine=["OK"] * 3,
+        guard=["OK"] * 9,
+        kid=["Here."],
+    )
+    assert isinstance(one.root, Actor)
+    say(one)
+    alone = new_hook(one.root, "Watch.", spec={"subagents": False}, points=["response"])
+    alone.install(one.root, "guard")
+    before = len(one.rows())
+    assert say(one) == "Here."
+    one.session.close()
+    moved = next(at for at, row in enumerate(one.rows()) if row["event_type"] == "agent_moved")
+    for kept in range(before, moved + 2):
+        root, session = load_session(cut_after(one.log, kept), runtime=one.runtime, options=quick())
+        there = [hook for hook in root.sibling(one.id_of("kid")).hooks if hook.name != "main"]
+        assert [hook.name for hook in there] in ([], ["guard"], ["mine", "guard"]), kept
+        assert all(hook.transcript for hook in there)  # each knows what for
+        session.close()
 
 
 def test_a_hook_of_its_own_that_a_crash_left_unwatched_is_ended(tmp_path: Path) -> None:

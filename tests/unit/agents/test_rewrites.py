@@ -12,6 +12,7 @@ from tests.agent_kit import call, calls, check_log, play, run, stage, told
 from tests.unit.agents.hooking import SENT, Judge, send, sending, watch
 
 
+@pytest.mark.req("S4-21", "S4-23")
 def test_a_rewritten_action_runs_as_rewritten_and_the_log_shows_both(tmp_path: Path) -> None:
     one = sending(tmp_path, "password 1234")
     hook = watch(one, action=lambda _: Rewrite('{"text": "password [REDACTED]"}'))
@@ -92,7 +93,7 @@ def test_a_rewritten_task_is_what_is_created(tmp_path: Path) -> None:
     assert birth["cause"] == made["message_id"]
 
 
-@pytest.mark.req("S0-50", "S0-14")
+@pytest.mark.req("S0-50", "S0-14", "S4-21", "S4-24")
 def test_a_rewritten_response_is_what_others_hear_with_its_substance(tmp_path: Path) -> None:
     model = play(
         main=[
@@ -120,7 +121,7 @@ def test_a_rewritten_response_is_what_others_hear_with_its_substance(tmp_path: P
     assert not one.rows(agent_id="user")
 
 
-@pytest.mark.req("S0-50")
+@pytest.mark.req("S0-50", "S4-24")
 def test_a_rewritten_answer_handed_through_keeps_its_substance(tmp_path: Path) -> None:
     model = play(main=[calls(call("task", name="Jack", prompt="?")), "Done."], Jack=["1234"])
     one = stage(tmp_path, model)
@@ -131,7 +132,7 @@ def test_a_rewritten_answer_handed_through_keeps_its_substance(tmp_path: Path) -
     assert one.result()["substance"] == said["message_id"]
 
 
-@pytest.mark.req("S0-50")
+@pytest.mark.req("S0-50", "S4-24")
 def test_what_the_user_was_shown_instead_is_an_entry_of_the_user(tmp_path: Path) -> None:
     one = stage(tmp_path, play(main=["password: 1234"]))
     watch(one, response=lambda q: Rewrite(q.text.replace("1234", "[REDACTED]")))

@@ -55,9 +55,7 @@ def test_a_skill_is_its_front_matter_and_its_instructions(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("Just text", "has no description"),
         ("---\ndescription: x\n---\n", "has no instructions"),
-        ("---\nname: other\ndescription: x\n---\nHi", "is called 'house-style' by its file"),
         ("---\ndescription: [x]\n---\nHi", "description is a text"),
         ("x" * 300_000, "longer than 256 KB"),
     ],
@@ -66,6 +64,36 @@ def test_what_cannot_be_used_is_an_error_on_one_line(folder: Path, text: str, wr
     with pytest.raises(ConfigError, match=wrong) as error:
         read_skill(skill(folder, text=text))
     assert "\n" not in str(error.value)
+
+
+LENIENT = """\
+---
+name: House Style
+when_to_use: Use it before you write.
+context: fork
+---
+# How we write
+
+See ${CLAUDE_SKILL_DIR}/words.md and !`git status`.
+"""
+
+
+def test_a_skill_may_be_written_as_claude_code_has_them(tmp_path: Path, folder: Path) -> None:
+    made = skill(folder, text=LENIENT)
+    one = skilled(tmp_path, folder, main=[use(), "Fine."])
+    one.ask("Write.")
+    line = "- house-style: How we write - Use it before you write."
+    assert str(described(one)).endswith(line)
+    text, unrun, nothing = one.result()["content"].rsplit("\n\n", 2)
+    assert text.endswith(f"See {made.resolve()}/words.md and !`git status`.")
+    assert unrun.startswith("[what stands in it as !`COMMAND` was not run")
+    assert nothing == "[context in its front matter: counts for nothing here]"
+
+
+def test_what_only_the_user_may_name_is_not_listed(folder: Path) -> None:
+    skill(folder, text="---\ndescription: x\ndisable-model-invocation: true\n---\nHi")
+    assert Skills([folder]).listing() == ""
+    assert Skills([folder]).find("house-style").instructions == "Hi"
 
 
 def test_names_lead_nowhere_else(folder: Path, tmp_path: Path) -> None:
@@ -128,6 +156,7 @@ def described(one: Stage, agent: str = "main") -> str | None:
     return tools.get("skill")
 
 
+@pytest.mark.req("S4-06")
 def test_an_agent_reads_what_a_skill_says_now(tmp_path: Path, folder: Path) -> None:
     made = skill(folder)
     one = skilled(tmp_path, folder, main=[use(), "Fine.", use(id_="c2"), "Fine."])
@@ -171,11 +200,11 @@ def test_without_skills_there_is_no_such_tool_to_see(tmp_path: Path, folder: Pat
 
 def test_a_wrong_name_and_a_broken_skill_are_results(tmp_path: Path, folder: Path) -> None:
     skill(folder)
-    skill(folder, "broken", "nothing")
+    skill(folder, "broken", "---\ndescription: x\n---\n")
     one = skilled(tmp_path, folder, main=[use("nine"), use("broken", "c2"), "Fine."])
     one.ask("Write.")
     assert one.result()["content"].startswith("Error: there is no skill 'nine'")
-    assert "has no description" in one.result("c2")["content"]
+    assert "has no instructions" in one.result("c2")["content"]
 
 
 def test_long_instructions_are_cut(tmp_path: Path, folder: Path) -> None:

@@ -253,7 +253,7 @@ def test_endo_is_no_way_out_from_under_a_hook(tmp_path: Path) -> None:
     one = moving(tmp_path, main=main, a=[calls(call("task", "x1", name="fine")), "Oh."])
     one.ask("Begin.")
     guard = watch(one, action=lambda asked: Deny("no") if "bad" in asked.text else Ok())
-    assert one.root.subagents["a"].hooks == []
+    assert [hook.name for hook in one.root.subagents["a"].hooks] == ["guard"]
     assert run(Conversation(one.root).say("Go.")) == "Oh."
     a = Conversation(one.root).primary
     assert [hook.name for hook in a.hooks] == ["main", "guard"]

@@ -168,10 +168,10 @@ def test_what_grows_when_it_is_read_is_refused_at_once(folder: Path) -> None:
     bomb = ["a0: &a0 {x: 1}"]
     bomb += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 60)]
     written(folder, "---\n" + "\n".join(bomb) + "\n---\nHi")
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(ConfigError, match="aliases"):
         Templates([folder]).find("reviewer")
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_what_is_no_text_or_no_file_is_refused(folder: Path) -> None:

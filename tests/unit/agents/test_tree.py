@@ -11,7 +11,7 @@ from tests.agent_kit import Play, Stage, call, calls, check_log, everything, pla
 from tests.unit.agents.talking import among, people, talk
 
 
-@pytest.mark.req("S4-17")
+@pytest.mark.req("S4-17", "S0-20")
 def test_a_terminated_agent_takes_its_subtree_along(tmp_path: Path) -> None:
     model = play(
         main=[

@@ -90,8 +90,8 @@ def test_a_code_block_is_taken_away_where_it_is_all_there_is() -> None:
     "letter", ["*", "_", "`", "~", " ", "\n", "#", '"', "OK\n", "verdict:", "DENY:"]
 )
 def test_a_long_answer_is_read_in_no_time(letter: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     for words in (letter * 50_000, letter * 50_000 + "x", "<think>" * 20_000 + letter):
         freely(words)
         exactly(words)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

@@ -10,15 +10,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from harken import Caller, LogError, ModelError, World, tool
+from harken import Caller, LogError, ModelError, Runtime, World, tool
 from harken.core.ids import MessageId
 from harken.core.messages import FunctionCall
 from harken.core.text import LoggedString
+from harken.world.local import local_tools
 from harken.world.permissions.permissions import Permissions
 from harken.world.result import Failed, Result
 from harken.world.shell.shell import Shell
-from tests.agent_kit import call, raw_call, run
+from harken.world.web.fetch import fetch_tool
+from tests import mcp_kit
+from tests.agent_kit import call, play, raw_call, run, stage
+from tests.mcp_kit import stand, toy
 from tests.unit.world.permissions.people import NO, YES, Person
+from tests.unit.world.web.site import Site, near, served
 
 
 @dataclass
@@ -125,6 +130,38 @@ def test_all_is_on_disk_before_a_tool_acts(answer: object, settled: int) -> None
 def test_two_tools_have_two_names() -> None:
     with pytest.raises(ValueError, match="two tools are named add"):
         World([add, add])
+
+
+@pytest.mark.req("S4-40")
+def test_files_shell_web_user_and_servers_are_all_asked_in_one_way(tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    tools = [*local_tools(folder, outputs=tmp_path / "outputs"), fetch_tool(near())]
+
+    async def scene(site: Site) -> None:
+        page = site.put("/tea", "Steep it.", kind="text/plain")
+        async with stand(tmp_path, toy(), tools=tools) as here:
+            one = stage(tmp_path, play(), runtime=Runtime(model=play(), world=here.world))
+            someone = Caller(one.root, MessageId("msg_001"), Person(["Green."]))
+
+            async def result(tool: str, **arguments: object) -> Result:
+                return await here.world.do_action(call(tool, **arguments).function, someone)
+
+            for tool, arguments, said in (
+                ("write", {"path": "a.txt", "content": "tea\n"}, "a.txt"),
+                ("bash", {"command": "cat a.txt"}, "tea"),
+                ("fetch", {"url": page}, "Steep it."),
+                ("ask_user", {"question": "Which?"}, "Green."),
+                ("mcp__toy__echo", {"text": "hello"}, "hello"),
+            ):
+                done = await result(tool, **arguments)
+                assert said in str(done.content)
+                assert not done.is_error
+            gone = await result("mcp__toy__die")
+            assert (gone.is_error, str(gone.content)[:7]) == (True, "Error: ")
+
+    with served() as site:
+        mcp_kit.run(scene(site))
 
 
 @pytest.mark.req("S4-40")

@@ -1,8 +1,11 @@
 """`Answer`: what a command said, in the words of Claude Code's protocol: exit code and JSON.
 
-Exit code 0: stdout may be a JSON object that decides, or text. 2: it says no, and stderr says why.
-Any other, a timeout, a program that is not there, JSON that is none: a failure, which stops nothing
-unless the entry says `onFailure: "block"`; then it counts as 2.
+Exit code 2: it says no, and its JSON or stderr says why. Else stdout may be a JSON object that
+decides, with whatever exit code, or, with 0, text. All else, a timeout, a program that is not
+there, JSON that is none: a failure, which stops nothing unless the entry says `onFailure: "block"`;
+then it counts as 2.
+
+Source: what Claude Code 2.1.329 makes of each; `tests/clients/test_command_answers.py` compares.
 """
 
 from __future__ import annotations
@@ -18,17 +21,33 @@ from harken.core import codec
 MAX_CHARACTERS = 10_000
 """Of what a command has to say to an agent; more is cut."""
 Decision: TypeAlias = Literal["", "allow", "ask", "deny"]
-_DECISIONS: Mapping[Any, Decision] = {
-    None: "",
-    "approve": "allow",
-    "block": "deny",
+_DECISIONS: Mapping[str, Decision] = {"approve": "allow", "block": "deny"}
+_PERMISSIONS: Mapping[str, Decision] = {
     "allow": "allow",
     "ask": "ask",
+    "defer": "deny",  # and the turn ends
     "deny": "deny",
 }
+_BEHAVIORS: Mapping[str, Decision] = {"allow": "allow", "deny": "deny"}
+_DEFERRED = "a hook put the action off"
 _STRENGTH: Sequence[Decision] = ("", "allow", "ask", "deny")
-_HEARD_AS_TEXT = {"UserPromptSubmit", "SessionStart"}
-"""Events at which what a command prints is heard by the agent, as it is."""
+_AS_TEXT = {"UserPromptSubmit", "SessionStart", "PreCompact"}
+"""Events at which what a command prints counts as it is."""
+_IN_JSON_ONLY = {"PermissionRequest"}
+"""Events at which exit code 2 is no answer."""
+_UNSUPPORTED = (
+    "classifierContext",
+    "initialUserMessage",
+    "reloadSkills",
+    "retry",
+    "sessionTitle",
+    "terminalSequence",
+    "updatedMCPToolOutput",
+    "updatedToolOutput",
+    "updatedPermissions",
+    "watchPaths",
+)
+"""Members that mean something there and nothing here."""
 _STOPPING = {"Stop", "SubagentStop"}
 """Events at which `onFailure` counts for nothing: an agent could never end."""
 
@@ -49,6 +68,8 @@ class Answer:
     """For the user."""
     problems: tuple[str, ...] = ()
     """What went wrong, a line each."""
+    unsupported: tuple[str, ...] = ()
+    """Members that count for nothing here."""
 
     def joined(self, other: Answer) -> Answer:
         """Return both as one: the strongest decision, all that is to be heard, the last change."""
@@ -66,6 +87,7 @@ class Answer:
             ends=self.ends if other.ends is None else other.ends,
             messages=(*self.messages, *other.messages),
             problems=(*self.problems, *other.problems),
+            unsupported=(*self.unsupported, *other.unsupported),
         )
 
 
@@ -78,15 +100,7 @@ def answer_of(entry: Entry, ended: Ended) -> Answer:
     line = f"{entry.shown}: "
     left = (f"{line}left something running in the background",) if ended.left else ()
     try:
-        if ended.problem:
-            raise _Malformed(ended.problem)
-        if ended.exit_code == 2:
-            why = _cut(ended.stderr.strip()) or f"{entry.shown} says no, and not why"
-            return Answer(decision="deny", reason=why, problems=left)
-        if ended.exit_code != 0:
-            said = " ".join(ended.stderr.split())[:300]
-            raise _Malformed(f"exit code {ended.exit_code}" + (f": {said}" if said else ""))
-        found = _read(entry.event, ended.stdout)
+        found = _said(entry, ended)
     except _Malformed as error:
         problems = (f"{line}{error}", *left)
         if entry.blocks and entry.event not in _STOPPING:
@@ -95,59 +109,104 @@ def answer_of(entry: Entry, ended: Ended) -> Answer:
     return found.joined(Answer(problems=left))
 
 
-def _read(event: str, stdout: str) -> Answer:
-    text = stdout.strip()
-    if not text.startswith("{"):
-        return Answer(context=_cut(text)) if event in _HEARD_AS_TEXT else Answer()
+def _said(entry: Entry, ended: Ended) -> Answer:
+    if ended.problem:
+        raise _Malformed(ended.problem)
+    text = ended.stdout.strip()
+    is_json = text.startswith("{") and text.endswith("}")
+    if ended.exit_code == 2 and entry.event not in _IN_JSON_ONLY:
+        return _no(entry, text if is_json else "", ended.stderr.strip())
+    if is_json:
+        return _read(entry.event, text)
+    if ended.exit_code != 0:
+        said = " ".join(ended.stderr.split())[:300]
+        raise _Malformed(f"exit code {ended.exit_code}" + (f": {said}" if said else ""))
+    if entry.event in _AS_TEXT:
+        return Answer(context=_cut(text))
+    if text.startswith("{"):
+        raise _Malformed("what it printed begins as JSON and is none")
+    return Answer()
+
+
+def _no(entry: Entry, text: str, stderr: str) -> Answer:
+    """Return what exit code 2 says: no, with the reason in the JSON, where that says no, too."""
+    try:
+        found = _read(entry.event, text) if text else Answer()
+    except _Malformed:
+        found = Answer()
+    if found.decision == "deny":
+        return found
+    why = _cut(stderr) or f"{entry.shown} says no, and not why"
+    return Answer(decision="deny", reason=why, messages=found.messages)
+
+
+def _read(event: str, text: str) -> Answer:
     try:
         said = codec.decode(text.encode())
     except (ValueError, RecursionError):
-        if event in _HEARD_AS_TEXT:
-            return Answer(context=_cut(text))
         raise _Malformed("what it printed begins as JSON and is none") from None
-    if not isinstance(said, dict):
-        raise _Malformed("what it printed is no JSON object")
+    assert isinstance(said, dict)  # it is in braces
     own = said.get("hookSpecificOutput")
     if own is None:
-        own = {}
+        own = {"hookEventName": event}
     if not isinstance(own, dict):
         raise _Malformed("hookSpecificOutput is no object")
-    if own and own.get("hookEventName", event) != event:
-        raise _Malformed(f"hookEventName is {str(own['hookEventName'])[:40]!r}, not {event!r}")
+    if own.get("hookEventName") != event:
+        named = str(own.get("hookEventName"))[:40]
+        raise _Malformed(f"hookEventName is {named!r}, not {event!r}")
     decision, reason = _decision(said, own)
-    ends = None
-    if _flag(said, "continue") is False:
-        ends = _text(said, "stopReason") or reason or "a hook ended the turn"
-    message = _text(said, "systemMessage")
+    message, updated = _text(said, "systemMessage"), _updated(own)
     return Answer(
         decision=decision,
         reason=_cut(reason),
         context=_cut(_text(own, "additionalContext")),
-        updated=_updated(own, decision),
-        ends=ends,
+        updated=None if decision == "deny" else updated,
+        ends=_end(said, own, reason),
         messages=(message,) if message else (),
+        unsupported=tuple(one for one in _UNSUPPORTED if one in own or one in said),
     )
 
 
 def _decision(said: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Decision, str]:
     """Return what was decided and why; a permission says more than a plain decision."""
-    for value, reason in (
-        (own.get("permissionDecision"), _text(own, "permissionDecisionReason")),
-        (said.get("decision"), _text(said, "reason")),
+    asked = _object(own, "decision")
+    for value, words, reason in (
+        (own.get("permissionDecision"), _PERMISSIONS, _text(own, "permissionDecisionReason")),
+        (asked.get("behavior"), _BEHAVIORS, _text(asked, "message")),
+        (said.get("decision"), _DECISIONS, _text(said, "reason")),
     ):
         if value is not None:
-            if not isinstance(value, str) or value not in _DECISIONS:
+            if not isinstance(value, str) or value not in words:
                 raise _Malformed(f"there is no decision {str(value)[:40]!r}")
-            decision = _DECISIONS[value]
+            decision = words[value]
             return decision, reason or ("a hook said no" if decision == "deny" else "")
     return "", ""
 
 
-def _updated(own: Mapping[str, Any], decision: Decision) -> Mapping[str, Any] | None:
-    updated = own.get("updatedInput")
+def _end(said: Mapping[str, Any], own: Mapping[str, Any], reason: str) -> str | None:
+    """Return why the turn shall end; None: it goes on."""
+    if _flag(said, "continue") is False:
+        return _text(said, "stopReason") or reason or "a hook ended the turn"
+    if own.get("permissionDecision") == "defer":
+        return _text(own, "permissionDecisionReason") or _DEFERRED
+    if _flag(_object(own, "decision"), "interrupt"):
+        return reason or "a hook ended the turn"
+    return None
+
+
+def _updated(own: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    asked = _object(own, "decision")
+    updated = own.get("updatedInput", asked.get("updatedInput"))
     if updated is not None and not isinstance(updated, dict):
         raise _Malformed("updatedInput is no object")
-    return None if decision == "deny" else updated
+    return updated
+
+
+def _object(own: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = own.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise _Malformed(f"{name} is no object")
+    return value or {}
 
 
 def _flag(said: Mapping[str, Any], name: str) -> bool | None:

@@ -3,7 +3,7 @@
     {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "check.sh"}]}]}
 
 What is malformed is an error: a guard that is not there would be worse. What Claude Code knows and
-Harken has no place for is a note.
+Harken has no place for is a note. The condition `if` is a rule as permissions have them there.
 
 Source: the hooks reference of Claude Code, as of 2.1.329.
 """
@@ -18,8 +18,10 @@ from typing import Any
 
 import msgspec
 
+from harken.agents.command_hooks.condition import Condition
 from harken.core import codec
 from harken.errors import ConfigError
+from harken.world.settings_file import read_settings_file
 
 EVENTS: Mapping[str, str] = {
     "SessionStart": "input",
@@ -31,16 +33,22 @@ EVENTS: Mapping[str, str] = {
     "Stop": "response",
     "SubagentStop": "response",
     "SessionEnd": "",
+    "PermissionRequest": "",
+    "PreCompact": "",
+    "PostCompact": "",
+    "Notification": "",
 }
 """The events that have a place here, and the point at which a hook is asked, if it is asked."""
+OF_TOOLS = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"})
+"""Those that are about the call of a tool: only these can have a condition."""
 _EVENTS = ", ".join(EVENTS)
 TIMEOUT_S = 600.0
 _SHORTER_S = {"UserPromptSubmit": 30.0, "SessionEnd": 1.5}
-MAX_BYTES = 1 << 20
 MAX_ENTRIES = 200
 _PLAIN = re.compile(r"[A-Za-z0-9_\-, |]*")
 """A matcher of such letters is a name, or several; any other is a regular expression."""
 _KNOWN = {"type", "command", "args", "timeout", "onFailure", "async", "statusMessage", "shell"}
+_KNOWN |= {"asyncRewake", "if", "once"}  # `once` counts for nothing in settings there, either
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,6 +64,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`onFailure: "block"`: that it fails counts as exit code 2."""
     is_async: bool = False
     """It is started and left alone: nobody hears what it says."""
+    only_if: str = ""
+    """A rule that a call has to fit, such as `Bash(git *)`; empty: any call."""
 
     def __post_init__(self) -> None:
         """Refuse what can never be run. Raises ValueError."""
@@ -69,6 +79,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             re.compile("" if self.matcher == "*" else self.matcher)
         except re.error as error:
             raise ValueError(f"{_name(self.matcher)} is no pattern: {error}") from None
+        if self.only_if:
+            Condition.parse(self.only_if)
 
     def matches(self, names: Collection[str]) -> bool:
         """Whether it is to be run for something that has these names.
@@ -108,17 +120,9 @@ def read_settings(file: Path) -> Hooks:
 
     Raises ConfigError, on one line, where they cannot be used.
     """
-    try:
-        if not file.is_file():  # a pipe would never end
-            if file.exists():
-                raise ConfigError(f"{file}: is no file")
-            return Hooks()
-        with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"{file}: is longer than {MAX_BYTES >> 20} MB")
+    data = read_settings_file(file)
+    if data is None:
+        return Hooks()
     try:
         settings = codec.decode(data)
     except (ValueError, RecursionError):
@@ -176,7 +180,11 @@ def _hook(event: str, matcher: str, one: Mapping[str, Any], where: str) -> Hooks
         for name in one
         if name not in _KNOWN
     )
-    is_async = one.get("async") is True
+    if one.get("asyncRewake") is True:
+        notes += (f"{where}: asyncRewake of a hook counts as async here: it wakes nobody",)
+    if one.get("if") is not None and event not in OF_TOOLS:
+        return Hooks(notes=(*notes, f"{where}: a hook of {event} with `if` is never run"))
+    is_async = one.get("async") is True or one.get("asyncRewake") is True
     args = one.get("args")
     try:
         entry = Entry(
@@ -187,6 +195,7 @@ def _hook(event: str, matcher: str, one: Mapping[str, Any], where: str) -> Hooks
             timeout_s=_seconds(one.get("timeout"), event),
             blocks=one.get("onFailure") == "block" and not is_async,
             is_async=is_async,
+            only_if=_text(one.get("if") or "", f"{at}: if").strip(),
         )
     except ValueError as error:
         raise _Malformed(f"{at}: {error}") from None

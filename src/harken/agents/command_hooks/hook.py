@@ -12,8 +12,9 @@ import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from harken.agents.asking import LoggedUser
 from harken.agents.base import Agent, register
@@ -21,30 +22,43 @@ from harken.agents.claude_tools import taken_back
 from harken.agents.command_hooks.answer import Answer, answer_of
 from harken.agents.command_hooks.command import run
 from harken.agents.command_hooks.entry import EVENTS, Entry
+from harken.agents.command_hooks.environment import EVENT, FILE, keep
+from harken.agents.command_hooks.moment import Moment, ended, moments_of
 from harken.agents.command_hooks.situation import Situation
 from harken.agents.command_hooks.transcript import Transcripts
+from harken.agents.consulting import rewritten
+from harken.agents.happening import Compacted, Compacting, Happening, LeaveAsked, Word
 from harken.agents.hook import Hook, TurnStopped
 from harken.agents.options import HookOptions
 from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
 from harken.core import codec
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
-from harken.core.ids import AgentId, MessageId
-from harken.session.session import Session
+from harken.core.ids import MessageId
+from harken.core.messages import FunctionCall, ToolCall
 from harken.world.result import Failed
 from harken.world.user import NobodyThere, Wanted
 
 NAME = "claude-hooks"
 """What such a hook is called where nobody says otherwise."""
-_begun: WeakKeyDictionary[Session, set[AgentId]] = WeakKeyDictionary()
-"""Which hooks were asked since the program began: one may leave memory and come back."""
-_ONLY_TOLD = {"SessionStart", "SubagentStart"}
+_ONLY_TOLD = {"SessionStart", "SubagentStart", "PostCompact", "SessionEnd"}
 """Events that nothing can stop: a no is for the user to know."""
+_IGNORED = {"Notification"}
+"""Events at which nobody hears a no."""
+_SAID_LATER = {"PreToolUse", "PermissionRequest", "SessionStart"}
+"""Events of which something may have to be said at a result: there was no place for it before."""
+_ALLOWED = "allow"
+_FOR_NOTHING = {
+    _ALLOWED: "a command allows it, which counts for nothing: hooks.claude_may_allow is not set"
+}
+UNSUPPORTED = "{} of a command's answer counts for nothing here"
 
 
 class Commands(HookOptions, frozen=True):
     """Which commands are run, and when."""
 
     commands: tuple[Entry, ...] = ()
+    may_allow: bool = False
+    """Whether what a command allows is allowed, as if the user had said so."""
 
 
 @register("command-hook")
@@ -61,14 +75,19 @@ class CommandHook(Hook):
         self._asked = MessageId("")
         self._later: list[str] = []
         """What the agent shall hear when it can: said with a verdict that had no place for it."""
-        self._ran: dict[str, str] = {}
+        self._interrupt: str | None = None
+        """Why the turn shall end at the next chance: said where it could not be ended."""
+        self._told_once: set[str] = set()
+        self._allowed: str | None = None
+        """The call that a command allowed last."""
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: the commands, and at which points it is asked."""
-        points = sorted({EVENTS[one.event] for one in self.options.commands} - {""})
-        if "action" in points and "result" not in points:
-            points.append("result")  # there is said what had no place in a verdict on an action
-        return {**super().spec(), "points": points}
+        events = {one.event for one in self.options.commands}
+        points = {EVENTS[event] for event in events} - {""}
+        if not events.isdisjoint(_SAID_LATER):
+            points.add("result")
+        return {**super().spec(), "points": sorted(points)}
 
     def saved_state(self) -> Any:
         """Return what is still to be said."""
@@ -84,7 +103,9 @@ class CommandHook(Hook):
         situation = self._situation(question)
         if self._later and question.point in ("input", "result"):
             return True
-        return any(self._due(event, names) for event, names in situation.events)
+        if self._interrupt is not None and question.point == "result":
+            return True
+        return any(self._due(situation, event, names) for event, names in situation.events)
 
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
         """Return what the commands say, with the message that says so. Raises TurnStopped."""
@@ -95,28 +116,89 @@ class CommandHook(Hook):
         """Return what the commands say. Raises TurnStopped where one of them ends the turn."""
         situation = self._situation(question)
         answer = Answer()
+        if question.point == "result":
+            answer, self._interrupt = Answer(ends=self._interrupt), None
         for event, names in situation.events:
             answer = answer.joined(await self._answered(situation, event, names))
-        _begun.setdefault(self.session, set()).add(self.agent_id)
         self._tell(answer)
         self._end_turn(situation, answer)
-        verdict = await self._verdict(situation, answer)
         if question.call is not None:
-            ran = verdict.text if isinstance(verdict, Rewrite) else question.text
-            self._ran[question.subject] = ran
-        return verdict
+            self._allowed = question.subject if answer.decision == "allow" else None
+        return await self._verdict(situation, answer)
 
-    async def session_ended(self) -> None:
+    async def session_ended(self, reason: str = "other") -> None:
         """Run the commands of the end of a session; what they say counts for nothing."""
-        if any(one.event == "SessionEnd" for one in self.options.commands):
-            watched = self._watched
-            question = Question("response", watched.name, watched.state.birth, "")
-            situation = self._situation(question)
-            self._tell(await self._answered(situation, "SessionEnd", ("other",)))
+        await self._lived(self._question, ended(reason))
+
+    async def heed(self, happening: Happening) -> Word | None:
+        """Run the commands of what happens to the agent; return what they say to it."""
+        question = self._question
+        if isinstance(happening, LeaveAsked):
+            question = self._about(happening)
+        answer = Answer()
+        for moment in moments_of(happening):
+            answer = answer.joined(await self._lived(question, moment))
+        match happening:
+            case Compacting() | LeaveAsked():
+                return self._word(happening, answer)
+            case Compacted() if answer.context:
+                self._later.append(answer.context)
+                self.save_state()
+        return None
+
+    async def _lived(self, question: Question, moment: Moment) -> Answer:
+        """Return what the commands say of what happens."""
+        situation = replace(self._situation(question), moment=moment)
+        answer = await self._answered(situation, moment.event, moment.names)
+        self._tell(answer)
+        return answer
+
+    def _word(self, happening: Compacting | LeaveAsked, answer: Answer) -> Word | None:
+        """Return what the commands say; a no is logged, as the cause of what comes of it."""
+        if isinstance(happening, LeaveAsked):
+            return self._for_user(happening, answer)
+        if answer.decision != "deny" and answer.ends is None:
+            return Word(hook=self.name, more=answer.context) if answer.context else None
+        why = answer.reason or answer.ends or ""
+        said = self.say(in_words(Deny(why)), self._watched.state.birth)
+        return Word(hook=self.name, refusal=why, said=said.message_id)
+
+    def _for_user(self, happening: LeaveAsked, answer: Answer) -> Word | None:
+        """Return what the commands say in the place of the user; a yes only where it counts."""
+        if answer.decision == "deny":
+            said = self.say(in_words(Deny(answer.reason)), happening.call)
+            self._interrupt = answer.ends
+            return Word(hook=self.name, refusal=answer.reason, said=said.message_id)
+        if answer.decision != "allow" and self._allowed != happening.call:
+            return None
+        if not self.options.may_allow:
+            self._tell(Answer(unsupported=(_ALLOWED,)))
+            return None
+        said = self.say("ALLOW", happening.call)
+        return Word(hook=self.name, allows=True, said=said.message_id)
+
+    @property
+    def speaks_for_user(self) -> bool:
+        """Whether a command may say something in the user's place."""
+        events = {one.event for one in self.options.commands}
+        return self.options.may_allow or "PermissionRequest" in events
+
+    @property
+    def _question(self) -> Question:
+        """What stands for a question where none is asked."""
+        return Question("response", self._watched.name, self._watched.state.birth, "")
+
+    def _about(self, happening: LeaveAsked) -> Question:
+        """Return the call that leave is asked for, as it is run."""
+        watched, id_ = self._watched, happening.call
+        calls = (one for one in watched.state.open_calls.values() if one.reference == id_)
+        text = next((one.arguments for one in calls), "{}")
+        text = rewritten(watched, id_) or text
+        call = ToolCall(id_, FunctionCall(happening.wanted.tool, text))
+        return Question("action", watched.name, id_, text, call)
 
     def _situation(self, question: Question) -> Situation:
-        has_begun = self.agent_id in _begun.get(self.session, ())
-        return Situation(question, self._watched, has_begun, self._ran)
+        return Situation(question, self._watched, self)
 
     @property
     def _watched(self) -> Agent:
@@ -124,17 +206,18 @@ class CommandHook(Hook):
         assert parent is not None
         return self.sibling(parent)
 
-    def _due(self, event: str, names: Sequence[str] | None) -> list[Entry]:
+    def _due(self, situation: Situation, event: str, names: Sequence[str] | None) -> list[Entry]:
         """Return the commands to be run, each once."""
         mine = (one for one in self.options.commands if one.event == event)
         wanted = [one for one in mine if names is None or one.matches(set(names))]
-        return list({(one.command, one.args): one for one in wanted}.values())
+        meant = [one for one in wanted if situation.fits(one.only_if)]
+        return list({(one.command, one.args): one for one in meant}.values())
 
     async def _answered(
         self, situation: Situation, event: str, names: Sequence[str] | None
     ) -> Answer:
         """Return what all commands of an event say together."""
-        due = self._due(event, names)
+        due = self._due(situation, event, names)
         if not due:
             return Answer()
         said = codec.encode(situation.payload(event, self._paths(situation)))
@@ -142,14 +225,22 @@ class CommandHook(Hook):
             **self.runtime.environment(os.environ),
             "CLAUDE_PROJECT_DIR": str(situation.folder),
         }
-        ended = await asyncio.gather(
-            *(run(one, said, folder=situation.folder, environment=environment) for one in due)
-        )
         answer = Answer()
-        for entry, end in zip(due, ended, strict=True):
+        with TemporaryDirectory(prefix="harken-hook-") as scratch:
+            file = Path(scratch, "environment.sh")
+            more = {**environment, FILE: str(file)} if event == EVENT else environment
+            ends = await asyncio.gather(
+                *(run(one, said, folder=situation.folder, environment=more) for one in due)
+            )
+            wrong = await keep(self.runtime.world, file, situation.folder, environment)
+        if wrong:
+            answer = Answer(problems=(wrong,))
+        for entry, end in zip(due, ends, strict=True):
             answer = answer.joined(answer_of(entry, end))
         if event in _ONLY_TOLD and answer.decision == "deny":
             return replace(answer, decision="", messages=(*answer.messages, answer.reason))
+        if event in _IGNORED:
+            return replace(answer, decision="")
         return answer
 
     def _paths(self, situation: Situation) -> dict[str, str]:
@@ -162,7 +253,10 @@ class CommandHook(Hook):
 
     def _tell(self, answer: Answer) -> None:
         """Let the user know what is for them, and keep what went wrong."""
-        for problem in answer.problems:
+        once = [_FOR_NOTHING.get(one, UNSUPPORTED.format(one)) for one in answer.unsupported]
+        new = [line for line in dict.fromkeys(once) if line not in self._told_once]
+        self._told_once.update(new)
+        for problem in (*answer.problems, *new):
             line = " ".join(problem.split())
             self.session.append(
                 TranscriptEntry(agent_id=self.agent_id, role="system", content=f"[command] {line}")
@@ -204,9 +298,12 @@ class CommandHook(Hook):
         return Comment(text) if text else Ok()
 
     def _on_response(self, answer: Answer) -> Verdict:
-        if answer.decision == "deny" and answer.ends is None:
-            return Deny(answer.reason)
-        return Comment(answer.context) if answer.context else Ok()
+        """Send the agent on, also where a command only has something to add."""
+        if answer.ends is not None:
+            return Ok()
+        if answer.decision == "deny":
+            return Deny("\n".join(filter(None, [answer.reason, answer.context])))
+        return Deny(answer.context) if answer.context else Ok()
 
     async def _on_action(self, situation: Situation, answer: Answer) -> Verdict:
         if answer.decision == "deny":

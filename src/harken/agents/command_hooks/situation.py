@@ -18,16 +18,30 @@ from typing import Any
 
 from harken.agents.base import Agent
 from harken.agents.claude_tools import names_of, real, told
+from harken.agents.command_hooks.condition import Condition
+from harken.agents.command_hooks.moment import Moment, Names
+from harken.agents.consulting import rewritten
 from harken.agents.verdict import Question
 from harken.core import codec
 from harken.core.events import TranscriptEntry
+from harken.core.ids import number_of
 from harken.core.messages import text_of
 
 _MODES = {"ask": "default", "edits": "acceptEdits", "all": "bypassPermissions", "plan": "plan"}
 _EXIT = re.compile(r"exit code (\d+)[^\n]*(?:\n|\Z)")
+_REFUSED = re.compile(
+    r"Error: (?:Action blocked by hook '|\S+ was not (?:done|run): |\S+ may not use a tool )"
+)
 _NUMBERED = re.compile(r"^ *(\d+)\t", re.MULTILINE)
-Names = tuple[str, ...] | None
-"""What a matcher is compared with; None: the event takes no matcher."""
+_WITHOUT_MODE = {
+    "Notification",
+    "PostCompact",
+    "PreCompact",
+    "SessionEnd",
+    "SessionStart",
+    "SubagentStart",
+}
+"""Events whose hooks do not hear what may be done without being asked."""
 
 
 @dataclass(frozen=True)
@@ -36,24 +50,29 @@ class Situation:
 
     question: Question
     watched: Agent
-    has_begun: bool
-    """Whether the hook was asked before, since the program began."""
-    ran: Mapping[str, str]
-    """Arguments of calls that were rewritten, by call."""
+    hook: Agent
+    """Who is asked."""
+    moment: Moment | None = None
+    """What happens to the agent, where no question is asked."""
 
     @cached_property
     def events(self) -> Sequence[tuple[str, Names]]:
         """The events that it is, in order, with what their matchers are compared with."""
+        if self.moment is not None:
+            return ((self.moment.event, self.moment.names),)
         is_primary = self.watched.state.place == "primary"
         match self.question.point:
             case "input" if is_primary:
-                start = () if self.has_begun else (("SessionStart", (self._source,)),)
+                has_begun = self._last_input >= self.watched.session.opened_at
+                start = () if has_begun else (("SessionStart", (self._source,)),)
                 return (*start, ("UserPromptSubmit", None))
             case "input":
-                is_first = not self.has_begun and self._source == "startup"
+                is_first = self._source == "startup"
                 return (("SubagentStart", (self.agent_type,)),) if is_first else ()
             case "action":
                 return (("PreToolUse", names_of(self.tool)),)
+            case "result" if self._was_refused:
+                return ()  # nothing was done, so nothing failed
             case "result":
                 event = "PostToolUse" if self._error is None else "PostToolUseFailure"
                 return ((event, names_of(self.tool)),)
@@ -87,7 +106,7 @@ class Situation:
         text = self.question.text
         if self.question.call is None:
             reference, text = self._call
-            text = self.ran.get(reference, text)
+            text = rewritten(self.watched, reference) or text
         try:
             value = codec.decode(text.encode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
@@ -101,7 +120,7 @@ class Situation:
             "transcript_path": paths["transcript_path"],
             "cwd": str(self.folder),
         }
-        if event not in ("SessionStart", "SessionEnd"):
+        if event not in _WITHOUT_MODE:
             said["permission_mode"] = self._mode
         if self.watched.state.place != "primary":
             said |= {"agent_id": self.watched.agent_id, "agent_type": self.agent_type}
@@ -110,10 +129,13 @@ class Situation:
     def _own(self, event: str, paths: Mapping[str, str]) -> dict[str, Any]:
         match event:
             case "SessionStart":
-                model = self.watched.language_model
-                return {"source": self._source, **({"model": model} if model else {})}
-            case "SessionEnd":
-                return {"reason": "other"}
+                model, moment = self.watched.language_model, self.moment
+                source = self._source if moment is None else moment.members["source"]
+                return {"source": source, **({"model": model} if model else {})}
+            case "PermissionRequest":
+                return self._called
+            case _ if self.moment is not None:
+                return dict(self.moment.members)
             case "UserPromptSubmit":
                 return {"prompt": self.question.text}
             case "SubagentStart":
@@ -132,12 +154,23 @@ class Situation:
             "last_assistant_message": self.question.text,
         }
 
-    def _of_tool(self, event: str) -> dict[str, Any]:
-        said: dict[str, Any] = {
+    @cached_property
+    def _called(self) -> dict[str, Any]:
+        """The tool and its arguments."""
+        return {
             "tool_name": names_of(self.tool)[0],
             "tool_input": told(self.tool, self.arguments, self.folder),
-            "tool_use_id": self._call_id,
         }
+
+    def fits(self, condition: str) -> bool:
+        """Whether the call that it is about is one that a condition means; empty: any."""
+        if not condition:
+            return True
+        names, said = names_of(self.tool), self._called["tool_input"]
+        return Condition.parse(condition).holds(names, said, self.folder)
+
+    def _of_tool(self, event: str) -> dict[str, Any]:
+        said = {**self._called, "tool_use_id": self._call_id}
         if event == "PostToolUseFailure":
             return {**said, "error": self._error, "is_interrupt": False}
         if event == "PostToolUse":
@@ -151,9 +184,21 @@ class Situation:
 
     @cached_property
     def _source(self) -> str:
-        """How the session began: anew, or going on with what an agent said before."""
+        """How the session began: anew, or going on with what was said or judged before."""
         entries = self.watched.state.transcript or ()
-        return "resume" if any(one.role == "assistant" for one in entries) else "startup"
+        has_said = any(one.role == "assistant" for one in entries)
+        return "resume" if has_said or self._last_input >= 0 else "startup"
+
+    @cached_property
+    def _last_input(self) -> int:
+        """The number of the last question to the hook on an input that it answered; -1: none."""
+        answered: set[object] = set()
+        for entry in reversed(self.hook.state.transcript or ()):
+            if entry.is_utterance:
+                answered.add(entry.cause)
+            elif entry.message_id in answered and text_of(entry.content).startswith("[input] "):
+                return number_of(entry.message_id, "msg_") or 0
+        return -1
 
     @cached_property
     def _result(self) -> TranscriptEntry | None:
@@ -192,6 +237,12 @@ class Situation:
         return f"Exit code {ended[1]}\n{text[ended.end() :]}".rstrip()
 
     @property
+    def _was_refused(self) -> bool:
+        """Whether the call was never run: a hook, a rule, the user or its tool did not take it."""
+        is_error = self._result is not None and self._result.is_error
+        return is_error and _REFUSED.match(self.question.text) is not None
+
+    @property
     def _response(self) -> Any:
         """The result as the tools of Claude Code give theirs."""
         text = self.question.text
@@ -214,6 +265,11 @@ class Situation:
                     "newString": self.arguments.get("new_string"),
                     "replaceAll": self.arguments.get("replace_all", False),
                 }
+            case "task":
+                made = self.watched.subagent_ids.get(str(self.arguments.get("name")))
+                said = {"status": "completed", "prompt": self.arguments.get("prompt")}
+                content = [{"type": "text", "text": text}]
+                return {**said, **({"agentId": made} if made else {}), "content": content}
             case _:
                 return text
 

@@ -8,15 +8,17 @@ Copies below are read-only: nobody there can agree, and they end when planning h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from harken.agents.actions import lenient
 from harken.agents.base import Agent, register
 from harken.agents.hook import Hook, comment_entry
 from harken.agents.hooks.agreement import agrees, has_plan
 from harken.agents.hooks.watching import entry_at, newest_first
+from harken.agents.names import free_name
 from harken.agents.options import HookOptions, options_dict
 from harken.agents.schemas import ACTIONS
+from harken.agents.self_made import is_made
 from harken.agents.verdict import Comment, Deny, Ok, Opinion, Point, Question, Verdict, in_words
 from harken.core.events import AgentMoved, Cause, TranscriptEntry
 from harken.core.ids import AgentId
@@ -144,22 +146,10 @@ class PlanningMode(Hook):
         from_user = watched.state.place != "primary" or entry.substance is None
         return from_user and _answers_plan(watched, entry)
 
-    def install(self, agent: Agent, name: str | None = None) -> Self:
-        """Begin; those that stand below already get their copies."""
-        return self.put_on(agent, name or self.kind, None)
-
-    def put_on(self, agent: Agent, name: str, cause: Cause) -> Self:
-        """Begin, as `install`; the birth has this cause beside the birth of the agent."""
-        also = [cause] if isinstance(cause, str) else cause or []
-        self.log_birth([agent.state.birth, *also], name, "hook")
-        for child in agent.subagents.values():
-            copy = None if _planning(self, child.agent_id) else self.copy_for(child)
-            if copy is not None:
-                copy.install(child, name)
-        return self
-
     def copy_for(self, agent: Agent) -> Hook | None:
-        """Return a copy that cannot end by itself."""
+        """Return a copy that cannot end by itself; None where planning mode is on already."""
+        if agent.agent_id in self.session.agents and _ordered(agent):
+            return None
         options = {**options_dict(self.options), "inherited": True}
         return type(self)(agent.session, runtime=agent.runtime, options=options)
 
@@ -177,10 +167,14 @@ def start_planning(agent: Agent, cause: Cause = None, name: str = KIND) -> Hook:
 
     cause: what asked for it, beside the agent's birth. Where it is there already, nothing changes.
     """
-    there = planning(agent)
+    there = _ordered(agent)
     if there:
         return there[0]
-    return PlanningMode(agent.session, runtime=agent.runtime).put_on(agent, name, cause)
+    hook = PlanningMode(agent.session, runtime=agent.runtime)
+    also = [cause] if isinstance(cause, str) else cause or []
+    taken = [one.name for one in agent.hooks]
+    hook.put_above(agent, free_name(name, taken), [agent.state.birth, *also])
+    return hook
 
 
 def stop_planning(agent: Agent, cause: Cause = None) -> bool:
@@ -203,6 +197,11 @@ def planning(agent: Agent) -> list[Hook]:
     """Return the hooks that keep an agent in planning mode."""
     hooks = [agent.sibling(one) for one in _planning(agent, agent.agent_id)]
     return [hook for hook in hooks if isinstance(hook, Hook)]
+
+
+def _ordered(agent: Agent) -> list[Hook]:
+    """Return those among them that the agent did not make itself."""
+    return [hook for hook in planning(agent) if not is_made(hook.state.spec)]
 
 
 def _planning(any_: Agent, agent_id: AgentId) -> Sequence[AgentId]:

@@ -11,6 +11,7 @@ from typing import Any
 from harken.agents.smart import SmartAgent
 from harken.cli.looking import compacted_text
 from harken.cli.opening import Opened
+from harken.cli.screen.idle import Idle
 from harken.cli.screen.queued import Queued
 from harken.cli.structure_commands import owes_since
 from harken.cli.tally import Tally
@@ -44,8 +45,12 @@ class Turns:
     queued: Queued = field(default_factory=Queued)
     used: Tally = field(default_factory=Tally)
     """What the turn that runs has used; fed by whoever hears the events."""
+    idle: Idle = field(init=False)
     _task: asyncio.Task[None] | None = None
     _began: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.idle = Idle(self.opened)
 
     @property
     def running(self) -> bool:
@@ -60,6 +65,7 @@ class Turns:
     def start(self, text: str | None) -> None:
         """Begin a turn; None goes on with one that was cut off."""
         assert self._task is None, "one turn at a time"
+        self.idle.end()
         self._task = asyncio.get_running_loop().create_task(self._turn(text), name="turn")
 
     async def follow(self) -> None:
@@ -86,6 +92,7 @@ class Turns:
         """Do what the user wants of the chat itself, and tell what came of it. Raises AgentBusy."""
         if self._task is not None:
             raise AgentBusy(self.opened.primary.name)
+        self.idle.end()
         self._task = asyncio.get_running_loop().create_task(self._work(doing), name="command")
 
     def stop(self) -> None:
@@ -95,6 +102,7 @@ class Turns:
 
     async def close(self) -> None:
         """Cut the turn off and wait until it has ended."""
+        self.idle.end()
         task = self._task
         if task is not None:
             task.cancel()
@@ -156,6 +164,7 @@ class Turns:
         `owes`: somebody has taken over and owes an answer, which comes first.
         """
         self._task = None
+        self.idle.begin()
         self.ended(ended)
         if ended.stopped or ended.error is not None or self.running:
             return

@@ -11,17 +11,19 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 from typing import Self
 
 from harken.errors import ConfigError
 from harken.world.mcp.servers import Server
+from harken.world.mcp.surroundings import Surroundings
 from harken.world.shell.output import readable
 from harken.world.shell.processes import MARK, PROC, Processes
+from harken.world.shell.sandbox import Entered
 
 PASSED_ON = (
     *("HOME", "LOGNAME", "USER", "SHELL", "PATH", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE"),
@@ -36,6 +38,7 @@ TAIL_BYTES = 4096
 PATIENCE_S = 1.0
 """How long it may take to end by itself when its input has ended."""
 _BUFFER_BYTES = 1 << 20
+_FIRST = '"$0" "$@"; exit $?'
 _GUARD = 'read -r _; kill -s TERM -- "-$0"; sleep 1; kill -s KILL -- "-$0"'
 
 
@@ -48,18 +51,25 @@ class Child:
     stdout: asyncio.StreamReader
     guard: subprocess.Popen[bytes] | None
     log: Path
+    entered: Entered | None = None
+    """The sandbox that it is in."""
     _transports: list[asyncio.BaseTransport] = field(default_factory=list)
     _stderr: asyncio.Task[None] | None = None
     _tail: bytearray = field(default_factory=bytearray)
 
     @classmethod
-    async def start(
-        cls, server: Server, *, folder: Path, environ: Mapping[str, str], outputs: Path
-    ) -> Self:
+    async def start(cls, server: Server, around: Surroundings) -> Self:
         """Start a server's program, its variables filled in. Raises ConfigError."""
+        environ, outputs = around.environ, around.outputs
         environment = {name: environ[name] for name in PASSED_ON if name in environ}
         environment |= {"TERM": "dumb", **server.env}
-        first, token = _started(server, folder, environment)
+        where = around.folder / Path(server.cwd or ".").expanduser()
+        command = _command(server, where, environment)
+        entered = None
+        if server.sandbox:
+            entered = await asyncio.to_thread(_entered, server, around, where, command, environment)
+            command, environment = [*entered.command], {**entered.environment}
+        first, token = _started(server, where, command, environment)
         proc = PROC if (PROC / str(first.pid)).exists() else None
         processes = Processes(first, token, proc, 0)
         try:
@@ -68,7 +78,7 @@ class Child:
             stdout, from_stdout = await _reader(first.stdout)
             stderr, from_stderr = await _reader(first.stderr)
             log = outputs.absolute() / f"mcp-{server.name}-{token[:12]}.log"
-            child = cls(processes, stdin, stdout, _guarded(first.pid), log)
+            child = cls(processes, stdin, stdout, _guarded(first.pid), log, entered)
         except BaseException:
             processes.kill()
             raise
@@ -120,6 +130,9 @@ class Child:
     def let_go(self) -> None:
         """Kill what runs still, and close the pipes. Blocks, as a rule for milliseconds."""
         self.processes.kill()
+        if self.entered is not None:
+            with suppress(OSError):
+                self.entered.put_aside()
         if self._stderr is not None:
             with suppress(RuntimeError):  # its loop is closed
                 self._stderr.cancel()
@@ -134,15 +147,12 @@ class Child:
                 self.guard.stdin.close()
 
 
-def _started(
-    server: Server, folder: Path, environment: Mapping[str, str]
-) -> tuple[subprocess.Popen[bytes], str]:
-    """Start the program in a session of its own. Raises ConfigError."""
+def _command(server: Server, where: Path, environment: Mapping[str, str]) -> list[str]:
+    """Return the program, with its arguments. Raises ConfigError."""
     assert server.command is not None
     # A relative entry of PATH would run whatever is called so in the folder.
     entries = environment.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
-    where = folder / Path(server.cwd or ".").expanduser()
     if not where.is_dir():
         raise ConfigError(f"the folder {where} is not there")
     found = server.command
@@ -150,10 +160,43 @@ def _started(
         found = shutil.which(server.command, path=path) or ""
     if not found:
         raise ConfigError(f"there is no program {server.command!r} here: install it")
+    return [str(where / Path(found).expanduser()), *server.args]
+
+
+def _entered(
+    server: Server,
+    around: Surroundings,
+    where: Path,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+) -> Entered:
+    """Return how a program is run in a sandbox, in which it writes in its folder only.
+
+    Raises ConfigError where there is no sandbox: without one it is not run.
+    """
+    try:
+        if around.sandbox is None:
+            raise ConfigError("none is known here")
+        walls = replace(
+            around.sandbox,
+            folder=where,
+            outputs=around.outputs / f"mcp-{server.name}",
+            network=server.network,
+        )
+        # As the first process of its world it would not hear that it shall end.
+        return walls.found(around.environ).enter(["/bin/sh", "-c", _FIRST, *command], environment)
+    except (ConfigError, OSError) as error:
+        raise ConfigError(f"it may run in a sandbox only, and there is none: {error}") from None
+
+
+def _started(
+    server: Server, where: Path, command: Sequence[str], environment: Mapping[str, str]
+) -> tuple[subprocess.Popen[bytes], str]:
+    """Start the program in a session of its own. Raises ConfigError."""
     token = token_hex(16)
     try:
         first = subprocess.Popen(
-            [str(where / Path(found).expanduser()), *server.args],
+            command,
             cwd=where,
             env={**environment, MARK: token},
             stdin=subprocess.PIPE,

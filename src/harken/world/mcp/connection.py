@@ -13,11 +13,13 @@ from mcp import Client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from harken.errors import ConfigError
+from harken.world.mcp.bearer import Bearer
 from harken.world.mcp.failing import one_line
 from harken.world.mcp.http import http_transport
 from harken.world.mcp.inbound import Asking, Inbound
 from harken.world.mcp.life import Life, Work
 from harken.world.mcp.listing import tools_of
+from harken.world.mcp.logins import Logins
 from harken.world.mcp.patience import Patience
 from harken.world.mcp.servers import Server
 from harken.world.mcp.stdio import Stdio
@@ -67,6 +69,7 @@ class Connection:
         self._changed, self._connect = changed, connect
         self._inbound = Inbound(server, around, self._relist)
         self._life: Life | None = None
+        self._bearer: Bearer | None = None
         self._failures, self._retry_at, self._open_since = 0, 0.0, 0.0
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
@@ -112,7 +115,7 @@ class Connection:
             if self._connect is not None:
                 transport = self._connect(self.server)
             elif self.server.url is not None:
-                transport = http_transport(self._filled(), self._inbound.tell)
+                transport = self._over_http(self._filled())
             else:
                 stdio = transport = Stdio(self._filled(), self.around, self._inbound.tell)
             client = Client(
@@ -127,6 +130,21 @@ class Connection:
         except ConfigError as error:
             client = error
         return Life(self.server, client, stdio, self, before)
+
+    def _over_http(self, filled: Server) -> Any:
+        logins = None if self.around.logins is None else Logins(self.around.logins)
+        self._bearer = Bearer(filled, logins)
+        return http_transport(filled, self._inbound.tell, self._bearer)
+
+    @property
+    def wants(self) -> str:
+        """What a person has to do before it lets anybody in; empty where it does."""
+        return "" if self._bearer is None else self._bearer.wants
+
+    @property
+    def needs_login(self) -> bool:
+        """Whether that is to log in."""
+        return self._bearer is not None and self._bearer.needs_login
 
     def _filled(self) -> Server:
         hidden = self.server.variables & self.around.hide
@@ -190,7 +208,11 @@ class Connection:
         self._changed()
 
     def _take(self, found: tuple[list[types.Tool], list[str]]) -> None:
+        before = {tool.name: _meaning(tool) for tool in self.tools}
         self.tools, notes = found
+        for tool in self.tools:
+            if before.get(tool.name, meaning := _meaning(tool)) != meaning:
+                notes.append(f"its tool {tool.name[:64]!r} is another one now than it was before")
         for note in notes:
             self._inbound.tell(note)
 
@@ -204,6 +226,8 @@ class Connection:
         steady = was_open and now - self._open_since > STEADY_S
         self._failures = 1 if steady else self._failures + 1
         step = self._failures if was_open else max(self._failures, 2)
+        if self.wants:
+            step = 1  # a person may have done it meanwhile
         self._retry_at = now + BACKOFF_S[min(step, len(BACKOFF_S)) - 1]
         if was_open:
             self._inbound.tell(f"it is gone: {reason}")
@@ -234,3 +258,8 @@ class Connection:
                 return
             self._changed()
             await asyncio.sleep(RELIST_S)
+
+
+def _meaning(tool: types.Tool) -> tuple[object, ...]:
+    """Return what a person may have gone by who allowed a tool for good."""
+    return tool.title, tool.description, tool.input_schema, tool.annotations

@@ -48,6 +48,8 @@ class Described:
     """Its tools, as agents have them."""
     notes: tuple[str, ...] = ()
     reserved: bool = False
+    needs_login: bool = False
+    """Whether it lets nobody in before the user logs in."""
 
 
 class Connections:
@@ -171,11 +173,12 @@ class Connections:
             program=server.program,
             origin=server.origin,
             state="new" if connection is None else connection.state,
-            reason="" if connection is None else connection.reason,
+            reason="" if connection is None else connection.wants or connection.reason,
             about="" if connection is None else connection.about,
             tools=tuple(one.name for one in self._tools.get(server.name, ())),
             notes=() if connection is None else tuple(connection.notes),
             reserved=server.reserved,
+            needs_login=connection is not None and connection.needs_login,
         )
 
     async def prompts(self) -> list[Prompt]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import httpx2
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
+from mcp_types import CONNECTION_CLOSED
 from pydantic import ValidationError
 
 from harken.errors import ConfigError
@@ -19,11 +19,6 @@ _URL_NEEDED = -32042
 def is_closed(error: MCPError) -> bool:
     """Whether an error says that the connection is at its end."""
     return error.code == CONNECTION_CLOSED or error.message == "Session terminated"
-
-
-def has_no_such(error: MCPError) -> bool:
-    """Whether a server does not know what it was asked to do."""
-    return error.code == METHOD_NOT_FOUND
 
 
 def reason_of(error: BaseException) -> str:

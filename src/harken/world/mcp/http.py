@@ -10,6 +10,7 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
+from harken.world.mcp.bearer import Bearer
 from harken.world.mcp.lines import MAX_LINE_BYTES
 from harken.world.mcp.servers import Server
 from harken.world.mcp.sieve import Sieve
@@ -39,11 +40,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 async def _bound(response: httpx2.Response, tell: Callable[[str], None]) -> None:
     """Bound what is read of an answer; tell of a status that says what the SDK does not."""
-    if response.status_code in (401, 403):
-        tell(
-            f"it answers HTTP {response.status_code}: name a header that lets you in, in `headers`"
-        )
-    elif response.status_code >= 500:
+    if response.status_code >= 500:
         tell(f"it answers HTTP {response.status_code}")
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise httpx2.StreamError("it answers compressed, which nobody asked for")
@@ -54,7 +51,7 @@ async def _bound(response: httpx2.Response, tell: Callable[[str], None]) -> None
 
 @asynccontextmanager
 async def http_transport(
-    server: Server, tell: Callable[[str], None]
+    server: Server, tell: Callable[[str], None], bearer: Bearer
 ) -> AsyncIterator[TransportStreams]:
     """Connect with a server that has a `url`, its variables filled in."""
     assert server.url is not None
@@ -63,6 +60,7 @@ async def http_transport(
         httpx2.AsyncClient(
             headers={**server.headers, "accept-encoding": "identity"},
             timeout=patience,
+            auth=bearer,
             event_hooks={"response": [partial(_bound, tell=tell)]},
         ) as client,
         streamable_http_client(

@@ -15,7 +15,6 @@ from typing import Any, Protocol, TypeAlias
 
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED
 
 from harken.world.mcp.failing import is_closed, one_line, reason_of
 from harken.world.mcp.patience import Patience
@@ -25,6 +24,8 @@ from harken.world.result import Failed
 
 CLOSE_S = 6.0
 """How long a server has to end, before its owner is cancelled."""
+_CLOSED = "Connection closed"
+"""What the SDK says where it does not know more."""
 COURTESY_S = 1.0
 """How long what goes on beside may take to end."""
 
@@ -97,7 +98,7 @@ class Life:
             ) from None
         except MCPError as error:
             if is_closed(error):
-                self._why = "" if error.code == CONNECTION_CLOSED else reason_of(error)
+                self._why = "" if error.message == _CLOSED else reason_of(error)
                 self.is_lost()
                 await asyncio.wait({self.owner}, timeout=CLOSE_S)  # it knows why
                 raise Failed(self._gone(what)) from None

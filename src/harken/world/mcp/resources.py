@@ -11,6 +11,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from harken.core.messages import Content, TextPart
+from harken.core.outside import from_outside
 from harken.world.mcp.connection import Connection
 from harken.world.mcp.content import MAX_CHARACTERS, bounded, resource_parts
 from harken.world.mcp.failing import one_line
@@ -88,4 +89,4 @@ async def text(connection: Connection, uri: str) -> str:
     whole = "\n".join(texts)
     if len(whole) > MAX_CHARACTERS:
         raise Failed(f"the resource {uri!r} has more than {MAX_CHARACTERS:,} characters")
-    return whole
+    return from_outside(whole)

@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from harken.errors import ConfigError
+from harken.world.settings_file import read_settings_file
 
 MCP_JSON = ".mcp.json"
-MAX_BYTES = 1 << 20
 MAX_SERVERS = 64
 MAX_NAME = 32
 For: TypeAlias = Literal["all", "named"]
@@ -34,6 +34,17 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9-]+")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
+class OAuthTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[mcp.servers.NAME.oauth]`: who we are where one logs in, where nobody can register."""
+
+    client_id: str | None = None
+    """A name that the server's people gave; or the https address of a document that says it."""
+    client_secret: str | None = None
+    """`"${NAME}"`, the variable that holds it."""
+    callback_port: int | None = None
+    """Where the browser comes back to, where that was agreed on."""
+
+
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a server is written: `[mcp.servers.NAME]` of `config.toml`, `mcp` of a template."""
 
@@ -41,8 +52,13 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     args: list[str] = []
     env: dict[str, str] = {}
     cwd: str | None = None
+    sandbox: bool = False
+    """Whether the program runs in a sandbox, or not at all."""
+    network: bool = False
+    """Whether it reaches the network from there."""
     url: str | None = None
     headers: dict[str, str] = {}
+    oauth: OAuthTable = OAuthTable()
     tools: list[str] | None = None
     """Patterns of the tools that are let in; None for all."""
     agents: For = "all"
@@ -65,9 +81,18 @@ class Server:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: str | None = None
     """Where it runs; a relative path starts at the world's folder, which is the default."""
+    sandbox: bool = False
+    """Whether it runs in a sandbox, or not at all: it writes in its folder only."""
+    network: bool = False
+    """Whether it reaches the network from there."""
     url: str | None = None
     """Where it answers, for one that is elsewhere: streamable HTTP."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    client_id: str = ""
+    """Who we are where one logs in; empty: we register there."""
+    client_secret: str = field(default="", repr=False)
+    callback_port: int = 0
+    """Where a browser comes back to after a login; 0: at any port."""
     tools: tuple[str, ...] | None = None
     """Patterns of the tools that are let in; None for all."""
     reserved: bool = False
@@ -98,6 +123,7 @@ class Server:
     def _texts(self) -> Iterator[str]:
         yield from (self.command or "", *self.args, self.cwd or "", self.url or "")
         yield from (*self.env.values(), *self.headers.values())
+        yield from (self.client_id, self.client_secret)
 
     def filled(self, environ: Mapping[str, str]) -> Server:
         """Return it with what its variables stand for. Raises ConfigError for one that is unset."""
@@ -113,6 +139,8 @@ class Server:
             cwd=None if self.cwd is None else put(self.cwd),
             url=None if self.url is None else put(self.url),
             headers={name: put(value) for name, value in self.headers.items()},
+            client_id=put(self.client_id),
+            client_secret=put(self.client_secret),
         )
 
 
@@ -139,10 +167,13 @@ def server_of(name: str, table: ServerTable, origin: str) -> Server:
         raise ConfigError("says either command, a program to run, or url, where a server answers")
     if table.command is not None and (not table.command.strip() or table.headers):
         raise ConfigError("command names a program, and headers are for a url")
+    _check_oauth(table)
     if table.url is not None:
         _check_url(table.url)
-        if table.args or table.env or table.cwd is not None:
-            raise ConfigError("args, env and cwd are for a command, not for a url")
+        if table.args or table.env or table.cwd is not None or table.sandbox:
+            raise ConfigError("args, env, cwd and sandbox are for a command, not for a url")
+    if table.network and not table.sandbox:
+        raise ConfigError("network is for a sandbox: without one every program reaches it")
     _check_values(table)
     own = Server(name=name)
     return Server(
@@ -151,8 +182,13 @@ def server_of(name: str, table: ServerTable, origin: str) -> Server:
         args=tuple(table.args),
         env=dict(table.env),
         cwd=table.cwd,
+        sandbox=table.sandbox,
+        network=table.network,
         url=table.url,
         headers=dict(table.headers),
+        client_id=table.oauth.client_id or "",
+        client_secret=table.oauth.client_secret or "",
+        callback_port=table.oauth.callback_port or 0,
         tools=None if table.tools is None else tuple(table.tools),
         reserved=table.agents == "named",
         trust_annotations=table.trust_annotations,
@@ -214,6 +250,16 @@ def _check_url(url: str) -> None:
         raise ConfigError("url is an address such as https://example.org/mcp, without a user in it")
 
 
+def _check_oauth(table: ServerTable) -> None:
+    oauth = table.oauth
+    if table.url is None and oauth != OAuthTable():
+        raise ConfigError("oauth is for a url")
+    if oauth.client_secret and not _VARIABLE.fullmatch(oauth.client_secret):
+        raise ConfigError('a secret never stands in a file: client_secret is "${NAME}"')
+    if not 0 <= (oauth.callback_port or 0) < 1 << 16:
+        raise ConfigError("callback_port is a port: a number from 1 to 65535")
+
+
 def _check_values(table: ServerTable) -> None:
     for name, value in table.env.items():
         if not name or "=" in name or "\0" in name + value:
@@ -228,14 +274,11 @@ def read_mcp_json(file: Path) -> tuple[list[Server], list[str]]:
 
     One that is not there has none. Raises ConfigError, on one line, where the file is no such file.
     """
+    data = read_settings_file(file)
+    if data is None:
+        return [], []
     try:
-        if not file.is_file():
-            return [], []
-        with file.open("rb") as opened:
-            data = opened.read(MAX_BYTES + 1)
-        written = json.loads(data) if len(data) <= MAX_BYTES else None
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from None
+        written = json.loads(data)
     except (ValueError, RecursionError):
         raise ConfigError(f"{file}: is no JSON") from None
     tables = written.get("mcpServers") if isinstance(written, dict) else None
@@ -257,12 +300,15 @@ def _of_json(name: str, table: Any, origin: str) -> Server:
     if table.get("type") == "sse":
         raise ConfigError("speaks the old transport SSE: ask for one that speaks streamable HTTP")
     known = {member: table[member] for member in _JSON_MEMBERS if table.get(member) is not None}
+    if isinstance(oauth := table.get("oauth"), dict):
+        known["oauth"] = {ours: oauth[name] for name, ours in _OAUTH.items() if name in oauth}
     try:
         return server_of(plain_name(name), msgspec.convert(known, ServerTable), origin)
     except msgspec.ValidationError as error:
         raise ConfigError(f"cannot be used: {error}") from None
 
 
+_OAUTH = {"clientId": "client_id", "callbackPort": "callback_port"}
 _JSON_MEMBERS = ("command", "args", "env", "cwd", "url", "headers")
 
 

@@ -24,6 +24,8 @@ from harken.world.mcp.servers import Server
 from harken.world.mcp.sieve import Sieve
 from harken.world.mcp.surroundings import Surroundings
 
+LOOK_S = 1.0
+"""How often is looked whether a program runs still."""
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
 
 
@@ -54,17 +56,13 @@ class Stdio:
 
     async def __aenter__(self) -> TransportStreams:
         """Start the program. Raises ConfigError."""
-        self.child = await Child.start(
-            self._server,
-            folder=self._around.folder,
-            environ=self._around.environ,
-            outputs=self._around.outputs,
-        )
+        self.child = await Child.start(self._server, self._around)
         to_session, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
         self._tasks = [
             asyncio.create_task(self._read(self.child, to_session)),
             asyncio.create_task(self._write(self.child, from_session, to_session)),
+            asyncio.create_task(self._watch(self.child)),
         ]
         return Sieve(incoming, self._tell), outgoing
 
@@ -76,7 +74,7 @@ class Stdio:
     ) -> None:
         try:
             if self._tasks:  # what was said last, such as that a call is cancelled
-                await asyncio.wait(self._tasks[1:], timeout=0.2)
+                await asyncio.wait(self._tasks[1:2], timeout=0.2)
             if self.child is not None:
                 await self.child.end()
         finally:
@@ -84,6 +82,18 @@ class Stdio:
                 task.cancel()
             if self.child is not None:
                 self.child.let_go()
+
+    async def _watch(self, child: Child) -> None:
+        """Notice that the program has ended though somebody else holds its output open.
+
+        What it started may do so, and who waits for an answer would wait in vain.
+        """
+        looks = 0
+        while looks < 2:  # once more, so that what it said last is read
+            await asyncio.sleep(LOOK_S)
+            looks += child.processes.exit_code is not None
+        if self.ended is not None:
+            self.ended()
 
     async def _read(
         self, child: Child, to_session: MemoryObjectSendStream[SessionMessage | Exception]

@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypeAlias
 
+from harken.world.shell.sandbox import Sandbox
+
 Tell: TypeAlias = Callable[[str], None]
 
 
@@ -28,5 +30,9 @@ class Surroundings:
     """Passed on in part, and what `${NAME}` in a description stands for."""
     hide: frozenset[str] = frozenset()
     """Variables that only the user's own servers may name: the keys of models."""
+    sandbox: Sandbox | None = None
+    """What a sandbox for a program shall be here; None: there is none."""
+    logins: Path | None = None
+    """The file with what servers gave when a person logged in; None: nobody can."""
     tell: Tell = _nobody
     """Told what a person should know, a line each."""

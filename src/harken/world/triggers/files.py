@@ -30,7 +30,9 @@ MOST_FILES = 20_000
 """So many files are looked at; more is a reason to name a smaller folder."""
 MOST_PATHS = 20
 _NAMED = 20
-_STEP_MS = 50
+_STEP_MS = 200
+"""So often a thread looks whether it is stopped: with a hundred triggers that is most of what it
+costs to wait."""
 _LOOK_MS = 400
 _REST = 10.0
 """After a look it rests so many times as long as that took."""

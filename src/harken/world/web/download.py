@@ -21,7 +21,7 @@ from harken.world.web.address import Place, Reach
 if TYPE_CHECKING:
     import httpx
 
-USER_AGENT = "harken (+https://pypi.org/project/harken/)"
+USER_AGENT = "harken"
 _REDIRECTED = frozenset({301, 302, 303, 307, 308})
 _MISSING = "the extra `web` is not installed: pip install 'harken[web]'"
 

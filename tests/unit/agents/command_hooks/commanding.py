@@ -33,8 +33,8 @@ def commanded(
     notices: list[str] | None = None,
     **parts: Sequence[Line],
 ) -> Stage:
-    """Return a stage whose agents work in `tmp_path / "work"`, watched by these commands."""
-    work = tmp_path / "work"
+    """Return a stage whose agents work in `tmp_path / "desk"`, watched by these commands."""
+    work = tmp_path / "desk"
     work.mkdir(exist_ok=True)
     world = World(local_tools(work, outputs=tmp_path / "out"), folder=work, user=user)
     (tmp_path / "out").mkdir(exist_ok=True)

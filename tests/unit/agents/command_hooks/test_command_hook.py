@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import AF_UNIX, socket
 
 import pytest
 
 from harken import evict
 from harken.core.messages import Message
 from harken.world.user import Asked, Leave, Wanted
-from tests.agent_kit import call, calls, check_log, play
+from tests.agent_kit import Line, call, calls, check_log, play
 from tests.agent_kit import told as texts_in
 from tests.unit.agents.command_hooks.commanding import command, commanded, keeper, on, said, told
 
@@ -62,7 +63,7 @@ def test_exit_code_2_blocks_a_command_and_says_why(tmp_path: Path) -> None:
 
 def test_a_file_is_protected_whichever_way_leads_to_it(tmp_path: Path) -> None:
     section = on("PreToolUse", script(tmp_path, PROTECT, "bash"), "Edit|MultiEdit|Write")
-    work = tmp_path / "work"
+    work = tmp_path / "desk"
     (work / "src").mkdir(parents=True)
     (work / "link").symlink_to(".env")
     writes = [
@@ -130,7 +131,7 @@ def test_a_stop_is_blocked_until_tests_pass(tmp_path: Path) -> None:
     assert one.ask("Mend it.") == "Really done."
     reason = "Your response was blocked (1 of 3): The tests fail: mend them."
     assert one.heard("main") == ["Mend it.", f"[hook claude-hooks]: {reason}"]
-    (tmp_path / "work/passed").touch()
+    (tmp_path / "desk/passed").touch()
     assert one.ask("And now?") == "Again done."
 
 
@@ -226,9 +227,17 @@ def test_a_turn_that_ends_before_an_action_does_not_run_it(tmp_path: Path) -> No
     section = on("PreToolUse", line, "Bash")
     one = commanded(tmp_path, section, main=[bash("touch made"), "x", "y"])
     assert one.ask("Go.") == "[stopped] hook claude-hooks: enough"
-    assert not (tmp_path / "work/made").exists()
+    assert not (tmp_path / "desk/made").exists()
     assert one.result()["content"] == "Error: bash was not run: a hook ended the turn"
     check_log(one.log)
+
+
+def test_what_was_blocked_has_not_failed(tmp_path: Path) -> None:
+    section = {**on("PreToolUse", "exit 2"), **on("PostToolUseFailure", keeper(tmp_path))}
+    acts: list[Line] = [bash("echo hi"), calls(call("fly", "c2")), "Done."]
+    one = commanded(tmp_path, section, main=acts)
+    one.ask("Go.")
+    assert told(tmp_path) == []
 
 
 def test_a_failed_command_is_another_event(tmp_path: Path) -> None:
@@ -248,7 +257,14 @@ def test_a_failed_command_is_another_event(tmp_path: Path) -> None:
 @pytest.mark.req("S4-29")
 def test_subagents_have_the_same_commands_and_say_who_they_are(tmp_path: Path) -> None:
     keep = keeper(tmp_path)
-    events = ("SubagentStart", "PreToolUse", "UserPromptSubmit", "Stop", "SubagentStop")
+    events = (
+        "SubagentStart",
+        "PreToolUse",
+        "UserPromptSubmit",
+        "Stop",
+        "SubagentStop",
+        "PostToolUse",
+    )
     section = {name: part for event in events for name, part in on(event, keep).items()}
     task = call("task", name="Ann", instructions="You are Ann.", prompt="Say hi.")
     one = commanded(tmp_path, section, main=[calls(task), "Done."], Ann=[bash("echo hi"), "Hi."])
@@ -260,13 +276,17 @@ def test_subagents_have_the_same_commands_and_say_who_they_are(tmp_path: Path) -
         ("PreToolUse", None),
         ("SubagentStart", ann),
         ("PreToolUse", ann),
+        ("PostToolUse", ann),
         ("SubagentStop", ann),
+        ("PostToolUse", None),
         ("Stop", None),
     ]
     agent = told(tmp_path)[1]
     assert agent["tool_name"] == "Agent"
     assert agent["tool_input"]["prompt"] == "Say hi."
-    last = told(tmp_path)[4]
+    last, response = told(tmp_path)[5], told(tmp_path)[6]["tool_response"]
+    assert (response["status"], response["agentId"]) == ("completed", ann)
+    assert response["content"][0]["text"].endswith("Hi.")
     assert last["transcript_path"] != last["agent_transcript_path"]
     check_log(one.log)
 
@@ -284,7 +304,7 @@ def test_matching_commands_run_at_once_and_each_once(tmp_path: Path) -> None:
     one = commanded(tmp_path, section, main=[bash("echo hi"), "Done."])
     one.ask("Go.")
     assert one.result()["content"] == "exit code 0\nhi\n"
-    assert (tmp_path / "work/count").read_text() == "x\n"
+    assert (tmp_path / "desk/count").read_text() == "x\n"
 
 
 def test_a_no_is_stronger_than_a_yes(tmp_path: Path) -> None:
@@ -326,19 +346,38 @@ def test_a_session_begins_and_goes_on(tmp_path: Path) -> None:
     assert [one["source"] for one in told(tmp_path)] == ["startup", "resume"]
 
 
+def test_commands_set_the_environment_of_what_agents_run(tmp_path: Path) -> None:
+    with socket(AF_UNIX) as bound:
+        bound.bind(str(tmp_path / "bound"))
+        lines = f"export TEA=green\nA_SOCKET={tmp_path}/bound\nPATH=$PATH:/nowhere\n"
+        section = on("SessionStart", f"printf '{lines}' >> $CLAUDE_ENV_FILE")
+        show = bash('echo "$TEA $A_SOCKET. ${PATH##*:}"')
+        one = commanded(tmp_path, section, main=[show, "Done."])
+        one.ask("Go.")
+    assert one.result()["content"] == "exit code 0\ngreen . /nowhere\n"
+
+
+def test_a_file_that_sets_nothing_is_told(tmp_path: Path) -> None:
+    notices: list[str] = []
+    section = on("SessionStart", "echo 'exit 3' >> $CLAUDE_ENV_FILE")
+    one = commanded(tmp_path, section, notices=notices, main=["Done."])
+    one.ask("Go.")
+    assert notices == ["hook claude-hooks: CLAUDE_ENV_FILE: exit code 3"]
+
+
 def test_the_transcript_is_that_of_claude_code(tmp_path: Path) -> None:
     one = commanded(
         tmp_path,
         on("Stop", keeper(tmp_path)),
         main=[calls(call("read", path="a.txt")), "Done.", "Yes."],
     )
-    (tmp_path / "work/a.txt").write_text("one\n")
+    (tmp_path / "desk/a.txt").write_text("one\n")
     one.ask("Read it.")
     path = Path(told(tmp_path)[0]["transcript_path"])
     records = [json.loads(line) for line in path.read_text().splitlines()]
     assert [record["type"] for record in records] == ["user", "assistant", "user", "assistant"]
     [block] = records[1]["message"]["content"]
-    assert (block["name"], block["input"]) == ("Read", {"file_path": f"{tmp_path}/work/a.txt"})
+    assert (block["name"], block["input"]) == ("Read", {"file_path": f"{tmp_path}/desk/a.txt"})
     assert [one["parentUuid"] for one in records[1:]] == [one["uuid"] for one in records[:-1]]
     one.ask("Sure?")
     assert len(path.read_text().splitlines()) == 6

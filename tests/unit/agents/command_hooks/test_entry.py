@@ -39,21 +39,25 @@ def test_what_has_no_place_here_is_noted() -> None:
     command = {"type": "command", "command": "x"}
     found = read_hooks(
         {
-            "Notification": [{"hooks": [command]}],
+            "CwdChanged": [{"hooks": [command]}],
             "PreToolUse": [
                 {"hooks": [{"type": "prompt", "prompt": "Is it right?"}]},
                 {"hooks": [{**command, "shell": "powershell"}]},
-                {"hooks": [{**command, "if": "Bash(git *)"}]},
+                {"hooks": [{**command, "asyncRewake": True}]},
+                {"hooks": [{**command, "cwd": "/"}]},
             ],
+            "Stop": [{"hooks": [{**command, "if": "Bash(git *)"}]}],
         },
         "s.json",
     )
-    assert [one.command for one in found.entries] == ["x"]
+    assert [one.is_async for one in found.entries] == [True, False]
     assert found.notes == (
-        "s.json: hooks of 'Notification' have no place here",
+        "s.json: hooks of 'CwdChanged' have no place here",
         "s.json: a hook of type 'prompt' is not run: only commands are",
         "s.json: a hook for the shell 'powershell' is not run",
-        "s.json: 'if' of a hook counts for nothing here: it is run all the same",
+        "s.json: asyncRewake of a hook counts as async here: it wakes nobody",
+        "s.json: 'cwd' of a hook counts for nothing here: it is run all the same",
+        "s.json: a hook of Stop with `if` is never run",
     )
 
 
@@ -67,6 +71,8 @@ def test_what_has_no_place_here_is_noted() -> None:
         ({"Stop": [{"hooks": ["x"]}]}, "Stop[0].hooks[0] is no object"),
         ({"PreToolUse": [{"matcher": "(", "hooks": [X]}]}, "PreToolUse hook: '(' is no pattern"),
         ({"PreToolUse": [{"matcher": 5, "hooks": []}]}, "PreToolUse[0].matcher is no text"),
+        ({"PreToolUse": [{"hooks": [{**X, "if": "Bash(git"}]}]}, "'Bash(git' is no rule such as"),
+        ({"PreToolUse": [{"hooks": [{**X, "if": 5}]}]}, "if is no text"),
         ({"Stop": [{"hooks": [{"type": "command"}]}]}, "command is no text"),
         ({"Stop": [{"hooks": [{"type": "command", "command": " "}]}]}, "command is empty"),
         ({"Stop": [{"hooks": [{"type": "command", "command": "\0"}]}]}, "is no text that"),

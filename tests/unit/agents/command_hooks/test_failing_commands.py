@@ -43,10 +43,15 @@ FAILURES = {
 }
 
 
+def patience(line: str) -> dict[str, Any]:
+    """Return how long a command may take: only what hangs, which a slow machine does not."""
+    return {"timeout": 0.3} if line == "sleep 60" else {}
+
+
 @pytest.mark.parametrize("line", FAILURES)
 def test_a_failure_is_one_line_and_stops_nothing(tmp_path: Path, line: str) -> None:
     notices: list[str] = []
-    one = guarded(tmp_path, line, notices, timeout=0.3)
+    one = guarded(tmp_path, line, notices, **patience(line))
     assert is_run(one)
     noted, verdict = said(one)
     assert noted.startswith(f"[command] {line}: ")
@@ -58,7 +63,7 @@ def test_a_failure_is_one_line_and_stops_nothing(tmp_path: Path, line: str) -> N
 
 @pytest.mark.parametrize("line", FAILURES)
 def test_a_failure_blocks_where_the_entry_says_so(tmp_path: Path, line: str) -> None:
-    one = guarded(tmp_path, line, timeout=0.3, onFailure="block")
+    one = guarded(tmp_path, line, onFailure="block", **patience(line))
     assert not is_run(one)
     assert FAILURES[line] in one.result()["content"]
 
@@ -70,7 +75,7 @@ def test_an_end_is_not_blocked_by_a_failure(tmp_path: Path) -> None:
 
 
 def test_what_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
-    one = guarded(tmp_path, f"sleep 61 & echo $! > {tmp_path}/pid; wait", timeout=0.3)
+    one = guarded(tmp_path, f"sleep 61 & echo $! > {tmp_path}/pid; wait", timeout=2)
     assert is_run(one)
     assert not any(map(is_alive, pids(tmp_path / "pid")))
 
@@ -96,7 +101,7 @@ def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
 def test_what_stays_in_the_background_is_noted_and_lives(tmp_path: Path) -> None:
     began = time.monotonic()
     one = guarded(tmp_path, f"sleep 62 & echo $! > {tmp_path}/pid")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 40
     assert is_run(one)
     assert "left something running in the background" in said(one)[0]
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
@@ -110,7 +115,7 @@ def test_an_asynchronous_command_is_left_alone(tmp_path: Path) -> None:
     assert is_run(one)
     assert said(one) == ["OK"]
     while not (tmp_path / "end").exists():
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
         time.sleep(0.05)
     assert '"PreToolUse"' in (tmp_path / "told").read_text()
 
@@ -142,7 +147,7 @@ def test_who_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
     one = commanded(tmp_path, on("PreToolUse", "exec true"), main=[act, "Done."])
     one.ask("Go.")
     assert said(one) == ["OK"]
-    assert (tmp_path / "work/a").read_text() == content
+    assert (tmp_path / "desk/a").read_text() == content
 
 
 def test_what_is_no_text_is_told_all_the_same(tmp_path: Path) -> None:
@@ -161,7 +166,7 @@ def test_a_program_is_run_without_a_shell(tmp_path: Path) -> None:
     program.write_text('#!/bin/sh\necho "[$1] [$2]" >&2\nexit 2\n')
     program.chmod(0o700)
     one = guarded(tmp_path, str(program), args=["$HOME;", "${CLAUDE_PROJECT_DIR}"])
-    assert one.result()["content"].endswith(f": [$HOME;] [{tmp_path}/work]")
+    assert one.result()["content"].endswith(f": [$HOME;] [{tmp_path}/desk]")
 
 
 def test_a_program_that_is_not_there_is_said(tmp_path: Path) -> None:

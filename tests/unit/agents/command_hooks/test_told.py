@@ -59,9 +59,9 @@ def test_each_event_has_its_members(tmp_path: Path) -> None:
     seen = everything(tmp_path)
     for one in seen:
         assert one.keys() == MEMBERS[one["hook_event_name"]]
-        assert one["cwd"] == str(tmp_path / "work")
+        assert one["cwd"] == str(tmp_path / "desk")
         assert one["session_id"] == "s"
-    assert environment(tmp_path)["CLAUDE_PROJECT_DIR"] == str(tmp_path / "work")
+    assert environment(tmp_path)["CLAUDE_PROJECT_DIR"] == str(tmp_path / "desk")
     assert seen[1]["prompt"] == "Go!"
     assert seen[1]["permission_mode"] == "bypassPermissions"
     assert seen[-1]["last_assistant_message"] == "Done."
@@ -70,7 +70,7 @@ def test_each_event_has_its_members(tmp_path: Path) -> None:
 
 def test_each_tool_has_its_answer(tmp_path: Path) -> None:
     after = [one for one in everything(tmp_path) if one["hook_event_name"].startswith("Post")]
-    file = f"{tmp_path}/work/a.txt"
+    file = f"{tmp_path}/desk/a.txt"
     assert [one["tool_name"] for one in after] == ["Bash", "Write", "Read", "Edit", "Edit", "Glob"]
     assert after[0]["error"] == "Exit code 3\nhi"
     assert after[1]["tool_input"] == {"file_path": file, "content": "one\ntwo\n"}

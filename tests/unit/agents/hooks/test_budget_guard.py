@@ -21,7 +21,6 @@ def costly(count: int, tokens: int = 100, start: int = 0, **more: Any) -> list[A
     ]
 
 
-@pytest.mark.req("S4-34")
 def test_each_share_is_said_once(tmp_path: Path) -> None:
     one = hooked(tmp_path, NAME, {"main": [*costly(10), "Done."]}, tokens=1000)
     one.ask("Go.")
@@ -73,7 +72,6 @@ def test_a_copy_guards_the_limit_of_the_agent_above(tmp_path: Path) -> None:
     assert all("used by main and everybody below it" in text for text in said)
 
 
-@pytest.mark.req("S4-34")
 def test_what_is_expensive_is_denied_near_the_end_and_only_that(tmp_path: Path) -> None:
     task = costing(calls(call("task", "t", name="Ann"), call("change", "c", what="x")), tokens=20)
     lines = [*costly(9), task, "Done."]

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from harken import Agent, Hook, Runtime, World
+from harken.agents.hook_files import HookFiles
 from harken.agents.hooks.agreement import agrees, has_plan
 from harken.agents.hooks.planning_mode import planning, start_planning, stop_planning
 from harken.agents.moves import endo, talk_with
+from harken.agents.schemas import ACTIONS
 from harken.core.text import LoggedString
 from harken.world.ask import ask_user
 from harken.world.todo import todo
@@ -34,8 +36,7 @@ def changes(what: str, id_: str = "c1") -> Line:
 
 
 def is_planning(one: Stage, name: str = "main") -> bool:
-    agent = one.agent(name)
-    return bool(planning(agent))
+    return any(hook.kind == NAME for hook in one.agent(name).hooks)
 
 
 @pytest.mark.req("S4-33")
@@ -207,10 +208,7 @@ def test_a_copy_that_stands_above_nobody_any_more_is_as_any_other(
 def test_structural_actions_that_lead_out_of_it_are_denied(tmp_path: Path, action: str) -> None:
     one = hooked(tmp_path, NAME, {"main": [calls(call(action, name="x")), "I may not."]})
     one.ask("Go.")
-    from harken.agents.schemas import ACTIONS
-
-    if action in ACTIONS:
-        assert len(denials(one, NAME)) == 1
+    assert len(denials(one, NAME)) == 1
 
 
 def test_tools_may_be_allowed_and_other_words_mean_yes(tmp_path: Path) -> None:
@@ -310,6 +308,19 @@ def test_such_lines_are_plans(text: str) -> None:
 @pytest.mark.parametrize("text", ["The plan: x", "planning: x", "PLAN B is x", "", "explan:"])
 def test_such_lines_are_none(text: str) -> None:
     assert not has_plan(text)
+
+
+@pytest.mark.req("S4-45")
+def test_an_agent_begins_to_plan_by_itself_and_the_users_agreement_ends_it(tmp_path: Path) -> None:
+    begins = calls(call("hook", "h", name="plan", instructions=f"hook:{NAME}"))
+    model = play(main=[begins, changes("x"), PLAN, changes("x", "c2"), "Done."])
+    runtime = Runtime(model=model, world=World([look, change]), actions=ACTIONS, hooks=HookFiles())
+    one = stage(tmp_path, model, runtime=runtime)
+    assert one.ask("Change x, carefully.") == PLAN
+    assert (DONE, is_planning(one)) == ([], True)
+    assert one.ask("Yes, go ahead.") == "Done."
+    assert (DONE, is_planning(one)) == (["x"], False)
+    check_log(one.log)
 
 
 def test_hooks_are_given_back_as_hooks(tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ def answering(results: dict[str, Any]) -> Any:
         else:
             message = {"jsonrpc": "2.0", "id": asked.get("id"), "result": found}
             status, answer = 200, json.dumps(message).encode()
-        headers = [(b"content-type", b"application/json")]
+        kind = b"text/event-stream" if answer.startswith(b"data: ") else b"application/json"
+        headers = [(b"content-type", kind)]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": answer})
 
@@ -100,6 +101,7 @@ TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
     ("answer", "why"),
     [
         (LARGE, "longer than 32 MB"),
+        (b"data: " + LARGE + b"\n\n", "SSE stream failed"),
         (b"<html>", "Failed to parse JSON response"),
         (None, "error response"),
         ({"content": [{"type": "text", "text": "hi"}]}, ""),

@@ -51,4 +51,4 @@ def test_an_answer_that_is_too_long_is_an_error_for_whoever_waits() -> None:
 
 @given(st.binary(max_size=200))
 def test_whatever_a_line_is_reading_it_does_not_fail(data: bytes) -> None:
-    assert read_line(Line(data)) is None or True
+    read_line(Line(data))

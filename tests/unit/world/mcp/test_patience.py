@@ -27,22 +27,22 @@ def test_a_sign_of_life_gives_it_more_time_but_not_for_ever() -> None:
     async def scene() -> float:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        patience = Patience(0.1, longest_s=0.5)
+        patience = Patience(0.5, longest_s=1)
         with pytest.raises(TimeoutError), patience:
             while True:
                 await asyncio.sleep(0.02)
                 patience.renew()
         return loop.time() - began
 
-    assert 0.4 < run(scene()) < 5
+    assert 0.9 < run(scene()) < 30
 
 
 def test_a_person_s_time_does_not_count() -> None:
     async def scene() -> None:
-        patience = Patience(0.1, longest_s=0.2)
+        patience = Patience(0.6, longest_s=0.6)
         with patience:
             with patience.waiting_for_a_person():
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(0.8)
             await asyncio.sleep(0.02)
         assert not patience.is_over
 

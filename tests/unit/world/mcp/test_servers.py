@@ -10,6 +10,7 @@ import pytest
 
 from harken.errors import ConfigError
 from harken.world.mcp.servers import (
+    OAuthTable,
     Server,
     ServerTable,
     distinct,
@@ -35,11 +36,13 @@ def test_the_file_of_other_programs_is_read(tmp_path: Path) -> None:
             "bad": {"args": ["x"]},
             "worse": 5,
             "odd": {"command": ["npx"]},
+            "login": {"url": "https://l.example", "oauth": {"clientId": "me", "callbackPort": 8}},
         },
     )
-    (git, docs), notes = read_mcp_json(file)
+    (git, docs, login), notes = read_mcp_json(file)
     assert (git.name, git.program, git.variables) == ("git", "uvx mcp-server-git", {"B"})
     assert (docs.name, docs.program) == ("My_docs", "https://docs.example/mcp")
+    assert (login.client_id, login.callback_port) == ("me", 8)
     assert [note.partition(".mcp.json: ")[2].partition(":")[0] for note in notes] == [
         "old",
         "bad",
@@ -73,6 +76,9 @@ def test_a_file_that_is_none_is_said_on_one_line(tmp_path: Path, text: str) -> N
         ({"url": "http://x", "headers": {"a": "c\nd: e"}}, "header names"),
         ({"command": "x", "env": {"A=B": "c"}}, "variables and their values"),
         ({"command": "x", "timeout_s": 0.0}, "a number of seconds"),
+        ({"command": "x", "oauth": OAuthTable(client_id="me")}, "oauth is for a url"),
+        ({"url": "https://x", "oauth": OAuthTable(client_secret="pw")}, "never stands in a file"),
+        ({"url": "https://x", "oauth": OAuthTable(callback_port=1 << 16)}, "is a port"),
     ],
 )
 def test_what_cannot_be_right_is_refused(table: dict[str, Any], why: str) -> None:

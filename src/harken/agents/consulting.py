@@ -1,0 +1,147 @@
+"""What hooks are asked about an agent's turn, at each of the four points.
+
+One idea: before a model reads what an agent heard, or what its calls gave back, every hook has been
+asked about it, once. What was asked already is read from the log: so this holds wherever a crash
+came between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+from harken.agents.actor import Actor
+from harken.agents.base import Agent
+from harken.agents.hook import Judgement, comment_entry, consult, has_judged
+from harken.agents.initial import INTERRUPTED
+from harken.agents.model_call import HALF_A_CALL
+from harken.agents.verdict import Deny, Opinion, Point, Question, is_question
+from harken.core.events import Reference, TranscriptEntry
+from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
+from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
+from harken.core.text import LoggedString
+from harken.core.verdict_words import said_in, unfenced
+from harken.session.state import OpenCall
+
+MAX_DENIALS = 3
+"""After so many denials of one response the user is told instead."""
+TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
+STOPPED = "Error: {} was not run: a hook ended the turn"
+
+
+def is_asked(agent: Actor, point: Point) -> bool:
+    """Whether any hook of an agent is asked at a point."""
+    return any(point in hook.asked_at for hook in agent.hooks)
+
+
+def new_inputs(agent: Actor) -> list[ChatMessage]:
+    """Return what was heard since the last model call, hooks' own comments aside."""
+    context = agent.session.context(agent.agent_id)
+    fresh = context[len(context) - len(agent.state.fresh) :]
+    return [one for one in fresh if one.role == "user" and not getattr(one, "cause", None)]
+
+
+def new_results(agent: Actor) -> list[TranscriptEntry]:
+    """Return what calls gave back since the last model call, oldest first.
+
+    Not what stands in the place of a result where a call was cut off: no tool said that.
+    """
+    if not agent.state.spent.model_calls:
+        return []  # what it began with are another's results
+    last = agent.state.request
+    asked = -1 if last is None else _number(last.message_id)
+    context = agent.session.context(agent.agent_id)
+    since = takewhile(lambda one: one.role != "assistant", reversed(context))
+    new = [one for one in since if isinstance(one, TranscriptEntry) and _is_result(one)]
+    return [one for one in reversed(new) if _number(one.message_id) > asked]
+
+
+def _is_result(entry: TranscriptEntry) -> bool:
+    if entry.role != "tool":
+        return False
+    made_up = (each.format(entry.name) for each in (INTERRUPTED, TAKEN_OVER, STOPPED, HALF_A_CALL))
+    return not (entry.is_error and text_of(entry.content).startswith(tuple(made_up)))
+
+
+async def comment_on(agent: Actor, point: Point, messages: Sequence[ChatMessage]) -> None:
+    """Let hooks comment on what was heard or came back. Raises TurnEnded, TurnStopped."""
+    if not messages or not is_asked(agent, point):
+        return
+    for message in messages:
+        if isinstance(message, TranscriptEntry):
+            text, id_ = text_of(message.content), message.message_id
+            hooks = [hook for hook in agent.hooks if not has_judged(hook, id_)]
+            question = Question(point, agent.name, id_, text)
+            agent.note_comments(await consult(hooks, question))
+    agent.deliver()
+
+
+async def judge_call(agent: Actor, call: OpenCall) -> Judgement:
+    """Let hooks judge a call before it runs. Raises TurnEnded, TurnStopped."""
+    made = ToolCall(call.id, FunctionCall(call.name, call.arguments))
+    question = Question("action", agent.name, call.reference, call.arguments, made)
+    judgement = await consult(agent.hooks, question)
+    agent.note_comments(judgement)
+    return judgement
+
+
+def rewritten(agent: Agent, call: Reference) -> str | None:
+    """Return the arguments that hooks gave a call; None: it runs as the agent wrote it."""
+    found: dict[int, str] = {}
+    for id_ in [*agent.state.hooks, *_left(agent)]:
+        hook = agent.session.agent(id_)
+        is_asked = False
+        for entry in _since(call, hook.transcript or ()):
+            if entry.role == "user" and (entry.cause is None or is_question(entry)):
+                is_asked = entry.cause == call
+            elif is_asked and (said := said_in(entry)) is not None and said.word == "REWRITE":
+                is_code = hook.language_model is None
+                found[_number(entry.message_id)] = said.text if is_code else unfenced(said.text)
+    return found[max(found)] if found else None
+
+
+def _left(agent: Agent) -> list[AgentId]:
+    """Return who was born a hook, and watches the agent no longer."""
+    gone = [one for one in agent.session.agents.values() if one.place == "gone"]
+    own = [one for one in gone if one.parent == agent.agent_id]
+    return [one.id for one in own if "keeps" in one.spec or one.language_model is None]
+
+
+def _since(reference: Reference, entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
+    """Return the entries that were logged after a call was made."""
+    made = _number(base_of(reference))
+    later = list(takewhile(lambda entry: _number(entry.message_id) > made, reversed(entries)))
+    return later[::-1]
+
+
+def _number(id_: MessageId) -> int:
+    return number_of(id_, "msg_") or 0
+
+
+async def judge_answer(agent: Actor, entry: TranscriptEntry) -> Judgement:
+    """Let hooks judge an answer before anyone hears it. Raises TurnEnded, TurnStopped."""
+    question = Question("response", agent.name, entry.message_id, text_of(entry.content))
+    judgement = await consult(agent.hooks, question)
+    agent.note_comments(judgement)
+    agent.deliver()
+    return judgement
+
+
+def send_back(agent: Actor, denied: Opinion, denials: int) -> None:
+    """Let an agent hear why its answer was blocked; denials: how often that was before."""
+    reason = denied.verdict.reason if isinstance(denied.verdict, Deny) else ""
+    text = f"Your response was blocked ({denials + 1} of {MAX_DENIALS}): {reason}"
+    agent.session.append(comment_entry(agent, denied, text))
+
+
+def shown(agent: Actor, entry: TranscriptEntry, judgement: Judgement) -> LoggedString:
+    """Return what others hear; where that is not what the agent said, log what a user saw."""
+    if judgement.rewritten is None:
+        return LoggedString(text_of(entry.content), entry.message_id)
+    said = LoggedString(judgement.rewritten, entry.message_id)
+    if agent.state.place == "primary":
+        event = TranscriptEntry(
+            agent_id=USER, role="user", content=str(said), substance=entry.message_id
+        )
+        agent.session.append(event)
+    return said

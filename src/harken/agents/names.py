@@ -1,0 +1,32 @@
+"""What an agent may be called: its words are told from those of others by its name."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection
+
+from harken.world.result import BadArguments
+
+
+def check_plain(name: str) -> None:
+    """Raise BadArguments for a name that cannot be told from another party."""
+    if not name.strip():
+        raise BadArguments("an agent needs a name")
+    if any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name):
+        raise BadArguments(f"the name {name!r} has control characters; choose a plain one")
+    plain = " ".join(name.casefold().split())
+    if plain == "user" or f"{plain} ".startswith("hook "):
+        raise BadArguments(f"an agent cannot be called {name!r}: it is neither user nor hook")
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name that nobody has.
+
+    >>> free_name("guard", ["guard"]), free_name("guard", [])
+    ('guard (2)', 'guard')
+    """
+    found, number = name, 1
+    while found in taken:
+        number += 1
+        found = f"{name} ({number})"
+    return found

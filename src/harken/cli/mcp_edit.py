@@ -1,0 +1,214 @@
+"""`harken mcp add` and `remove`: servers in the user's own `config.toml`, and nothing else in it.
+
+A server is written behind what is there, and taken out line by line: comments stay. Whatever a file
+looks like, the new one is read before it takes the old one's place, and has to say the same but for
+this one server; where it would not, the file stays and the user is told to edit it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import click
+
+from harken.cli.config_file import CONFIG, parse_config, read_config
+from harken.cli.home import Home, home_option
+from harken.cli.init import toml_text
+from harken.cli.terminal import program, say
+from harken.errors import ConfigError, UnknownName
+from harken.world.mcp.logins import Logins
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@click.command(name="add")
+@click.argument("name")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("--url", help="In place of a program: where the server answers, over HTTP.")
+@click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="A variable it gets.")
+@click.option("--header", multiple=True, metavar="NAME: VALUE", help="What is sent to the url.")
+@click.option("--client-id", help="Who you are where you log in, where nobody can register.")
+@click.option("--sandbox", is_flag=True, help="Run it in a sandbox.")
+@click.option("--network", is_flag=True, help="Let it reach the network from there.")
+@home_option
+def add_command(name: str, home: Home, **given: Any) -> None:
+    """Write a server into your config.toml: `harken mcp add NAME -- COMMAND ARGUMENTS...`.
+
+    Or with --url. A secret is named, not written: '${NAME}' stands for a variable of the
+    environment, in single quotes.
+    """
+    file = home.folder / CONFIG
+    config = read_config(file)
+    if name in config.mcp.servers:
+        raise ConfigError(f"{file} has a server {name} already; `{program()} mcp remove {name}`")
+    text = _text_of(file)
+    new = f"{text.rstrip()}\n\n" if text.strip() else ""
+    new += _section(name, _members(given))
+    home.make()
+    _replace(file, text, new, name, is_there=True)
+    say(f"Added {name} to {file}. `{program()} mcp test {name}` shows what it has.")
+
+
+@click.command(name="remove")
+@click.argument("name")
+@home_option
+def remove_command(name: str, home: Home) -> None:
+    """Take a server out of your config.toml."""
+    file = home.folder / CONFIG
+    known = read_config(file).mcp.servers
+    if name not in known:
+        raise UnknownName(f"MCP server in {file}", name, known)
+    text = _text_of(file)
+    _replace(file, text, without_server(text, name), name, is_there=False)
+    say(f"Removed {name} from {file}.")
+    with suppress(ConfigError):
+        if any(one.name == name for one in Logins(home.logins_file).all().values()):
+            say(f"You are still logged in there: `{program()} mcp logout {name}`.")
+
+
+def _members(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of a server. Raises ConfigError for what cannot be read."""
+    command, *args = given["command"] or (None,)
+    oauth = {"client_id": given["client_id"]} if given["client_id"] else {}
+    members = {
+        "command": command,
+        "args": args,
+        "url": given["url"],
+        "env": _pairs(given["env"], "=", "--env NAME=VALUE"),
+        "headers": _pairs(given["header"], ":", "--header 'NAME: VALUE'"),
+        "oauth": oauth,
+        "sandbox": given["sandbox"],
+        "network": given["network"],
+    }
+    return {name: value for name, value in members.items() if value}
+
+
+def _pairs(texts: Sequence[str], between: str, shape: str) -> dict[str, str]:
+    pairs = [text.partition(between) for text in texts]
+    if not all(found for _, found, _ in pairs):
+        raise ConfigError(f"write {shape}")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _section(name: str, members: Mapping[str, Any]) -> str:
+    lines = [f"{_key(member)} = {_value(value)}\n" for member, value in members.items()]
+    return "".join([f"[mcp.servers.{_key(name)}]\n", *lines])
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else toml_text(name)
+
+
+def _value(value: Any) -> str:
+    """Return a value as TOML writes it.
+
+    >>> _value({"A b": ["x", True]})
+    '{ "A b" = ["x", true] }'
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_key(name)} = {_value(one)}' for name, one in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return toml_text(str(value))
+
+
+def without_server(text: str, name: str) -> str:
+    r"""Return a `config.toml` without the sections of a server; what is said behind them stays.
+
+    >>> without_server("a = 1\n\n[mcp.servers.x]\nurl = 'u'\n\n# next\n[tools]\n", "x")
+    'a = 1\n\n# next\n[tools]\n'
+    """
+    kept: list[str] = []
+    held: list[str] = []
+    """Comments and empty lines of a section that goes: they may belong to what comes next."""
+    is_going = False
+    for line in [*text.splitlines(keepends=True), ""]:
+        header = _header(line)
+        if header is not None:
+            is_going = name in _servers(header)
+        if not is_going or not line:
+            while held and not held[0].strip() and (not kept or not kept[-1].strip()):
+                del held[0]  # two empty lines become one
+            kept += [*held, line]
+            held = []
+        elif not line.strip() or line.lstrip().startswith("#"):
+            held.append(line)
+        else:
+            held = []
+    return "".join(kept)
+
+
+def _header(line: str) -> Mapping[str, Any] | None:
+    """Return the tables that a line begins; None where it begins none."""
+    if not line.lstrip().startswith("["):
+        return None
+    try:
+        return tomllib.loads(line)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+
+
+def _servers(written: Mapping[str, Any]) -> dict[str, Any]:
+    mcp = written.get("mcp")
+    servers = mcp.get("servers") if isinstance(mcp, dict) else None
+    return servers if isinstance(servers, dict) else {}
+
+
+def _text_of(file: Path) -> str:
+    """Return what stands in a file that was read before; nothing where it is not there."""
+    try:
+        return file.read_text("utf-8") if file.exists() else ""
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError(f"{file}: cannot be read") from None
+
+
+def _replace(file: Path, old: str, new: str, name: str, *, is_there: bool) -> None:
+    """Put a text in the place of another, where but for one server both say the same.
+
+    is_there: whether the new one has that server. Raises ConfigError, and the file stays as it is.
+    """
+    try:
+        is_same = _rest(old, name) == _rest(new, name)
+        is_same = is_same and (name in _servers(tomllib.loads(new))) is is_there
+    except tomllib.TOMLDecodeError:
+        is_same = False
+    if not is_same:
+        raise ConfigError(f"{file} is written in a way that cannot be changed safely: edit it")
+    try:
+        parse_config(new)
+    except ConfigError as error:
+        why = str(error).partition(": ")[2]  # before it stands a line that nobody sees
+        raise ConfigError(f"this cannot be written: {why}") from None
+    real = Path(os.path.realpath(file))  # it may be a link into a folder of settings
+    mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
+    beside = real.with_name(f".{real.name}.{token_hex(8)}")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(beside, flags, mode), "w", encoding="utf-8") as opened:
+            opened.write(new)
+            opened.flush()
+            os.fsync(opened.fileno())
+        beside.replace(real)
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be written ({error.strerror or error})") from None
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def _rest(text: str, without: str) -> dict[str, Any]:
+    """Return what a file says but for one server; no table is the same as an empty one."""
+    written = tomllib.loads(text)
+    servers = {name: one for name, one in _servers(written).items() if name != without}
+    others = {name: one for name, one in written.items() if name != "mcp"}
+    mcp = {name: one for name, one in written.get("mcp", {}).items() if name != "servers"}
+    return {**others, "mcp": {**mcp, "servers": servers}}

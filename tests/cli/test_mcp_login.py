@@ -1,0 +1,127 @@
+"""`harken mcp login` and `logout`: what a person sees, and where nothing secret is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kit import Cli, Ran, start
+from tests.mcp_auth_server import Guarded, guarded
+
+BROWSER = """\
+import sys, urllib.request
+print("noise of a browser")
+urllib.request.urlopen(sys.argv[1], timeout=20).read()
+"""
+SCRIPT = """\
+rules:
+  - pattern: "^Greet"
+    calls: [{mcp__g__greet: {name: Ann}}]
+  - pattern: no tool|not
+    answer: There is none.
+  - pattern: Hello Ann
+    answer: It is done.
+  - pattern: harken mcp login
+    answer: You have to log in.
+"""
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Guarded]:
+    with guarded() as found:
+        yield found
+
+
+@pytest.fixture
+def home(cli: Cli, there: Guarded) -> Path:
+    cli.home.mkdir(exist_ok=True)
+    (cli.home / "config.toml").write_text(f'[mcp.servers.g]\nurl = "{there.url}"\n')
+    return cli.home
+
+
+def browser(folder: Path) -> dict[str, str]:
+    """Return an environment with a browser that goes where it is sent, and agrees."""
+    file = folder / "browser.py"
+    file.write_text(BROWSER)
+    return {"BROWSER": f"{sys.executable} {file} %s"}
+
+
+def chat(cli: Cli, folder: Path) -> Ran:
+    script = folder / "greet.yaml"
+    script.write_text(SCRIPT)
+    options = ("--permission", "all", "-p", "Greet!")
+    return cli.ok("chat", "--model", f"scripted:{script}", *options)
+
+
+def written(folder: Path) -> dict[Path, bytes]:
+    """Return all that is in a folder, whole."""
+    return {
+        Path(where) / name: (Path(where) / name).read_bytes()
+        for where, _, names in os.walk(folder)
+        for name in names
+    }
+
+
+def test_a_login_is_used_in_a_chat_and_its_secrets_stand_in_one_file_alone(
+    cli: Cli, home: Path, there: Guarded, tmp_path: Path
+) -> None:
+    row = cli.ok("mcp").out
+    assert row.startswith("g  needs login\n")
+    assert "it needs a login: `harken mcp login g`" in row
+    ran = start(home, "mcp", "login", "g", "--wait", "20", **browser(tmp_path))
+    out, err = ran.stdout.decode(), ran.stderr.decode()
+    assert ran.returncode == 0, err
+    assert f"Logged in: g ({there.url.removesuffix('/mcp')}), which may: read." in out
+    assert "Open this address to log in (within 20 s):" in err
+    assert cli.ok("mcp").out.startswith("g  ready\n")
+    assert chat(cli, tmp_path).out == "It is done.\n"
+    there.office.forget()  # so that it is renewed
+    assert chat(cli, tmp_path).out == "It is done.\n"
+    shown = f"{out}{err}{cli.ok('mcp', '--json').out}{cli.ok('mcp', 'test', 'g').out}"
+    assert len(there.office.secrets) >= 6
+    for secret in there.office.secrets:
+        assert secret not in shown
+        holders = {file.name for file, data in written(tmp_path).items() if secret.encode() in data}
+        assert holders <= {"mcp-logins.json"}
+    file = home / "mcp-logins.json"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert there.office.secrets[-1] in file.read_text()
+
+
+def test_who_logs_out_has_to_log_in_again(
+    cli: Cli, home: Path, there: Guarded, tmp_path: Path
+) -> None:
+    ran = start(home, "mcp", "login", "g", "--json", **browser(tmp_path))
+    assert json.loads(ran.stdout)["state"] == "logged_in"
+    assert cli.ok("mcp", "logout", "g").out.startswith("Logged out: g (http://127.0.0.1:")
+    assert cli.refused("mcp", "logout", "g") == "there is no login 'g' here; there is: none"
+    tried = cli("mcp", "test", "g")
+    assert (tried.code, tried.out.split("\n")[0]) == (1, "g  needs login")
+    assert "it needs a login: `harken mcp login g`" in chat(cli, tmp_path).err
+
+
+def test_what_cannot_be_logged_in_at_is_said(cli: Cli, there: Guarded) -> None:
+    cli.home.mkdir()
+    (cli.home / "config.toml").write_text(
+        '[mcp.servers.prog]\ncommand = "cat"\n'
+        '[mcp.servers.key]\nurl = "https://a.example/mcp"\n'
+        'headers = { Authorization = "Bearer ${K}" }\n'
+        '[mcp.servers.open]\nurl = "http://a.example/mcp"\n'
+        f'[mcp.servers.g]\nurl = "{there.url}"\n'
+    )
+    refused = {name: cli.refused("mcp", "login", name) for name in ("x", "prog", "key", "open")}
+    assert refused == {
+        "x": "there is no MCP server 'x' here; there is: prog, key, open, g",
+        "prog": "prog is a program, and nobody logs in there: it has `env`",
+        "key": "key: its `headers` say already who you are (Authorization)",
+        "open": "open: a login needs https, and http://a.example is not",
+    }
+    assert not (cli.home / "mcp-logins.json").exists()
+    ran = cli("mcp", "login", "g", "--no-browser", "--wait", "1")
+    assert ran.code == 2
+    assert ran.err.endswith("harken: g: nobody logged in within 1 s\n")

@@ -1,0 +1,78 @@
+"""Agents and calls that acted beside each other do so again, in the order of the record."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from harken import Comment, Hook, Ok, Question, Runtime, Tool, World, tool
+from harken.agents.schemas import ACTIONS
+from harken.agents.verdict import Verdict
+from harken.experiments.playing import Own
+from harken.llm.base import Request
+from tests.agent_kit import Line, Stage, call, calls, play, stage
+from tests.unit.agents.smart_hooks import guard
+from tests.unit.experiments.test_determinism import look, same
+
+TASK = call("task", "t", name="Ann", instructions="You are Ann.", prompt="Hi.")
+
+
+def watched(folder: Path, parts: dict[str, list[Line]], *tools: Tool) -> Stage:
+    """Return a stage of `main`, which a smart hook watches."""
+    model = play(guard=["OK"] * 20, **parts)
+    runtime = Runtime(model=model, world=World(tools), actions=ACTIONS)
+    one = stage(folder, model, runtime=runtime)
+    guard(one, points=("action", "result"), keeps="notes")
+    return one
+
+
+class Slow(Hook):
+    """Thinks, and has something to say of every second call."""
+
+    kind = "test-slow-judge"
+
+    def begin(self) -> None:
+        self.asked = 0
+
+    def concerns(self, question: Question) -> bool:
+        return question.point == "action"
+
+    async def judge(self, question: Question) -> Verdict:
+        self.asked += 1
+        await asyncio.sleep(0.002 * self.asked)
+        return Ok() if self.asked % 2 else Comment(f"{self.asked}")
+
+
+def test_a_call_ends_when_it_ended_whatever_runs_beside_it(tmp_path: Path) -> None:
+    has_answered = asyncio.Event()
+
+    @tool(reads_only=True)
+    async def wait() -> str:
+        """Wait until Ann was there."""
+        await asyncio.wait_for(has_answered.wait(), 5)
+        return "waited"
+
+    @tool
+    async def put(at: str) -> str:
+        """Put."""
+        await asyncio.sleep(0.001)
+        return at
+
+    def answers(_: Request) -> str:
+        has_answered.set()
+        return "Hi."
+
+    made = calls(call("wait", "w"), TASK, call("look", "l", at="x"), call("put", "p", at="y"))
+    one = watched(tmp_path, {"main": [made, "Done."], "Ann": [answers]}, wait, put, look)
+    one.ask("Go.")
+    one.session.close()
+    same(one.log, Own(tools=[wait, put, look]))
+
+
+def test_a_hook_in_code_that_took_its_time_takes_it_again(tmp_path: Path) -> None:
+    made = calls(call("look", "l", at="x"), TASK, call("look", "m", at="y"))
+    one = stage(tmp_path, play(main=[made, "Done."], Ann=["Hi."]), tools=[look])
+    Slow(one.session, runtime=one.runtime).install(one.root, "slow")
+    one.ask("Go.")
+    one.session.close()
+    same(one.log, Own(tools=[look]))
