@@ -144,6 +144,23 @@ def test_a_chat_is_watched_by_commands_and_goes_on_so(
     assert len(rows(cli, event_type="agent_created", name="claude-hooks")) == 1
 
 
+def test_who_goes_on_with_the_session_of_somebody_else_runs_none_of_their_commands(
+    cli: Cli, script: str, project: Path, claude: Path, tmp_path: Path
+) -> None:
+    cli.ok("trust")
+    chat = ("chat", "--model", script, "-p", "hello")
+    assert cli.ok(*chat, "--claude-hooks").out == "[stopped] hook claude-hooks: no\n"
+    cli.ok("bundle", "create", "-o", "all.bundle")
+    other = ("--home", str(tmp_path / "other"))
+    cli.ok("bundle", "open", "all.bundle", *other)
+    ran = cli.ok(*chat, "--continue", *other)
+    assert ran.out != "[stopped] hook claude-hooks: no\n"
+    assert "hook claude-hooks: its commands are not run: they come with the log" in ran.err
+    cli.ok("trust", *other)
+    ran = cli.ok(*chat, "--continue", "--claude-hooks", *other)  # the same commands, as one's own
+    assert ran.out == "[stopped] hook claude-hooks: no\n"
+
+
 def test_the_end_of_a_session_is_an_event(cli: Cli, script: str, claude: Path) -> None:
     hook = {"type": "command", "command": f"cat > {claude}/ended; echo oops >&2; exit 1"}
     text = json.dumps({"hooks": {"SessionEnd": [{"hooks": [hook]}]}})

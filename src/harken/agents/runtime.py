@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableSet, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -61,6 +61,8 @@ class Runtime:
     """What the tool `skill` of the world reads: agents are told of those that there are."""
     environment: Callable[[Mapping[str, str]], Mapping[str, str]] = shown
     """Which of our variables commands get that are hooks; by default those that are not secret."""
+    let_run: MutableSet[str] | None = None
+    """Digests of the commands of hooks that may be run, whatever a log names; None: all may."""
     actions: Collection[str] = BASIC
     """The structural actions of agents that have no list of what they may use."""
     on_chunk: OnChunk | None = None

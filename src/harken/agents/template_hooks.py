@@ -7,7 +7,7 @@ from collections.abc import Collection
 from harken.agents.base import Agent
 from harken.agents.built_in import hook_kind
 from harken.agents.command_hooks.entry import read_hooks
-from harken.agents.command_hooks.hook import CommandHook, Commands
+from harken.agents.command_hooks.hook import CommandHook, Commands, let_run
 from harken.agents.templates import Template
 from harken.errors import HarkenError
 from harken.world.result import BadArguments
@@ -44,4 +44,5 @@ def _commands(template: Template, watched: Agent) -> CommandHook:
     hooks = read_hooks(template.commands, str(template.path), of_subagent=True)
     for note in hooks.notes:
         watched.runtime.tell(note)
-    return CommandHook(watched.session, runtime=watched.runtime, options=Commands(hooks.entries))
+    options = let_run(watched.runtime, Commands(hooks.entries))
+    return CommandHook(watched.session, runtime=watched.runtime, options=options)

@@ -17,7 +17,7 @@ from harken.agents.base import Agent
 from harken.agents.budget import Budget
 from harken.agents.checkpoints import Tell
 from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
-from harken.agents.command_hooks.hook import CommandHook, Commands
+from harken.agents.command_hooks.hook import NOT_RUN, CommandHook, Commands, let_run
 from harken.agents.conversation import Conversation
 from harken.agents.hooks.changed_files import ChangedFiles
 from harken.agents.load import load_session, start_from
@@ -32,6 +32,7 @@ from harken.cli.home import Home, environment, here
 from harken.cli.imported import find_log, view_imported
 from harken.cli.init import choose
 from harken.cli.keeping import PATIENCE_S, Keeping
+from harken.cli.let_run import LetRun
 from harken.cli.local_zone import zone_name
 from harken.cli.opened_store import open_store
 from harken.cli.prompt import system_prompt
@@ -192,6 +193,7 @@ def open_chat(
         world.user = user
         runtime = replace(
             runtime_of(settings),
+            let_run=LetRun(home),
             checkpoints=kept.checkpoints(home),
             model=model,
             models=find,
@@ -227,7 +229,9 @@ def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tup
     states = [root.session.agents[one] for one in root.state.hooks]
     names = [one.name or one.id for one in states if one.spec.get("kind") != ChangedFiles.kind]
     watched = f"{root.name} is watched by {', '.join(names)} (/hooks)" if names else ""
+    foreign = [f"hook {one.name}: {NOT_RUN}" for one in root.hooks if _is_foreign(one)]
     notes = (
+        *foreign,
         wish.note,
         *settings.notes,
         *settings.own.notes,
@@ -235,6 +239,10 @@ def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tup
         watched,
     )
     return tuple(filter(None, notes))
+
+
+def _is_foreign(hook: Agent) -> bool:
+    return isinstance(hook, CommandHook) and not hook.is_let
 
 
 def check_there(old: Path | None) -> None:
@@ -258,8 +266,12 @@ def watch_with_hooks(root: Agent, settings: Settings) -> None:
 def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> None:
     """Let the hooks that Claude Code is configured with watch an agent, unless they do already."""
     entries = settings.commands.entries
-    if entries and is_new and not any(isinstance(one, CommandHook) for one in root.hooks):
-        options = Commands(entries, settings.claude_may_allow)
+    if (
+        entries
+        and is_new
+        and not any(isinstance(one, CommandHook) and one.is_let for one in root.hooks)
+    ):
+        options = let_run(root.runtime, Commands(entries, settings.claude_may_allow))
         hook = CommandHook(root.session, runtime=root.runtime, options=options)
         hook.install(root, COMMAND_HOOK)
 

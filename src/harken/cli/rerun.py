@@ -143,6 +143,7 @@ class Bench:
         from harken.agents.runtime import Runtime
         from harken.cli.confined import confined
         from harken.cli.keeping import PATIENCE_S, Keeping
+        from harken.cli.let_run import LetRun
         from harken.cli.opened_store import open_store
         from harken.cli.opening import Around, Wish, model_finder, open_world, permissions_of
         from harken.cli.settings import load_settings
@@ -162,6 +163,7 @@ class Bench:
             models=model_finder(home, settings),
             checkpoints=checkpoints,
             templates=settings.templates,
+            let_run=LetRun(home),
             compact_at=settings.compact_at or None,
             windows=settings.windows,
             on_notice=lambda notice: click.echo(one_line(notice, 500), err=True),

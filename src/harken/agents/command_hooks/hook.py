@@ -12,6 +12,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,7 +30,8 @@ from harken.agents.command_hooks.transcript import Transcripts
 from harken.agents.consulting import rewritten
 from harken.agents.happening import Compacted, Compacting, Happening, LeaveAsked, Word
 from harken.agents.hook import Hook, TurnStopped
-from harken.agents.options import HookOptions
+from harken.agents.options import HookOptions, options_dict
+from harken.agents.runtime import Runtime
 from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
 from harken.core import codec
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
@@ -50,6 +52,9 @@ _ALLOWED = "allow"
 _FOR_NOTHING = {
     _ALLOWED: "a command allows it, which counts for nothing: hooks.claude_may_allow is not set"
 }
+NOT_RUN = (
+    "its commands are not run: they come with the log of this session, and were never let run here"
+)
 UNSUPPORTED = "{} of a command's answer counts for nothing here"
 
 
@@ -59,6 +64,18 @@ class Commands(HookOptions, frozen=True):
     commands: tuple[Entry, ...] = ()
     may_allow: bool = False
     """Whether what a command allows is allowed, as if the user had said so."""
+
+    @property
+    def digest(self) -> str:
+        """What tells these commands from others."""
+        return sha256(codec.encode(options_dict(self))).hexdigest()
+
+
+def let_run(runtime: Runtime, options: Commands) -> Commands:
+    """Return commands that a person configured: from now on they are run, also after a resume."""
+    if runtime.let_run is not None:
+        runtime.let_run.add(options.digest)
+    return options
 
 
 @register("command-hook")
@@ -78,6 +95,7 @@ class CommandHook(Hook):
         self._interrupt: str | None = None
         """Why the turn shall end at the next chance: said where it could not be ended."""
         self._told_once: set[str] = set()
+        self._is_let = False
         self._allowed: tuple[str, str] | None = None
         """The call that a command allowed last, and its arguments: with others it is another."""
 
@@ -183,8 +201,15 @@ class CommandHook(Hook):
     @property
     def speaks_for_user(self) -> bool:
         """Whether a command may say something in the user's place."""
-        events = {one.event for one in self.options.commands}
-        return self.options.may_allow or "PermissionRequest" in events
+        events = {one.event for one in self.options.commands if self.is_let}
+        return (self.options.may_allow and self.is_let) or "PermissionRequest" in events
+
+    @property
+    def is_let(self) -> bool:
+        """Whether its commands may be run here: a log may come from anybody."""
+        known = self.runtime.let_run
+        self._is_let = self._is_let or known is None or self.options.digest in known
+        return self._is_let
 
     @property
     def _question(self) -> Question:
@@ -211,6 +236,8 @@ class CommandHook(Hook):
 
     def _due(self, situation: Situation, event: str, names: Sequence[str] | None) -> list[Entry]:
         """Return the commands to be run, each once."""
+        if not self.is_let:
+            return []
         mine = (one for one in self.options.commands if one.event == event)
         wanted = [one for one in mine if names is None or one.matches(set(names))]
         meant = [one for one in wanted if situation.fits(one.only_if)]

@@ -144,7 +144,7 @@ class Child:
 
 
 def _appended(file: Path, data: bytes) -> int:
-    """Write to the end of a file, and nowhere that a link leads; return how much. Raises OSError."""
+    """Write to the end of a file, where it is no link; return how much. Raises OSError."""
     mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     descriptor = os.open(file, mode, 0o600)
     try:

@@ -52,6 +52,7 @@ def watched(
     notices: list[str] | None = None,
     may_allow: bool = False,
     user: Somebody | None = None,
+    let_run: set[str] | None = None,
 ) -> Stage:
     """Return a stage in whose world the user is asked, watched by commands."""
     work = tmp_path / "work"
@@ -60,7 +61,9 @@ def watched(
     world = World(tools, folder=work, user=user, permissions=Permissions(mode="ask"))
     windows = Windows({"*": window} if window else {})
     told = [] if notices is None else notices
-    runtime = Runtime(model=model, world=world, windows=windows, on_notice=told.append)
+    runtime = Runtime(
+        model=model, world=world, windows=windows, on_notice=told.append, let_run=let_run
+    )
     one = stage(tmp_path, model, runtime=runtime)
     options = Commands(read_hooks(section, "settings.json").entries, may_allow)
     CommandHook(one.session, runtime=runtime, options=options).install(one.root, NAME)
@@ -148,6 +151,15 @@ def test_where_the_user_wants_it_a_command_allows(
     assert user is None or user.wanted == []
     assert one.rows(role="assistant", content="ALLOW", agent_id=one.id_of(NAME))
     check_log(one.log)
+
+
+def test_what_was_not_let_run_here_neither_runs_nor_allows(tmp_path: Path) -> None:
+    user, line = Somebody(), f"touch {tmp_path}/ran; {decided(behavior='allow')}"
+    section, model = on("PermissionRequest", line), talk(main=[BASH, "Done."])
+    one = watched(tmp_path, section, model, user=user, may_allow=True, let_run=set())
+    one.ask("Go.")
+    assert len(user.wanted) == 1
+    assert not (tmp_path / "ran").exists()
 
 
 def test_what_is_forbidden_no_command_allows(tmp_path: Path) -> None:
