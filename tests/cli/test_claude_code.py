@@ -125,6 +125,11 @@ def test_what_others_can_write_into_does_not_count(
         settings(tmp_path, project, claude)
 
 
+def test_the_users_own_folder_is_the_same_wherever_they_are(tmp_path: Path, project: Path) -> None:
+    with pytest.raises(ConfigError, match="CLAUDE_CONFIG_DIR is '.claude': write a whole path"):
+        settings(tmp_path, project, Path(".claude"), claude_hooks=True)
+
+
 def rows(cli: Cli, **members: Any) -> list[dict[str, Any]]:
     [log] = cli.sessions()
     lines = [json.loads(line) for line in log.read_text().splitlines()]

@@ -64,8 +64,15 @@ def hooks(project: Project | None, environ: Mapping[str, str]) -> Hooks:
 
 
 def _of_user(environ: Mapping[str, str]) -> Path:
+    """Return the folder of the user's own files.
+
+    Raises ConfigError for one that depends on where one is: it may be that of somebody's project.
+    """
     configured = environ.get(_CONFIGURED, "").strip()
-    return Path(configured) if configured else Path("~", FOLDER).expanduser()
+    folder = Path(configured or Path("~", FOLDER)).expanduser()
+    if not folder.is_absolute():
+        raise ConfigError(f"{_CONFIGURED} is {configured!r}: write a whole path, from /")
+    return folder
 
 
 def _inside(project: Project, *names: str) -> Path:
