@@ -136,7 +136,9 @@ def _challenge(response: httpx2.Response, before: Login | None) -> httpx2.Respon
         status, said = 403, before.challenge
     elif response.status_code not in (401, 403):
         said = None
-    headers = {} if said is None else {"www-authenticate": said}
+    # A letter that is not ASCII, once it is kept, would let no later login begin.
+    plain = (said or "").encode("ascii", "replace").decode()
+    headers = {} if said is None else {"www-authenticate": plain}
     return httpx2.Response(status, headers=headers, request=response.request)
 
 

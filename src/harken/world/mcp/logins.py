@@ -13,6 +13,7 @@ import asyncio
 import fcntl
 import os
 import stat
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -93,6 +94,7 @@ class Logins:
     """The logins in one file; there may be none."""
 
     file: Path
+    patience_s: float = LOCK_S
 
     def get(self, server: Server) -> Login | None:
         """Return the login of a server, its variables filled in. Raises ConfigError."""
@@ -140,8 +142,12 @@ class Logins:
 
         Another program that does the same is waited for: it takes no longer than a file does.
         """
+        until = time.monotonic() + self.patience_s
         with self._locked("") as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            while not _is_ours(descriptor):
+                if time.monotonic() > until:
+                    raise ConfigError(f"{self.file}: another program changes it, without an end")
+                time.sleep(0.02)
             logins = self.all()
             before = dict(logins)
             yield logins
@@ -154,15 +160,12 @@ class Logins:
 
         Raises ConfigError where one does not come to an end with it.
         """
+        until = time.monotonic() + self.patience_s
         with self._locked(f".{key_of(server)[:12]}") as descriptor:
-            for _ in range(int(LOCK_S / 0.05)):
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    await asyncio.sleep(0.05)
-            else:
-                raise ConfigError("another program renews its token, and does not come to an end")
+            while not _is_ours(descriptor):
+                if time.monotonic() > until:
+                    raise ConfigError("another program renews its token, without an end")
+                await asyncio.sleep(0.05)
             yield
 
     @contextmanager
@@ -196,3 +199,12 @@ class Logins:
         finally:
             with suppress(OSError):
                 new.unlink()
+
+
+def _is_ours(descriptor: int) -> bool:
+    """Try to lock a file; whether it is locked by us now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

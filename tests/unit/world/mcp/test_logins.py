@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 from pathlib import Path
 
 import pytest
 
 from harken.errors import ConfigError
-from harken.world.mcp.logins import Login, Logins
+from harken.world.mcp.logins import Login, Logins, key_of
 from harken.world.mcp.servers import Server
 
 DOCS = Server(name="docs", url="https://a.example/mcp")
@@ -87,3 +88,21 @@ def test_a_token_is_renewed_by_one_at_a_time(tmp_path: Path) -> None:
         await asyncio.gather(*(renew() for _ in range(4)))
 
     asyncio.run(scene())
+
+
+def test_another_program_that_holds_the_file_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    logins = Logins(tmp_path / "logins.json", patience_s=0.2)
+
+    async def renew() -> None:
+        async with logins.renewing(DOCS):
+            raise AssertionError
+
+    with (tmp_path / "logins.json.lock").open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(ConfigError, match="without an end"):
+            logins.put(DOCS, LOGIN)
+    with (tmp_path / f"logins.json.{key_of(DOCS)[:12]}.lock").open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(ConfigError, match="without an end"):
+            asyncio.run(renew())
+    assert logins.all() == {}

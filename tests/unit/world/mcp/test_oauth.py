@@ -444,3 +444,12 @@ def test_a_token_that_lasts_for_ever_is_kept(tmp_path: Path) -> None:
     login = with_token(Login(name="g", place="https://a.example"), token, 5.0)
     kept(tmp_path).put(server("https://a.example/mcp"), login)
     assert kept(tmp_path).get(server("https://a.example/mcp")) == login
+
+
+def test_what_a_server_wanted_in_odd_letters_is_no_obstacle_to_a_login(
+    tmp_path: Path, there: Guarded
+) -> None:
+    one = server(there.url)
+    challenge = 'Bearer error="insufficient_scope", error_description="é"'
+    kept(tmp_path).put(one, Login(name="g", place="", challenge=challenge))
+    assert run(logged_in(one, tmp_path)).access_token
