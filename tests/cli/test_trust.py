@@ -297,7 +297,11 @@ def test_the_commands_of_claude_code_are_said_whole_and_when_they_run(cli: Cli) 
     ]
     cli.home.mkdir(exist_ok=True)
     (cli.home / "config.toml").write_text("[hooks]\nclaude_settings = true\n")
-    assert "--claude-hooks" not in cli.ok("trust", "--dry-run").out
+    out = cli.ok("trust", "--dry-run").out
+    assert "--claude-hooks" not in out
+    assert "without asking you" not in out
+    (cli.home / "config.toml").write_text("[hooks]\nclaude_may_allow = true\n")
+    assert "what these commands allow is allowed" in cli.ok("trust", "--dry-run").out
 
 
 def test_nothing_that_a_project_says_can_look_like_another_line(cli: Cli) -> None:

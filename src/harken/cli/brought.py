@@ -24,6 +24,8 @@ from harken.errors import ConfigError
 CLAUDE = ".claude"
 SETTINGS = ("settings.json", "settings.local.json")
 MOST_FILES = 20
+_ALLOWING = ("PreToolUse", "PermissionRequest")
+"""Events at which a command can allow what you would be asked for."""
 LONGEST = 2000
 """Characters of a line; a longer one says how much is left out."""
 
@@ -40,16 +42,19 @@ def files(root: Path, folder: Path, servers: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in found if path.is_file())
 
 
-def lines(root: Path, folder: Path, config_file: Path, *, runs_commands: bool) -> list[str]:
+def lines(
+    root: Path, folder: Path, config_file: Path, *, runs_commands: bool, may_allow: bool = False
+) -> list[str]:
     """Return what the files say, what matters most first.
 
-    runs_commands: whether the user lets the hooks of Claude Code run.
+    runs_commands: whether the user lets the hooks of Claude Code run. may_allow: and lets them
+    allow in their place.
     """
     found: list[str] = []
     for part in (
         _weighty(config_file),
         _servers(root, config_file),
-        _commands(root, runs_commands=runs_commands),
+        _commands(root, runs_commands=runs_commands, may_allow=may_allow),
         _templates(root, folder / "agents", runs_commands=runs_commands),
         _hooks(folder / "hooks"),
         _texts(root, folder),
@@ -100,8 +105,9 @@ def _servers(root: Path, file: Path) -> Iterator[str]:
     yield from notes
 
 
-def _commands(root: Path, *, runs_commands: bool) -> Iterator[str]:
+def _commands(root: Path, *, runs_commands: bool, may_allow: bool) -> Iterator[str]:
     """Yield which commands its settings of Claude Code would run, and when."""
+    allowing = False
     for name in SETTINGS:
         try:
             found = read_settings(root / CLAUDE / name)
@@ -109,6 +115,9 @@ def _commands(root: Path, *, runs_commands: bool) -> Iterator[str]:
             yield str(error)
             continue
         yield from _entries(found.entries, f"{CLAUDE}/{name}", runs_commands=runs_commands)
+        allowing = allowing or any(one.event in _ALLOWING for one in found.entries)
+    if may_allow and allowing:
+        yield "what these commands allow is allowed, without asking you: hooks.claude_may_allow"
 
 
 def _entries(entries: Iterable[Entry], where: str, *, runs_commands: bool) -> Iterator[str]:

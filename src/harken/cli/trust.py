@@ -264,9 +264,15 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
     if not dry_run:
         trust.check(project.root)
     root, folder = project.root, project.folder
-    commands = read_config(trust.home.folder / CONFIG).hooks.claude_settings
+    hooks = read_config(trust.home.folder / CONFIG).hooks
     found = brought.files(root, folder, root / MCP_JSON)
-    says = brought.lines(root, folder, project.config, runs_commands=commands)
+    says = brought.lines(
+        root,
+        folder,
+        project.config,
+        runs_commands=hooks.claude_settings,
+        may_allow=hooks.claude_may_allow,
+    )
     if as_json:
         if not dry_run:
             trust.trust(root)
