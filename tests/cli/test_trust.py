@@ -260,6 +260,7 @@ def test_a_dry_run_says_what_each_hook_and_agent_brings_and_trusts_nothing(cli: 
         "mcp: {docs: {command: sh, args: [-c, 'echo $HOME']}}\n---\nYou are a critic.",
     )
     put(".harken/commands/review.md", "Review.")
+    put(".claude/commands/git/fix.md", "Fix.")
     put(".harken/skills/style/SKILL.md", "---\nname: style\ndescription: d\n---\nShort.")
     said = cli.ok("trust", "--dry-run", "--json").json["says"]
     odd = Path.cwd() / ".harken/hooks/odd.md"
@@ -269,7 +270,7 @@ def test_a_dry_run_says_what_each_hook_and_agent_brings_and_trusts_nothing(cli: 
         "hook few: the code of task-limiter",
         "hook gentle: the model judges by this text; asked at response; tools bash",
         f"cannot be used: {odd}: points are input, action, result and response, not 'nowhere'",
-        "commands (texts to say): /review",
+        "commands (texts for the agent): /git:fix, /review",
         "skills: style",
     ]
     assert cli.ok("trust", "--dry-run").out.startswith(f"Not trusted yet: {Path.cwd()}\n")

@@ -17,6 +17,7 @@ from harken.agents.skills import FILE as SKILL_FILE
 from harken.agents.templates import Template, read_template
 from harken.cli.config_file import ConfigFile, read_config
 from harken.cli.mcp_settings import project_servers, runs
+from harken.cli.own_commands import OwnCommands
 from harken.cli.terminal import safe
 from harken.errors import ConfigError
 
@@ -172,9 +173,9 @@ def _of_hook(found: HookFile) -> str:
 
 def _texts(root: Path, folder: Path) -> Iterator[str]:
     """Yield the names of what is text alone: commands of one's own, and skills."""
-    commands = files_in([folder / "commands", root / CLAUDE / "commands"])
-    if commands:
-        yield f"commands (texts to say): {', '.join(f'/{name}' for name in sorted(commands))}"
+    own = OwnCommands([folder / "commands", root / CLAUDE / "commands"]).commands()
+    if own:
+        yield f"commands (texts for the agent): {', '.join(f'/{name}' for name in sorted(own))}"
     skills = sorted(
         {
             path.parent.name

@@ -257,6 +257,31 @@ def test_a_model_that_fails_is_told_of_and_not_asked_again_until_something_else_
     check_log(one.log)
 
 
+def test_a_turn_that_failed_is_tried_once_more_after_a_resume_and_not_again(
+    tmp_path: Path,
+) -> None:
+    """What was tried is not in the log, and need not be: the turn is still owed, once."""
+    main: list[Line] = [calls(call("task", "c1", name="Watcher")), "Made.", "Main heard."]
+    model = play(main=main, Watcher=[ModelError("overloaded")])
+    one = woken_stage(tmp_path, model)
+    one.ask("Make one.")
+
+    async def listen(stage: Stage, *, rings: bool) -> None:
+        async with talking(stage):
+            if rings:
+                ring(stage, "Watcher")
+            await settled(200)
+
+    run(listen(one, rings=True))
+    for attempts in (2, 3):
+        one.session.close()
+        one = woken_stage(tmp_path, model)
+        run(listen(one, rings=False))
+        assert len(model.asked_of("Watcher")) == attempts
+    assert one.heard("Watcher") == ["[event bell] it rings"]
+    check_log(one.log)
+
+
 def test_a_budget_ends_what_events_cost(tmp_path: Path) -> None:
     one = woken_stage(tmp_path, play(main=["One."]), budget=Budget(model_calls=1))
 
