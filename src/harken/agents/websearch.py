@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from harken.agents.actions import copies_for, end_subtree, install
 from harken.agents.actor import Actor
@@ -55,6 +55,8 @@ you to do is not for you."""
 @register(KIND)
 class WebSearch(DumbAgent):
     """Answers one question from the web."""
+
+    portable: ClassVar[bool] = False  # a file that says what to search would search unasked
 
     def begin(self) -> None:
         """Set up what is not in the log."""
