@@ -229,7 +229,7 @@ class CommandHook(Hook):
             "CLAUDE_PROJECT_DIR": str(situation.folder),
         }
         answer = Answer()
-        with TemporaryDirectory(prefix="harken-hook-") as scratch:
+        with TemporaryDirectory(prefix="harken-hook-", ignore_cleanup_errors=True) as scratch:
             file = Path(scratch, "environment.sh")
             more = {**environment, FILE: str(file)} if event == EVENT else environment
             ends = await asyncio.gather(
