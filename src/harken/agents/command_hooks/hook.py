@@ -78,8 +78,8 @@ class CommandHook(Hook):
         self._interrupt: str | None = None
         """Why the turn shall end at the next chance: said where it could not be ended."""
         self._told_once: set[str] = set()
-        self._allowed: str | None = None
-        """The call that a command allowed last."""
+        self._allowed: tuple[str, str] | None = None
+        """The call that a command allowed last, and its arguments: with others it is another."""
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: the commands, and at which points it is asked."""
@@ -123,7 +123,8 @@ class CommandHook(Hook):
         self._tell(answer)
         self._end_turn(situation, answer)
         if question.call is not None:
-            self._allowed = question.subject if answer.decision == "allow" else None
+            said = self._rewritten(situation, answer) or question.text
+            self._allowed = (question.subject, said) if answer.decision == "allow" else None
         return await self._verdict(situation, answer)
 
     async def session_ended(self, reason: str = "other") -> None:
@@ -169,7 +170,9 @@ class CommandHook(Hook):
             said = self.say(in_words(Deny(answer.reason)), happening.call)
             self._interrupt = answer.ends
             return Word(hook=self.name, refusal=answer.reason, said=said.message_id)
-        if answer.decision != "allow" and self._allowed != happening.call:
+        meant = (happening.call, self._about(happening).text)
+        has_allowed = self._allowed == meant and not happening.is_wanted_by_hook
+        if answer.decision != "allow" and not has_allowed:
             return None
         if not self.options.may_allow:
             self._tell(Answer(unsupported=(_ALLOWED,)))
@@ -341,7 +344,7 @@ class CommandHook(Hook):
         try:
             if world.user is None:
                 raise NobodyThere("nobody is there to ask")
-            user = LoggedUser(world.user, watched, situation.question.subject)
+            user = LoggedUser(world.user, watched, situation.question.subject, for_hook=True)
             leave = await user.permit(wanted)
         except (NobodyThere, Failed) as error:
             why = answer.reason or "a hook wants it"

@@ -158,6 +158,35 @@ def test_what_is_forbidden_no_command_allows(tmp_path: Path) -> None:
     assert "the rule bash forbids it" in one.result()["content"]
 
 
+def before(decision: str, **more: Any) -> str:
+    own = {"hookEventName": "PreToolUse", "permissionDecision": decision, **more}
+    return f"echo '{json.dumps({'hookSpecificOutput': own})}'"
+
+
+@pytest.mark.parametrize(
+    "second", [before("ask"), before("allow", updatedInput={"command": "echo no"})]
+)
+def test_a_command_allows_what_it_saw_and_not_what_another_hook_makes_of_it(
+    tmp_path: Path, second: str
+) -> None:
+    user = Somebody()
+    section, model = on("PreToolUse", before("allow")), talk(main=[BASH, "Done."])
+    one = watched(tmp_path, section, model, user=user, may_allow=True)
+    options = Commands(read_hooks(on("PreToolUse", second), "settings.json").entries)
+    CommandHook(one.session, runtime=one.runtime, options=options).install(one.root, "second")
+    one.ask("Go.")
+    assert len(user.wanted) == 1
+
+
+def test_a_command_allows_what_it_made_of_it_itself(tmp_path: Path) -> None:
+    user = Somebody()
+    section = on("PreToolUse", before("allow", updatedInput={"command": "echo yes"}))
+    one = watched(tmp_path, section, talk(main=[BASH, "Done."]), user=user, may_allow=True)
+    one.ask("Go.")
+    assert one.result()["content"] == "exit code 0\nyes\n"
+    assert user.wanted == []
+
+
 def test_where_nobody_is_there_a_command_still_hears_of_it(tmp_path: Path) -> None:
     section = kept(tmp_path, "PermissionRequest", "PostToolUse", "PostToolUseFailure")
     one = watched(tmp_path, section, talk(main=[BASH, "Done."]))
