@@ -171,7 +171,7 @@ class WebSearch(DumbAgent):
                     self._ask(reader, page)
             except (Failed, BudgetExceeded) as error:
                 return LoggedString(f"(not read: {error})")
-            return await reader.response() if reader.cut_off else _last(reader)
+            return await reader.response()  # where it had answered, its hooks have their say
 
     def _reader(self, name: str) -> Agent:
         """Make a reader. Raises BudgetExceeded."""
