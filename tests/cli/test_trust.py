@@ -324,7 +324,7 @@ sandbox = true
 cwd = "sub/.."
 [mcp.servers.d]
 command = "d"
-cwd = "${HOME}"
+cwd = "link"
 """,
     )
     put(
@@ -332,11 +332,12 @@ cwd = "${HOME}"
         "---\nmcp: {e: {command: e, sandbox: true, cwd: '../..'}}\n---\nYou are a critic.",
     )
     here = Path.cwd()
+    (here / "link").symlink_to("/usr")
     says = cli.ok("trust", "--dry-run", "--json").json["says"]
     assert [line for line in says if line.startswith("MCP server")] == [
         "MCP server a runs git, with PATH=${HOME}/clone/bin, gets the variable HOME",
         "MCP server b runs b in a sandbox that reaches the network in the folder /",
         "MCP server c runs c in a sandbox",
-        f"MCP server d runs d in the folder {here}/${{HOME}}, gets the variable HOME",
+        "MCP server d runs d in the folder /usr",
         f"MCP server e runs e in a sandbox in the folder {here.parent.parent}",
     ]

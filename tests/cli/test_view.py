@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -222,3 +223,15 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     )
     os.close(write)
     assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+def test_looking_into_a_log_brings_no_agents_along(demo: Cli) -> None:
+    """They take three times as long to import as all that a view needs."""
+    code = (
+        "import sys; from harken.cli.main import run; run(sys.argv[1:])\n"
+        "print(sorted(name for name in sys.modules if name.startswith('harken.agents')))"
+    )
+    command = [sys.executable, "-c", code, "--home", str(demo.home), "view", "demo", "tree"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout.startswith("main")
+    assert ran.stdout.endswith("\n[]\n")

@@ -108,8 +108,8 @@ def _elsewhere(one: Server, root: Path | None) -> str:
     """Say where a server runs, and in a sandbox writes, where that is not in the project."""
     if one.cwd is None or root is None:
         return ""
-    where = os.path.normpath(root / os.path.expanduser(one.cwd))  # noqa: PTH111 - any name will do
-    is_inside = Path(os.path.realpath(where)).is_relative_to(root)
+    where = Path(os.path.realpath(root / os.path.expanduser(one.cwd)))  # noqa: PTH111 - any name
+    is_inside = where.is_relative_to(root)
     return "" if is_inside and "${" not in one.cwd else f" in the folder {where}"
 
 

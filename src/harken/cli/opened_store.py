@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 import click
 
 from harken.cli.home import Home, environment
-from harken.cli.settings import load_settings
 from harken.errors import ConfigError, HarkenError
 from harken.store.base import Store
 from harken.store.sqlite import SqliteStore
 from harken.store.tiered import TieredStore
 
 if TYPE_CHECKING:
+    from harken.cli.settings import Settings
     from harken.core.events import ContextLoaded
     from harken.core.messages import ChatMessage
     from harken.session.fold import Resolver
@@ -50,7 +50,7 @@ def open_store(
 @contextmanager
 def store_of(home: Home) -> Iterator[Store]:
     """Open the store that is configured, where there is one. Raises ConfigError, StoreError."""
-    if load_settings(home).store is None and not home.store_file.exists():
+    if _settings(home).store is None and not home.store_file.exists():
         raise ConfigError(
             f"{home.store_file}: there is no store yet; a chat makes one, or an import"
         )
@@ -64,7 +64,7 @@ def made_store(home: Home) -> Iterator[Store]:
 
     Raises ConfigError, StoreError.
     """
-    settings = load_settings(home)
+    settings = _settings(home)
     store = open_store(home, settings.store, settings.backing)
     try:
         yield store
@@ -87,6 +87,14 @@ def resolver_of(home: Home) -> Resolver:
             return placeholders(event)
 
     return resolve
+
+
+def _settings(home: Home) -> Settings:
+    # Not before a store is opened: settings bring the agents along, and looking into a log,
+    # which needs neither, would take three times as long.
+    from harken.cli.settings import load_settings
+
+    return load_settings(home)
 
 
 def _behind(home: Home, behind: str) -> Store:

@@ -90,13 +90,16 @@ class CommandHook(Hook):
         return {**super().spec(), "points": sorted(points)}
 
     def saved_state(self) -> Any:
-        """Return what is still to be said."""
-        return {"later": list(self._later)} if self._later else None
+        """Return what is still to be said, and why the turn is still to end."""
+        left = {"later": list(self._later), "interrupt": self._interrupt}
+        return {name: one for name, one in left.items() if one} or None
 
     def take_back(self, saved: Any) -> None:
-        """Take back what is still to be said."""
-        later = saved.get("later") if isinstance(saved, dict) else None
+        """Take back what is still to be said, and why the turn is still to end."""
+        left = saved if isinstance(saved, dict) else {}
+        later, why = left.get("later"), left.get("interrupt")
         self._later = [one for one in later or () if isinstance(one, str)]
+        self._interrupt = why if isinstance(why, str) else None
 
     def concerns(self, question: Question) -> bool:
         """Whether a command is to be run, or there is something left to say."""
@@ -167,8 +170,8 @@ class CommandHook(Hook):
     def _for_user(self, happening: LeaveAsked, answer: Answer) -> Word | None:
         """Return what the commands say in the place of the user; a yes only where it counts."""
         if answer.decision == "deny":
-            said = self.say(in_words(Deny(answer.reason)), happening.call)
             self._interrupt = answer.ends
+            said = self.say(in_words(Deny(answer.reason)), happening.call)
             return Word(hook=self.name, refusal=answer.reason, said=said.message_id)
         meant = (happening.call, self._about(happening).text)
         has_allowed = self._allowed == meant and not happening.is_wanted_by_hook
@@ -229,7 +232,7 @@ class CommandHook(Hook):
             "CLAUDE_PROJECT_DIR": str(situation.folder),
         }
         answer = Answer()
-        with TemporaryDirectory(prefix="harken-hook-") as scratch:
+        with TemporaryDirectory(prefix="harken-hook-", ignore_cleanup_errors=True) as scratch:
             file = Path(scratch, "environment.sh")
             more = {**environment, FILE: str(file)} if event == EVENT else environment
             ends = await asyncio.gather(
@@ -281,7 +284,7 @@ class CommandHook(Hook):
         )
         if is_blocked:  # first: who is cut off before the verdict has not read it either
             self.session.append(_without(watched, situation.question.subject, self._asked))
-        self.session.append_all([said, *self._changed_state()])
+        self.session.append_all(self.with_state(said))
         raise TurnStopped(f"hook {self.name}: {why}")
 
     async def _verdict(self, situation: Situation, answer: Answer) -> Verdict:

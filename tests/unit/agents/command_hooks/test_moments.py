@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harken import Permissions, Runtime, World
+from harken import Permissions, Runtime, World, load_session
 from harken.agents.command_hooks.entry import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
 from harken.agents.happening import UserWanted, call_user
@@ -21,9 +21,10 @@ from harken.llm.windows import Windows
 from harken.world.local import local_tools
 from harken.world.permissions.rules import Rules
 from harken.world.user import Asked, Leave, Wanted
-from tests.agent_kit import Stage, call, calls, check_log, run, stage
+from tests.agent_kit import Stage, call, calls, check_log, quick, run, stage
 from tests.unit.agents.command_hooks.commanding import keeper, on, said, told
 from tests.unit.agents.compacting import SUMMARY, WORDS, Talk, talk
+from tests.unit.agents.cutting import cut_after
 
 ALWAYS = {"session_id", "transcript_path", "cwd", "hook_event_name"}
 MOMENTS = ("PermissionRequest", "Notification", "PreCompact", "PostCompact")
@@ -118,6 +119,20 @@ def test_a_no_may_end_the_turn(tmp_path: Path) -> None:
     assert one.ask("Go.") == "[stopped] hook claude-hooks: enough"
     assert one.result()["is_error"]
     check_log(one.log)
+
+
+def test_a_no_ends_the_turn_after_a_crash_too(tmp_path: Path) -> None:
+    line = decided(behavior="deny", message="enough", interrupt=True)
+    one = watched(tmp_path, on("PermissionRequest", line), talk(main=[BASH, "Never.", "New."]))
+    one.ask("Go.")
+    one.session.close()
+    refused = [row.get("role") for row in one.rows()].index("tool") + 1
+    root, session = load_session(cut_after(one.log, refused), runtime=one.runtime, options=quick())
+    later = Stage(root, session, one.runtime)
+    assert later.root.cut_off
+    assert later.ask() == "[stopped] hook claude-hooks: enough"
+    assert later.agent(NAME).state.saved is None
+    check_log(later.log)
 
 
 @pytest.mark.parametrize("line", [decided(behavior="allow"), "echo no >&2; exit 2", "exit 1"])
