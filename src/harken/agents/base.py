@@ -289,12 +289,13 @@ class Agent:
     def put_above(self, agent: Agent, name: str, cause: Cause) -> None:
         """Log the birth of a hook of an agent, then give copies to those who stand there already.
 
-        A hook that the agent made is no guard, and reaches nobody. The birth says whom it reaches.
+        The birth says whom it reaches.
         """
-        self._bear_above(agent, name, cause)
+        self.stand_above(agent, name, cause)
         self.reach()
 
-    def _bear_above(self, agent: Agent, name: str, cause: Cause) -> None:
+    def stand_above(self, agent: Agent, name: str, cause: Cause) -> None:
+        """Log the birth of a hook of an agent. A hook that the agent made reaches nobody."""
         if not is_made(self.born_with) and (reached := guarded(self.session.agents, agent.state)):
             self.born_with["reaches"] = list(reached)
         self.log_birth(cause, name, "hook")
@@ -306,9 +307,9 @@ class Agent:
         """
         waiting: list[Agent] = [self]
         for hook in waiting:  # grows
-            waiting += hook._reach_once()
+            waiting += hook.reach_next()
 
-    def _reach_once(self) -> list[Agent]:
+    def reach_next(self) -> list[Agent]:
         """Give copies to those whom its birth names and who have none; return the copies."""
         made: list[Agent] = []
         if not self.state.spec.get("reaches"):
@@ -319,7 +320,7 @@ class Agent:
                 copy = self.copied_for(agent)
                 if copy is not None:
                     called = free_name(self.name, [hook.name for hook in there])
-                    copy._bear_above(agent, called, agent.state.birth)
+                    copy.stand_above(agent, called, agent.state.birth)
                     made.append(copy)
         self.session.append(AgentConfigured(agent_id=self.agent_id, spec={"reaches": []}))
         return made

@@ -1,8 +1,8 @@
 """What hooks are asked about an agent's turn, at each of the four points.
 
 One idea: before a model reads what an agent heard, or what its calls gave back, every hook has been
-asked about it, once. What was asked already is read from the log: so this holds wherever a crash
-came between.
+asked about it, once; so about what it wants to do and to say. What was asked already is read from
+the log: so this holds wherever a crash came between.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
-from harken.agents.hook import Judgement, comment_entry, consult, has_judged
+from harken.agents.hook import Judgement, comment_entry, consult
 from harken.agents.initial import INTERRUPTED
 from harken.agents.model_call import HALF_A_CALL
 from harken.agents.verdict import Deny, Opinion, Point, Question, is_question
@@ -70,9 +70,8 @@ async def comment_on(agent: Actor, point: Point, messages: Sequence[ChatMessage]
     for message in messages:
         if isinstance(message, TranscriptEntry):
             text, id_ = text_of(message.content), message.message_id
-            hooks = [hook for hook in agent.hooks if not has_judged(hook, id_)]
             question = Question(point, agent.name, id_, text)
-            agent.note_comments(await consult(hooks, question))
+            agent.note_comments(await consult(agent.hooks, question))
     agent.deliver()
 
 

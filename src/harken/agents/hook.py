@@ -24,6 +24,7 @@ from harken.agents.verdict import (
     Deny,
     Ok,
     Opinion,
+    Point,
     Question,
     Rewrite,
     Verdict,
@@ -36,7 +37,7 @@ from harken.core.events import AgentMoved, Event, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, base_of, number_of
 from harken.core.messages import FunctionCall, ToolCall
 from harken.core.outside import from_outside
-from harken.core.verdict_words import FAILED, said_in
+from harken.core.verdict_words import FAILED, said_in, unfenced
 from harken.errors import LogError, ModelError
 from harken.session.session import Session
 from harken.session.state import AgentState
@@ -202,23 +203,43 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
     return Opinion(hook.name, verdict, said)
 
 
-def has_judged(hook: Agent, subject: Reference) -> bool:
-    """Whether a hook has given its verdict on this, be it before a resume."""
-    answered: set[str] = set()
-    spoke, since = False, _number(subject)
+def judged_before(hook: Agent, question: Question) -> Opinion | None:
+    """Return the verdict that a hook has given on this already, be it before a resume.
+
+    None: it is to be asked. So is one that failed where that blocks: it may not fail again.
+    """
+    said: TranscriptEntry | None = None
+    answers: dict[str, TranscriptEntry] = {}
+    since = _number(question.subject)
     for entry in reversed(hook.state.transcript or ()):
         if _number(entry.message_id) < since:
-            return False
+            return None
         if entry.role != "user":
-            spoke = spoke or (entry.cause is None and said_in(entry) is not None)
-            answered |= {entry.cause} if isinstance(entry.cause, str) else set()
+            if entry.cause is None and said_in(entry) is not None:
+                said = said or entry
+            elif isinstance(entry.cause, str):
+                answers.setdefault(entry.cause, entry)
         elif entry.cause is not None and not is_question(entry):
             continue  # what a hook of its own says, in the middle of its work
-        elif entry.cause == subject and (spoke or entry.message_id in answered):
-            return True
+        elif entry.cause == question.subject and (answer := answers.get(entry.message_id, said)):
+            return _given(hook, question.point, answer)
         else:
-            spoke = False
-    return False
+            said = None
+    return None
+
+
+def _given(hook: Agent, point: Point, answer: TranscriptEntry) -> Opinion | None:
+    """Return the verdict that an entry says; None where it failed, and that blocks.
+
+    Nor is it known what hooks of its own made of it.
+    """
+    words = said_in(answer)
+    verdict = Ok() if words is None else verdict_of(words)
+    if point in GUARDED and (words is None or hook.state.hooks):
+        return None
+    if point == "action" and isinstance(verdict, Rewrite) and answer.cause is None:
+        verdict = Rewrite(unfenced(verdict.text))
+    return Opinion(hook.name, verdict, answer.message_id)
 
 
 def unheard(hook: AgentState, watched: AgentState) -> list[Opinion]:
@@ -277,21 +298,25 @@ class Judgement:
 async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
     """Ask hooks in order: all may comment, the first denial ends, rewrites chain.
 
+    None is asked twice: what one has said already holds, and its comment was heard, or will be.
     Raises TurnEnded where one of them took the place of the agent that it watches.
     """
     judgement = Judgement(comments=[])
     watched = hooks[0].state.parent if hooks else None
     for hook in hooks:
-        if question.point not in hook.asked_at or not _is_concerned(hook, question):
+        if question.point not in hook.asked_at:
             continue
-        opinion = await ask(hook, watched, question)
+        before = judged_before(hook, question)
+        if before is None and not _is_concerned(hook, question):
+            continue
+        opinion = before or await ask(hook, watched, question)
         if opinion is None:
             continue
         match opinion.verdict:
             case Deny():
                 judgement.denied = opinion
                 return judgement
-            case Comment():
+            case Comment() if before is None:
                 judgement.comments.append(opinion)
             case Rewrite(text):
                 judgement.rewritten, judgement.rewriter = text, opinion

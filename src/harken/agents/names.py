@@ -14,9 +14,18 @@ def check_plain(name: str) -> None:
         raise BadArguments("an agent needs a name")
     if any(unicodedata.category(letter) in ("Cc", "Zl", "Zp") for letter in name):
         raise BadArguments(f"the name {name!r} has control characters; choose a plain one")
-    plain = " ".join(name.casefold().split())
+    plain = _as_read(name)
+    if "[" in plain or "]" in plain:  # [NAME]: is how its words are told from those of others
+        raise BadArguments(f"the name {name!r} has brackets; choose a plain one")
     if plain == "user" or f"{plain} ".startswith("hook "):
         raise BadArguments(f"an agent cannot be called {name!r}: it is neither user nor hook")
+
+
+def _as_read(name: str) -> str:
+    """Return a name as a reader takes it: letters in their common form, nothing that is unseen."""
+    common = unicodedata.normalize("NFKC", name).casefold()
+    seen = "".join(letter for letter in common if unicodedata.category(letter) != "Cf")
+    return " ".join(seen.split())
 
 
 def free_name(name: str, taken: Collection[str]) -> str:

@@ -17,6 +17,7 @@ import msgspec
 
 from harken.agents.base import Agent, revive
 from harken.agents.initial import INTERRUPTED
+from harken.agents.interrupted import MAKING
 from harken.agents.load import load_session
 from harken.agents.model_call import LOST_USAGE
 from harken.agents.runtime import Runtime
@@ -363,7 +364,7 @@ class Playing:
             return event.stop_reason == INTERRUPTED_CALL or event.error == LOST_USAGE
         if isinstance(event, ev.AgentMoved) and isinstance(event.cause, str):
             call = self._links.called(event.cause)
-            return call is not None and call.function.name == "task"  # it was half made
+            return call is not None and call.function.name in {"task", *MAKING}  # half made
         if not isinstance(event, ev.TranscriptEntry) or not event.is_error:
             return False
         return text_of(event.content).startswith(INTERRUPTED.format(event.name))

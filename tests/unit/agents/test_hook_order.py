@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harken import Budget, Comment, Deny, Hook, Ok, Question, Tool, register, tool
+from harken import Budget, Comment, Deny, Hook, Ok, Question, Rewrite, Tool, register, tool
 from harken.agents.verdict import Point, Verdict
 from tests.agent_kit import call, calls, check_log, play, run, stage
 from tests.unit.agents.cutting import cut_after, resume
-from tests.unit.agents.hooking import SENT, send, sending, watch, words
+from tests.unit.agents.hooking import SENT, Judging, send, sending, watch, words
 
 
 @register("test-once")
@@ -136,5 +136,38 @@ def test_hooks_judge_each_result_once_wherever_a_crash_cuts(tmp_path: Path, used
             asked = {row["message_id"]: row for row in own if row.get("role") == "user"}
             judged = [asked[row["cause"]] for row in own if row.get("role") == "assistant"]
             assert [row["cause"] for row in judged if "[result] " in row["content"]] == came
+        later.session.close()
+        check_log(later.log)
+
+
+@pytest.mark.req("S0-20", "S4-24")
+def test_nothing_is_judged_twice_wherever_a_crash_cuts(tmp_path: Path) -> None:
+    """Also what is done again, as it does no harm, and an answer that is asked for again."""
+    act = calls(call("search", "c1", text="a"), call("search", "c2", text="never"))
+    one = stage(tmp_path, play(main=[act, "Secret.", "Done."]), tools=[search])
+    judges: Any = {
+        "action": lambda q: Deny("no") if "never" in q.text else Rewrite(q.text.replace("a", "b")),
+        "response": lambda q: Deny("no") if "Secret" in q.text else Rewrite("Fine."),
+        "input": lambda _: Comment("Mind."),
+    }
+    for name in ("guard", "second"):
+        watch(one, name, **judges)
+    begun = len(one.rows())
+    assert one.ask("Go.") == "Fine."
+    one.session.close()
+    for kept in range(begun + 1, len(one.rows()) + 1):
+        later = resume(cut_after(one.log, kept), one.runtime.model, search)
+        for name in ("guard", "second"):
+            hook = later.agent(name)
+            assert isinstance(hook, Judging)
+            hook.judges |= judges
+        for _ in range(2):
+            assert later.ask() == "Fine.", kept
+        for name in ("guard", "second"):
+            own = later.rows(agent_id=later.id_of(name))
+            asked = {row["message_id"]: row["cause"] for row in own if row.get("role") == "user"}
+            judged = [asked[row["cause"]] for row in own if row.get("role") == "assistant"]
+            assert len(judged) == len(set(judged)), kept
+        assert len(later.heard("main")) == 4  # what it was told, two comments, one denial
         later.session.close()
         check_log(later.log)

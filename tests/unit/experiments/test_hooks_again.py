@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from harken import Conversation, Runtime, World
+from harken import Conversation, Runtime, World, load_session, tool
 from harken.agents.actor import Actor
 from harken.agents.hooking import new_hook
 from harken.agents.schemas import ACTIONS
-from tests.agent_kit import Stage, call, calls, play, run, stage
+from harken.experiments.playing import Own
+from tests.agent_kit import Stage, call, calls, play, quick, run, stage
+from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.hooking import Judging, send, watch
-from tests.unit.experiments.test_determinism import same
+from tests.unit.experiments.test_determinism import checked, same
 
 KID = calls(call("task", "t", name="kid", instructions="k"))
 
@@ -63,3 +65,36 @@ def test_a_hook_of_its_own_that_takes_the_place(tmp_path: Path, tools: list[str]
     assert run(Conversation(one.root).say("Go.")) == "Mine."
     one.session.close()
     same(one.log)
+
+
+@tool(idempotent=True)
+def look(at: str) -> str:
+    """Look."""
+    return f"seen {at}"
+
+
+def test_a_session_with_hooks_that_was_cut_off_anywhere_and_resumed(tmp_path: Path) -> None:
+    own = call("hook", "h", name="own", instructions="x", tools=["look"], points=["response"])
+    again = calls(call("discuss", "d"))
+    main = [KID, calls(own), calls(call("look", "l", at="a")), again, again, "Done.", *["-"] * 9]
+    parts: dict[str, Any] = {"main": main, "kid": ["Hm.", *["-"] * 9], "own": ["OK"] * 9}
+    runtime = Runtime(
+        model=play(**parts),
+        actions=ACTIONS,
+        world=World([send, look]),
+        kinds={"test-judge": Judging},
+    )
+    one = stage(tmp_path, play(**parts), runtime=runtime)
+    watch(one)
+    begun = len(one.rows())
+    one.ask("Go.")
+    one.session.close()
+    [said] = [at for at, row in enumerate(one.rows()) if row.get("content") == "Done."][:1]
+    for kept in range(begun + 1, said + 1):  # later nobody knows that hooks had more to say
+        root, session = load_session(cut_after(one.log, kept), runtime=runtime, options=quick())
+        if root.cut_off:
+            run(root.response())
+        run(root.response("More."))
+        session.close()
+        done = checked(session.path, Own(tools=[look]))
+        assert done.difference is None, (kept, done.difference, done.missed)
