@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harken import tool
+from harken.agents.hooking import new_hook
 from harken.cli.commands import run_command
 from harken.cli.whereabouts import one_agent, paths
 from harken.core.ids import AgentId
@@ -77,6 +78,17 @@ def test_tools_and_actions_are_told_and_what_is_not_granted(talk: Talking) -> No
         "Bob:",
         "  tools: look",
         "  actions: none",
+    ]
+
+
+def test_copies_of_a_hook_are_told_apart_by_their_paths(one: Stage, talk: Talking) -> None:
+    new_hook(one.root, "Watch.").install(one.root, "critic")
+    said = talk("/tools").splitlines()
+    assert [line for line in said if "critic" in line] == [
+        "critic:",
+        "Ann/critic: as critic",
+        "Bob/critic: as critic",
+        "Ann/Zoe/critic: as critic",
     ]
 
 
