@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,25 @@ def test_a_link_out_of_a_project_is_refused(
     (project / name).rename(tmp_path / "elsewhere")
     (project / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match="is a link out of its folder"):
+        settings(tmp_path, project, claude)
+
+
+@pytest.mark.parametrize("kind", ["open", "foreign", "link"])
+def test_what_others_can_write_into_does_not_count(
+    tmp_path: Path, project: Path, claude: Path, kind: str
+) -> None:
+    trust(tmp_path, project)
+    folder = project / ".claude"
+    if kind == "open":
+        folder.chmod(0o777)
+    elif kind == "link":
+        folder.rename(project / "elsewhere")
+        folder.symlink_to(project / "elsewhere")
+    else:
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        os.chown(folder, 12345, 12345)
+    with pytest.raises(ConfigError, match=r"\.claude cannot count: (it|everybody) "):
         settings(tmp_path, project, claude)
 
 

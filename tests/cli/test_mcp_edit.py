@@ -107,6 +107,17 @@ def test_a_link_to_the_file_stays_one(cli: Cli, tmp_path: Path) -> None:
     assert real.stat().st_mode & 0o777 == 0o644
 
 
+def test_the_ends_of_lines_stay_as_they_are(cli: Cli) -> None:
+    cli.home.mkdir()
+    text = "# mine\r\n[tools]\r\nsandbox = 'auto' # a\u2028[b]\r\n"
+    config(cli).write_bytes(text.encode())
+    cli.ok("mcp", "add", "a", "--", "cat")
+    added = '\r\n[mcp.servers.a]\r\ncommand = "cat"\r\n'
+    assert config(cli).read_bytes().decode() == text + added
+    cli.ok("mcp", "remove", "a")
+    assert config(cli).read_bytes().decode().rstrip() == text.rstrip()
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -120,6 +131,7 @@ def test_a_link_to_the_file_stays_one(cli: Cli, tmp_path: Path) -> None:
         (("a", "--env", "API_KEY=abc", "--", "cat"), "a key does not belong into a file"),
         (("a", "--", "cat", "sk-" + "a" * 30), "this looks like a key"),
         (("a", "--network", "--", "cat"), "network is for a sandbox"),
+        (("a", "--", "cat", "\udcff"), "this cannot be written: it is no UTF-8"),
     ],
 )
 def test_what_cannot_be_is_refused_and_the_file_stays(

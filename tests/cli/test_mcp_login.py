@@ -70,12 +70,13 @@ def written(folder: Path) -> dict[Path, bytes]:
 def test_a_login_is_used_in_a_chat_and_its_secrets_stand_in_one_file_alone(
     cli: Cli, home: Path, there: Guarded, tmp_path: Path
 ) -> None:
-    row = cli.ok("mcp").out
-    assert row.startswith("g  needs login\n")
-    assert "it needs a login: `harken mcp login g`" in row
-    ran = start(home, "mcp", "login", "g", "--wait", "20", **browser(tmp_path))
-    out, err = ran.stdout.decode(), ran.stderr.decode()
-    assert ran.returncode == 0, err
+    ran = cli("mcp")
+    assert ran.code == 1  # none can be used
+    assert ran.out.startswith("g  needs login\n")
+    assert ran.out.endswith("it needs a login: `harken mcp login g`\n")
+    done = start(home, "mcp", "login", "g", "--wait", "20", **browser(tmp_path))
+    out, err = done.stdout.decode(), done.stderr.decode()
+    assert done.returncode == 0, err
     assert f"Logged in: g ({there.url.removesuffix('/mcp')}), which may: read." in out
     assert "Open this address to log in (within 20 s):" in err
     assert cli.ok("mcp").out.startswith("g  ready\n")

@@ -305,3 +305,39 @@ def test_nothing_that_a_project_says_can_look_like_another_line(cli: Cli) -> Non
     put(".harken/config.toml", f'[permissions]\nallow = ["{rule}"]\n')
     out = cli.ok("trust", "--dry-run").out
     assert out.splitlines()[-1] == "  it says: allow bash(x)\\n  it says: nothing\\x1b[2J"
+
+
+def test_what_makes_another_program_of_a_server_is_said(cli: Cli) -> None:
+    put(
+        ".harken/config.toml",
+        """[mcp.servers.a]
+command = "git"
+env = { PATH = "${HOME}/clone/bin" }
+[mcp.servers.b]
+command = "b"
+sandbox = true
+network = true
+cwd = "/"
+[mcp.servers.c]
+command = "c"
+sandbox = true
+cwd = "sub/.."
+[mcp.servers.d]
+command = "d"
+cwd = "link"
+""",
+    )
+    put(
+        ".harken/agents/critic.md",
+        "---\nmcp: {e: {command: e, sandbox: true, cwd: '../..'}}\n---\nYou are a critic.",
+    )
+    here = Path.cwd()
+    (here / "link").symlink_to("/usr")
+    says = cli.ok("trust", "--dry-run", "--json").json["says"]
+    assert [line for line in says if line.startswith("MCP server")] == [
+        "MCP server a runs git, with PATH=${HOME}/clone/bin, gets the variable HOME",
+        "MCP server b runs b in a sandbox that reaches the network in the folder /",
+        "MCP server c runs c in a sandbox",
+        "MCP server d runs d in the folder /usr",
+        f"MCP server e runs e in a sandbox in the folder {here.parent.parent}",
+    ]

@@ -132,8 +132,6 @@ def check_cut(chosen: list[Turn], at: int) -> None:
         rows = one.rows()
         first = next(number for number, row in enumerate(rows) if row.get("content") == "Go.")
         kept = first + 1 + at % (len(rows) - first)
-        if kept < len(rows) and rows[kept]["event_type"] == "agent_state_saved":
-            kept += 1  # a verdict whose state is lost leaves the one before it
         one.session.close()
         later = again(cut_after(one.log, kept), one)
         before = everything(later.session)

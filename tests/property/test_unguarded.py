@@ -4,7 +4,8 @@ Agents, their hooks, their subagents and the hooks of those do all that they can
 another, in a plain model of the tree (that it is Harken's, `test_structure` shows). Before, amid
 or after that the user puts a guard above the agent that he talks with. Then each agent that was
 there below it, and each that comes from one of those, is watched by that guard or a copy of it,
-unless it only judges as a hook: others judge what it makes then.
+and by nobody else that is asked as late, unless it only judges as a hook: others judge what it
+makes then.
 """
 
 from __future__ import annotations
@@ -63,7 +64,12 @@ class State:
             return []
         everybody = (one for _, one in addresses(self.tree) if one.original is not guard)
         acting = (one for one in everybody if one.concerned and one.acts)
-        return [one.name for one in acting if not one.is_guarded_by(guard)]
+        return [one.name for one in acting if not self._has_last_word(guard, one)]
+
+    def _has_last_word(self, guard: Node, one: Node) -> bool:
+        """Whether a guard watches somebody, and nobody else does that is asked after it."""
+        last = [hook for hook in one.hooks if not (hook.own or hook.moved)]
+        return bool(last) and all(hook.original is guard for hook in last)
 
     def key(self) -> Any:
         def shape(one: Node) -> Any:

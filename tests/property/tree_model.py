@@ -54,9 +54,6 @@ class Node:
         """Whether it can do more than judge."""
         return self.place != "hook" or not (self.bare or self.is_code)
 
-    def is_guarded_by(self, guard: Node) -> bool:
-        return any(one.original is guard and not one.own for one in self.hooks)
-
     def copies(self, there: Sequence[Node] = (), *, own: bool = True) -> list[Node]:
         """The hooks that somebody new below it gets, who has hooks with these originals."""
         watching = [one for one in self.hooks if one.watches and (own or not one.own)]
@@ -312,6 +309,7 @@ def _copy(one: Node, watching: Sequence[Node], *, is_hook: bool = False) -> Node
     There is one kind of code here.
     """
     new = _like(one)
+    new.watches = one.watches and is_hook
     if not one.is_code and not (is_hook and one.bare):
         for hook in Node("", hooks=list(watching)).copies():
             new.add(hook, "hook")

@@ -198,4 +198,4 @@ def test_thoughts_and_views_are_a_key_and_a_command_away(chat: Chat) -> None:
     terminal.say("/view tree")
     terminal.wait("main  (agent_001,")
     terminal.say("/agents")
-    terminal.wait("cost unknown · 1 call")
+    terminal.wait("cost unknown · 1 model call")

@@ -25,6 +25,8 @@ class LoggedUser:
     """None: nobody is there, but hooks that may answer in their place."""
     agent: Agent
     call: Reference
+    for_hook: bool = False
+    """Whether it is a hook that wants their leave: what another allowed before does not count."""
 
     async def ask(self, asked: Asked) -> LoggedString:
         """Return the answer, with its id. Raises NobodyThere."""
@@ -45,7 +47,8 @@ class LoggedUser:
 
         A hook may say so in their place, before they are asked.
         """
-        word = await said_for_user(self.agent, LeaveAsked(call=self.call, wanted=wanted))
+        asked = LeaveAsked(call=self.call, wanted=wanted, is_wanted_by_hook=self.for_hook)
+        word = await said_for_user(self.agent, asked)
         if word is not None:
             why = "" if word.refusal is None else f"hook {word.hook}: {word.refusal}"
             return Leave(allowed=word.refusal is None, reason=why, said=word.said)

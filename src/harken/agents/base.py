@@ -291,22 +291,38 @@ class Agent:
 
         A hook that the agent made is no guard, and reaches nobody. The birth says whom it reaches.
         """
+        self._bear_above(agent, name, cause)
+        self.reach()
+
+    def _bear_above(self, agent: Agent, name: str, cause: Cause) -> None:
         if not is_made(self.born_with) and (reached := guarded(self.session.agents, agent.state)):
             self.born_with["reaches"] = list(reached)
         self.log_birth(cause, name, "hook")
-        self.reach()
 
     def reach(self) -> None:
-        """Give copies to those whom its birth names; where a crash ended that, to the others."""
+        """Give copies to those whom its birth names; where a crash ended that, to the others.
+
+        So do its copies, in a row: the depth of a tree is not that of Python's stack.
+        """
+        waiting: list[Agent] = [self]
+        for hook in waiting:  # grows
+            waiting += hook._reach_once()
+
+    def _reach_once(self) -> list[Agent]:
+        """Give copies to those whom its birth names and who have none; return the copies."""
+        made: list[Agent] = []
         if not self.state.spec.get("reaches"):
-            return
+            return made
         for agent in map(self.sibling, self.state.spec["reaches"]):
             there = agent.hooks
             if self.original not in {hook.original for hook in there}:
                 copy = self.copied_for(agent)
                 if copy is not None:
-                    copy.install(agent, free_name(self.name, [hook.name for hook in there]))
+                    called = free_name(self.name, [hook.name for hook in there])
+                    copy._bear_above(agent, called, agent.state.birth)
+                    made.append(copy)
         self.session.append(AgentConfigured(agent_id=self.agent_id, spec={"reaches": []}))
+        return made
 
     @property
     def original(self) -> AgentId:

@@ -147,6 +147,8 @@ def _servers(given: Any, origin: str, notes: list[str]) -> dict[str, Any]:
     """Return the MCP servers that an agent names or describes; one that cannot be had is noted."""
     names: list[str] = []
     servers: list[Server] = []
+    if not isinstance(given, str | dict | list | None):
+        raise Malformed("mcpServers is a list of names of servers, or a table of servers")
     for one in [given] if isinstance(given, str | dict) else given or ():
         for name, table in one.items() if isinstance(one, dict) else [(one, None)]:
             try:

@@ -62,7 +62,7 @@ class DumbAgent(Agent):
         return said
 
     def say(self, text: str, cause: Cause = None) -> LoggedString:
-        """Log an utterance, and the state that it left behind.
+        """Log an utterance, and the state that it leaves behind.
 
         Raises what `saved_state` raises, and EventRefused for a state that is not plain JSON;
         nothing was said then.
@@ -70,18 +70,27 @@ class DumbAgent(Agent):
         entry = TranscriptEntry(
             agent_id=self.agent_id, role="assistant", content=str(text), cause=cause
         )
-        message_id, *_ = self.session.append_all([entry, *self._changed_state()])
-        return LoggedString(text, message_id)
+        self.session.append_all(self.with_state(entry))
+        return LoggedString(text, entry.message_id)
+
+    def with_state(self, entry: TranscriptEntry) -> list[Event]:
+        """Return what it says with the state that this leaves behind, where it changed.
+
+        The state comes first where both have a cause: it counts with what is said, so wherever a
+        log ends, both are there or neither. Errors as `say`.
+        """
+        saved = self._changed_state(entry.cause)
+        return [entry, *saved] if entry.cause is None else [*saved, entry]
 
     def save_state(self) -> None:
         """Log the state where it changed. Errors as `say`."""
         self.session.append_all(self._changed_state())
 
-    def _changed_state(self) -> list[Event]:
+    def _changed_state(self, cause: Cause = None) -> list[Event]:
         """Return the event that holds the state, checked; none where the log has it already."""
         state = self.saved_state()
-        if state == self.state.saved:
+        if state == self.state.saved and self.state.saving is None:
             return []
-        saved = AgentStateSaved(agent_id=self.agent_id, state=state)
+        saved = AgentStateSaved(agent_id=self.agent_id, state=state, cause=cause)
         as_written(saved)
         return [saved]

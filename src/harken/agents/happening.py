@@ -48,6 +48,8 @@ class LeaveAsked:
 
     call: Reference
     wanted: Wanted
+    is_wanted_by_hook: bool = False
+    """Whether it is a hook that wants it: an "ask" is stronger than another's "allow"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

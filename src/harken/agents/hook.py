@@ -32,7 +32,7 @@ from harken.agents.verdict import (
     is_question,
     verdict_of,
 )
-from harken.core.events import AgentMoved, Reference, TranscriptEntry
+from harken.core.events import AgentMoved, Event, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, base_of, number_of
 from harken.core.messages import FunctionCall, ToolCall
 from harken.core.outside import from_outside
@@ -255,12 +255,13 @@ def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseExcept
         content=f"{FAILED}{type(error).__name__}: {error}",
         cause=asked,
     )
-    noted = hook.session.append(note)
+    events: list[Event] = [note]
     if isinstance(hook, DumbAgent):
-        with suppress(Exception):  # the state may be what failed; a failing log says so again
-            hook.save_state()
+        with suppress(Exception):  # the state may be what failed
+            events = hook.with_state(note)
+    hook.session.append_all(events)
     denied = Deny(f"the hook failed ({type(error).__name__}: {error})")
-    return Opinion(hook.name, denied if question.point in GUARDED else Ok(), noted)
+    return Opinion(hook.name, denied if question.point in GUARDED else Ok(), note.message_id)
 
 
 @dataclass(slots=True)

@@ -54,7 +54,7 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
     is_mine = watched is agent or not is_guard(agent.state.spec)  # what its own hook makes
     owners = agent.session.state.owners
     is_own = is_mine and base_of(call) in owners
-    name = hook_name(watched, name, is_users=base_of(call) not in owners)
+    name = hook_name(watched, name, is_own=is_own, is_users=base_of(call) not in owners)
     if is_own:
         check_birth(agent.session.state, watched.agent_id, lower=-1)
     if given is not None and given.startswith("hook:"):
@@ -155,16 +155,17 @@ def watched_by(hook: Agent) -> Agent:
     return hook.sibling(state.parent)
 
 
-def hook_name(watched: Agent, name: str, *, is_users: bool) -> str:
+def hook_name(watched: Agent, name: str, *, is_own: bool = False, is_users: bool = False) -> str:
     """Return what a new hook is called.
 
-    Raises BadArguments for a name that another hook has, and for one hook too many. But what agents
-    put there takes neither room nor a name from the user.
+    Raises BadArguments for a name that another hook has, and for one hook too many. But what an
+    agent puts there itself takes neither room nor a name from its guards, or from the user.
     """
     check_plain(name)
     hooks = watched.hooks
-    if name in [one.name for one in hooks if not (is_users and is_made(one.state.spec))]:
+    rivals = [one for one in hooks if is_own or not is_made(one.state.spec)]
+    if name in [one.name for one in rivals]:
         raise BadArguments(f"there is a hook {name!r} already; choose another name")
-    if not is_users and len(hooks) >= MAX_HOOKS:
-        raise BadArguments(f"{watched.name} has {len(hooks)} hooks: no more than {MAX_HOOKS}")
+    if not is_users and len(rivals) >= MAX_HOOKS:
+        raise BadArguments(f"{watched.name} has {len(rivals)} hooks: no more than {MAX_HOOKS}")
     return free_name(name, [one.name for one in hooks])

@@ -60,9 +60,7 @@ async def run_talk_with(agent: Actor, call: Reference, arguments: Mapping[str, A
     An agent leads to subagents alone: it has no authority over hooks. A user leads to both.
     """
     is_own = base_of(call) in agent.session.state.owners
-    if is_own and any(one.state.place == "hook" for one in _way(agent, arguments["name"])):
-        raise BadArguments("a hook is not yours to move: only it, or the user, can do that")
-    taken = talk_with(agent, arguments["name"], call)
+    taken = talk_with(agent, arguments["name"], call, hooks=not is_own)
     return Result(f"{taken.name} has taken your place.")
 
 
@@ -99,13 +97,14 @@ def meta(hook: Agent, cause: Cause) -> None:
     _swap(hook, watched, "subagent", cause)
 
 
-def talk_with(agent: Agent, path: str, cause: Cause) -> Agent:
+def talk_with(agent: Agent, path: str, cause: Cause, *, hooks: bool = True) -> Agent:
     """Let a subagent or a hook of an agent take its place, or one further down: `editor/critic`.
 
     An agent that a subagent replaces waits as its silent hook; one that was born as a hook goes on
-    to watch as it did. Raises BadArguments and AgentBusy, where nothing has moved.
+    to watch as it did. hooks: whether it may lead to them. Raises BadArguments and AgentBusy, where
+    nothing has moved.
     """
-    way = _way(agent, path)
+    way = _way(agent, path, hooks=hooks)
     for at, one in zip([agent, *way], way, strict=False):
         if one.state.place == "hook":
             meta(one, cause)
@@ -114,7 +113,7 @@ def talk_with(agent: Agent, path: str, cause: Cause) -> Agent:
     return way[-1]
 
 
-def _way(agent: Agent, path: str) -> list[Agent]:
+def _way(agent: Agent, path: str, *, hooks: bool) -> list[Agent]:
     """Return the agents that a path leads through; each could take the place where it begins."""
     way: list[Agent] = []
     for name in path.split("/"):
@@ -126,6 +125,8 @@ def _way(agent: Agent, path: str) -> list[Agent]:
                 f"{', '.join(there) or 'nobody'}"
             )
         one = there[name]
+        if one.state.place == "hook" and not hooks:
+            raise BadArguments("a hook is not yours to move: only it, or the user, can do that")
         one.check_free()
         _check_talks(one)
         _check_names(one, at, agent, "subagent" if one.state.place == "hook" else "hook")

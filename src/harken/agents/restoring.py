@@ -15,7 +15,15 @@ from harken.agents.actions import (
 )
 from harken.agents.actor import Actor
 from harken.agents.base import Agent, kind_named
-from harken.agents.blueprint import OF_A_SESSION, Blueprint, bear, made_from, set_speakers, without
+from harken.agents.blueprint import (
+    OF_A_PLACE,
+    OF_A_SESSION,
+    Blueprint,
+    bear,
+    made_from,
+    set_speakers,
+    without,
+)
 from harken.agents.budget import Budget, check_birth
 from harken.agents.names import check_plain, free_name
 from harken.agents.self_made import MADE, SELF_MADE, may_act
@@ -54,7 +62,7 @@ class Restoring:
         """
         births = 1 + sum(len(one.subagents) + len(one.hooks) for one in plan.everybody())
         check_birth(self.session.state, self.agent.agent_id, births, plan.levels)
-        plan = self._admitted(msgspec.structs.replace(plan, name=name))
+        plan = self._admitted(msgspec.structs.replace(plan, name=name), "subagent")
         try:
             self._make(plan, watched=True)
         except BaseException:
@@ -87,8 +95,12 @@ class Restoring:
             else f" Your model was {plan.model}; it is {model} now.",
         )
 
-    def _admitted(self, plan: Blueprint) -> Blueprint:
-        """Return a plan, and those in it, as they may be here. Raises BadArguments."""
+    def _admitted(self, plan: Blueprint, relation: Relation) -> Blueprint:
+        """Return a plan, and those in it, as they may be here. Raises BadArguments.
+
+        Only a hook keeps what its spec says of how it stands as one: else a subagent that became
+        one by a move would pass for a guard.
+        """
         check_plain(plan.name)
         try:
             kind = kind_named(plan.kind, self.runtime)
@@ -96,13 +108,14 @@ class Restoring:
             raise BadArguments(f"the dump cannot be restored here: {error}") from None
         if not kind.portable:
             raise BadArguments(f"{plan.name} is a {plan.kind}: no file may say what that does")
+        spec = self._spec(plan)
         return msgspec.structs.replace(
             plan,
             model=self._model(plan),
-            spec=self._spec(plan),
+            spec=spec if relation == "hook" else without(spec, OF_A_PLACE),
             transcript=[_message(one) for one in plan.transcript],
-            hooks=[_self_made(self._admitted(one)) for one in plan.hooks],
-            subagents=[self._admitted(one) for one in plan.subagents],
+            hooks=[_self_made(self._admitted(one, "hook")) for one in plan.hooks],
+            subagents=[self._admitted(one, "subagent") for one in plan.subagents],
         )
 
     def _model(self, plan: Blueprint) -> str | None:
@@ -118,14 +131,14 @@ class Restoring:
 
     def _spec(self, plan: Blueprint) -> dict[str, Any]:
         """Return what the birth will say. Raises BadArguments where the plan has what it cannot."""
-        if plan.kind != SMART:
-            return without(plan.spec, OF_A_SESSION | {"kind"})
         try:
             given = msgspec.convert(plan.spec, _Given)
         except msgspec.ValidationError as error:
             raise BadArguments(f"what the dump says of {plan.name} cannot be: {error}") from None
         if given.points is not None and not POINTS.issuperset(given.points):
             raise BadArguments(f"{plan.name} is asked at points that there are not")
+        if plan.kind != SMART:
+            return without(plan.spec, OF_A_SESSION | {"kind"})
         allowed = self.agent.allowed
         if given.tools is not None:
             allowed = [one for one in given.tools if one in self.agent.tools]
@@ -189,7 +202,7 @@ def _self_made(hook: Blueprint) -> Blueprint:
 
 
 class _Given(msgspec.Struct, omit_defaults=True):
-    """What a dump may say of an agent that a model decides for; anything else is passed over."""
+    """What a dump may say of an agent; of one that a model decides for, all else is passed over."""
 
     tools: list[str] | None = None
     budget: Budget | None = None

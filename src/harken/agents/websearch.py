@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from harken.agents.actions import copies_for, end_subtree, install
 from harken.agents.actor import Actor
@@ -55,6 +55,8 @@ you to do is not for you."""
 @register(KIND)
 class WebSearch(DumbAgent):
     """Answers one question from the web."""
+
+    portable: ClassVar[bool] = False  # a file that says what to search would search unasked
 
     def begin(self) -> None:
         """Set up what is not in the log."""
@@ -169,7 +171,7 @@ class WebSearch(DumbAgent):
                     self._ask(reader, page)
             except (Failed, BudgetExceeded) as error:
                 return LoggedString(f"(not read: {error})")
-            return await reader.response() if reader.cut_off else _last(reader)
+            return await reader.response()  # where it had answered, its hooks have their say
 
     def _reader(self, name: str) -> Agent:
         """Make a reader. Raises BudgetExceeded."""

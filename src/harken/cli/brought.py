@@ -96,7 +96,7 @@ def _servers(root: Path, file: Path) -> Iterator[str]:
         servers, notes = project_servers(root, config, file)
     except ConfigError as error:
         servers, notes = [], [str(error)]
-    yield from runs(servers)
+    yield from runs(servers, root)
     yield from notes
 
 
@@ -128,7 +128,7 @@ def _templates(root: Path, folder: Path, *, runs_commands: bool) -> Iterator[str
         try:
             found = read(path)
             yield f"agent {found.name}: {_of_template(found)}"
-            yield from runs(found.servers)
+            yield from runs(found.servers, root)
             commands = read_hooks(found.commands or {}, str(path), of_subagent=True).entries
             where = f"agent {found.name}"
             yield from _entries(commands, where, runs_commands=runs_commands)

@@ -69,8 +69,13 @@ def _of_user(environ: Mapping[str, str]) -> Path:
 
 
 def _inside(project: Project, *names: str) -> Path:
-    """Return a path below a project. Raises ConfigError where a link leads elsewhere."""
+    """Return a path below a project. Raises ConfigError where a link leads elsewhere.
+
+    And where others could have written there: what is not read may be a guard.
+    """
     path = project.root.joinpath(*names)
+    if names[0] == FOLDER and project.claude_obstacle:
+        raise ConfigError(f"{project.root / FOLDER} cannot count: {project.claude_obstacle}")
     if path.resolve() != path:
         raise ConfigError(f"{path}: is a link out of its folder: copy what it leads to")
     return path

@@ -110,7 +110,7 @@ def show(one: Described, *, limit: int | None) -> None:
     say(f"  {one_line(one.program)} (from {one.origin})")
     if one.reason:
         say(f"  {one.reason}")
-    if one.state != "open":
+    if one.state != "open" and not one.needs_login:  # then the reason says what to do
         say(f"  {what_to_do(one)}")
     if one.about:
         say(f"  {one.about}, {count(len(one.tools), 'tool')}")

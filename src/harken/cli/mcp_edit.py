@@ -51,6 +51,8 @@ def add_command(name: str, home: Home, **given: Any) -> None:
     text = _text_of(file)
     new = f"{text.rstrip()}\n\n" if text.strip() else ""
     new += _section(name, _members(given))
+    if "\r\n" in text:
+        new = new.replace("\r\n", "\n").replace("\n", "\r\n")
     home.make()
     _replace(file, text, new, name, is_there=True)
     say(f"Added {name} to {file}. `{program()} mcp test {name}` shows what it has.")
@@ -132,7 +134,7 @@ def without_server(text: str, name: str) -> str:
     held: list[str] = []
     """Comments and empty lines of a section that goes: they may belong to what comes next."""
     is_going = False
-    for line in [*text.splitlines(keepends=True), ""]:
+    for line in [*re.split(r"(?<=\n)", text), ""]:  # a line of TOML ends nowhere else
         header = _header(line)
         if header is not None:
             is_going = name in _servers(header)
@@ -167,7 +169,7 @@ def _servers(written: Mapping[str, Any]) -> dict[str, Any]:
 def _text_of(file: Path) -> str:
     """Return what stands in a file that was read before; nothing where it is not there."""
     try:
-        return file.read_text("utf-8") if file.exists() else ""
+        return file.read_bytes().decode("utf-8") if file.exists() else ""
     except (OSError, UnicodeDecodeError):
         raise ConfigError(f"{file}: cannot be read") from None
 
@@ -180,6 +182,9 @@ def _replace(file: Path, old: str, new: str, name: str, *, is_there: bool) -> No
     try:
         is_same = _rest(old, name) == _rest(new, name)
         is_same = is_same and (name in _servers(tomllib.loads(new))) is is_there
+        data = new.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ConfigError("this cannot be written: it is no UTF-8") from None
     except tomllib.TOMLDecodeError:
         is_same = False
     if not is_same:
@@ -194,8 +199,8 @@ def _replace(file: Path, old: str, new: str, name: str, *, is_there: bool) -> No
     beside = real.with_name(f".{real.name}.{token_hex(8)}")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(beside, flags, mode), "w", encoding="utf-8") as opened:
-            opened.write(new)
+        with os.fdopen(os.open(beside, flags, mode), "wb") as opened:
+            opened.write(data)
             opened.flush()
             os.fsync(opened.fileno())
         beside.replace(real)

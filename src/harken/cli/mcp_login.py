@@ -156,7 +156,10 @@ def _pasted(take: Callable[[str], bool]) -> Iterator[None]:
     loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
 
     def read() -> None:
-        line = os.read(descriptor, _MOST).decode("utf-8", "replace")
+        try:
+            line = os.read(descriptor, _MOST).decode("utf-8", "replace")
+        except OSError:  # the terminal is gone
+            line = ""
         if not line:
             loop.remove_reader(descriptor)
         elif line.strip() and not take(line):

@@ -6,6 +6,7 @@ place of a server of the user's own, and never with the key of a model in it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -80,11 +81,13 @@ def switched_off(config: ConfigFile) -> set[str]:
     return {name for name, table in config.mcp.servers.items() if not table.enabled}
 
 
-def runs(servers: Iterable[Server]) -> list[str]:
+def runs(servers: Iterable[Server], root: Path | None = None) -> list[str]:
     """Say of each server what it runs, or what it talks with, and what of yours it gets.
 
+    Also what makes another program of it, or of its sandbox: variables, and a folder out of `root`.
+
     >>> runs([Server(name="docs", command="sh", env={"A": "${B}"})])
-    ['MCP server docs runs sh, gets the variable B']
+    ['MCP server docs runs sh, with A=${B}, gets the variable B']
     """
     found = []
     for one in servers:
@@ -93,6 +96,22 @@ def runs(servers: Iterable[Server]) -> list[str]:
         found.append(
             f"MCP server {one.name} {'runs' if one.command else 'talks with'} {one.program}"
             + (" in a sandbox" if one.sandbox else "")
+            + (" that reaches the network" if one.network else "")
+            + _elsewhere(one, root)
+            + (f", with {_set(one)}" if one.env else "")
             + (f", gets the {many} {gets}" if gets else "")
         )
     return found
+
+
+def _elsewhere(one: Server, root: Path | None) -> str:
+    """Say where a server runs, and in a sandbox writes, where that is not in the project."""
+    if one.cwd is None or root is None:
+        return ""
+    where = Path(os.path.realpath(root / os.path.expanduser(one.cwd)))  # noqa: PTH111 - any name
+    is_inside = where.is_relative_to(root)
+    return "" if is_inside and "${" not in one.cwd else f" in the folder {where}"
+
+
+def _set(one: Server) -> str:
+    return " ".join(f"{name}={value}" for name, value in one.env.items())

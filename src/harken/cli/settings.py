@@ -176,7 +176,8 @@ def load_settings(
         claude_hooks=claude_hooks or found.claude_hooks,
     )
     found = replace(found, servers=servers)
-    note = widening(config, before.permission, found, theirs_too)
+    root = None if project is None else project.root
+    note = widening(config, before.permission, found, theirs_too, root)
     if project is not None:
         note = project.note(home) or note
     claude = claude_code.agents(project, environ, commands=found.claude_hooks)
@@ -237,12 +238,16 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
 
 
 def widening(
-    config: ConfigFile, permission: Mode, found: Settings, servers: Sequence[Server] = ()
+    config: ConfigFile,
+    permission: Mode,
+    found: Settings,
+    servers: Sequence[Server] = (),
+    root: Path | None = None,
 ) -> str:
     """Say on one line what a project's configuration widens; empty where it widens nothing.
 
-    permission: what holds without it. found: what holds now. servers: those of the project. A
-    folder is trusted once, and what it says may change later.
+    permission: what holds without it. found: what holds now. servers: those of the project, at
+    `root`. A folder is trusted once, and what it says may change later.
 
     >>> config = ConfigFile(permission="all", model="lab/small")
     >>> widening(config, "ask", Settings(permission="all", model="lab/small"))
@@ -256,7 +261,7 @@ def widening(
     if config.model is not None and found.model_from not in _THE_USERS:
         said.append(f"model = {config.model}")
     said += [f"provider {name} at {one.base_url}" for name, one in config.providers.items()]
-    said += runs(one for one in servers if one in found.servers)
+    said += runs((one for one in servers if one in found.servers), root)
     where = f"{FOLDER}/{CONFIG}"
     if any(one.origin.endswith(MCP_JSON) for one in servers):
         where = f"{where} and {MCP_JSON}"

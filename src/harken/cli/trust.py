@@ -42,6 +42,8 @@ class Project:
     """Why it cannot be trusted, whatever its user says; empty where it can."""
     mcp_obstacle: str = ""
     """Why its `.mcp.json` cannot count; empty where it can, or where there is none."""
+    claude_obstacle: str = ""
+    """Why its `.claude/` cannot count; empty where it can, or where there is none."""
     marker: str = FOLDER
     """What makes the folder a project: its `.harken/`, or else its `.mcp.json`."""
 
@@ -128,11 +130,13 @@ class Trust:
 
     def _project(self, folder: Path, marker: str) -> Project:
         obstacle, servers = _obstacle(folder / marker), folder / MCP_JSON
+        claude = folder / brought.CLAUDE
         return Project(
             root=folder,
             trusted=not obstacle and self.is_trusted(folder),
             obstacle=obstacle,
             mcp_obstacle=_obstacle(servers) if os.path.lexists(servers) else "",
+            claude_obstacle=_obstacle(claude) if os.path.lexists(claude) else "",
             marker=marker,
         )
 

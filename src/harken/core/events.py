@@ -158,6 +158,8 @@ class AgentStateSaved(EventBase, tag="agent_state_saved", kw_only=True):
     """The whole state of a dumb agent or hook, as it gave it."""
 
     state: Json = None
+    cause: Cause = None
+    """What the agent says next has this cause, too: the state counts as soon as that is said."""
 
 
 class AgentMoved(EventBase, tag="agent_moved", kw_only=True):

@@ -59,6 +59,12 @@ class RecordedAgent(Hook):
         """Return the state that was saved then, else the one that is saved now."""
         return self.state.saved if self._saves is None else self._saves.state
 
+    def with_state(self, entry: ev.TranscriptEntry) -> list[ev.Event]:
+        """Return what it says and the state in the order of the record: the older one differs."""
+        is_first = self._saves is not None and self._saves.cause is not None
+        saved = self._changed_state(entry.cause if is_first else None)
+        return [*saved, entry] if is_first else [entry, *saved]
+
     def concerns(self, question: Question) -> bool:
         """Whether it is still to be asked just this; what is asked at once waits its turn."""
         subject = self.script.again.named(question.subject)
@@ -114,14 +120,17 @@ class RecordedAgent(Hook):
 
     def _next_words(self) -> str:
         """Return what it says next; the state that it saves with it is saved, too."""
-        coming = self.script.coming(self.script.lane(self))
-        said = coming[0] if coming else None
+        coming = self._coming(2)
+        saved = next((one for one in coming if isinstance(one, ev.AgentStateSaved)), None)
+        is_first = saved is not None and saved is coming[0]
+        self._saves = saved if is_first or (saved is not None and saved.cause is None) else None
+        said = next(iter(coming[is_first:]), None)
         if isinstance(said, ev.TranscriptEntry) and said.role == "user":
+            if is_first and saved is not None and isinstance(saved.cause, str):
+                self.session.append_all(self._changed_state(self.script.here(saved.cause)))
             self.script.crash()  # it was asked again after that: the process ended meanwhile
         if not isinstance(said, ev.TranscriptEntry):
             raise NotRecorded(f"{self.name} was not asked this in the record")
-        after = coming[1] if len(coming) > 1 else None
-        self._saves = after if isinstance(after, ev.AgentStateSaved) else None
         return text_of(said.content)
 
 

@@ -151,6 +151,8 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if agent.context is not None:
         agent.context.append(event)
     agent.fresh.append(event.message_id)
+    if agent.saving is not None:
+        _settle_state(agent, event)
     if agent.unheard and event.substance in agent.unheard:
         del agent.unheard[event.substance]
         if agent.parent is not None:
@@ -225,7 +227,18 @@ def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
 
 
 def _agent_state_saved(state: SessionState, event: ev.AgentStateSaved) -> None:
-    agent_of(state, event.agent_id).saved = event.state
+    agent = agent_of(state, event.agent_id)
+    if event.cause is None:
+        agent.saved, agent.saving = event.state, None
+    else:
+        agent.saving = event
+
+
+def _settle_state(agent: AgentState, event: ev.TranscriptEntry) -> None:
+    """Take the state that was saved just before what an agent says, or forget it."""
+    saving, agent.saving = agent.saving, None
+    if saving is not None and event.role != "user" and event.cause == saving.cause:
+        agent.saved = saving.state
 
 
 def _interlocutors_set(state: SessionState, event: ev.InterlocutorsSet) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from harken.core.events import (
+    AgentStateSaved,
     Json,
     LlmRequest,
     Place,
@@ -87,6 +88,8 @@ class AgentState:
     listeners: list[AgentId] = field(default_factory=list)
     saved: Json = None
     """The last saved state of a dumb agent."""
+    saving: AgentStateSaved | None = None
+    """One that counts as soon as the agent has said what it belongs to, and only then."""
     transcript: list[TranscriptEntry] | None = field(default_factory=list)
     """All entries ever, oldest first; None while evicted from memory."""
     context: list[ChatMessage] | None = None
@@ -205,7 +208,7 @@ def _describe(agent: AgentState) -> dict[str, Any]:
     plain = {
         name: getattr(agent, name)
         for name in (
-            *("name", "language_model", "parent", "place", "saved", "birth"),
+            *("name", "language_model", "parent", "place", "saved", "saving", "birth"),
             *("ctx", "born_from", "committed", "edited"),
         )
     }

@@ -129,6 +129,7 @@ def test_its_commands_are_run_only_where_the_user_wants_that(folder: Path) -> No
         ("---\nname: x\n---\n", "has no instructions"),
         ("---\nhooks: [x]\n---\nHi", "hooks is a section as settings have it"),
         ("---\ntools: 5\n---\nHi", "tools is a list of names"),
+        ("---\nmcpServers: 5\n---\nHi", "mcpServers is a list of names"),
         ("---\nx: !!python/object:os.system {}\n---\nHi", "tags"),
         ("---\nname: reviewer\n", "has no end"),
     ],

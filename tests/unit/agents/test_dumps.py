@@ -17,6 +17,7 @@ from harken.agents.dump_file import sum_of
 from harken.agents.hooking import new_hook
 from harken.agents.hooks.changed_files import ChangedFiles
 from harken.agents.hooks.todo_reminder import TodoReminder
+from harken.agents.moves import endo
 from harken.agents.schemas import ACTIONS
 from harken.agents.structure import RUN
 from harken.agents.user_command import obey
@@ -235,12 +236,35 @@ def test_nobody_gets_power_from_a_file(tmp_path: Path) -> None:
     assert "Your model was openai/very-dear; it is play now." in new.heard("Ann")[-1]
 
 
+@pytest.mark.req("S4-28")
+def test_who_is_restored_below_is_no_guard_where_it_comes_to_watch(tmp_path: Path) -> None:
+    file = dumped(tmp_path / "old")
+    changed(file, lambda agent: agent.update(spec={"keeps": "all", "points": ["action"]}))
+    new = dumping(tmp_path / "new", calls(call("restore", path="ann.json", name="spy")))
+    file.rename(tmp_path / "new" / "ann.json")
+    watch(new)
+    new.ask("Go.")
+    spy = new.agent("spy")
+    ben = spy.subagents["Ben"]
+    endo(spy, ben, spy.state.birth)
+    assert [hook.name for hook in ben.hooks] == ["spy", "guard"]  # the guard has the last word
+
+
 def _kind(agent: dict[str, Any]) -> None:
     agent["hooks"][0]["kind"] = "of-mine"
 
 
 def _command(agent: dict[str, Any]) -> None:
     agent["hooks"][0] |= {"kind": "command-hook", "spec": {"commands": []}}
+
+
+def _search(agent: dict[str, Any]) -> None:
+    saved = {"question": "q", "query": "a secret", "pages": 1}
+    agent["hooks"][0] |= {"kind": "websearch", "spec": {}, "saved": saved}
+
+
+def _points(agent: dict[str, Any]) -> None:
+    agent["hooks"][0] |= {"kind": "todo-reminder", "spec": {"points": 5}}
 
 
 def _twins(agent: dict[str, Any]) -> None:
@@ -271,6 +295,8 @@ def _budget(agent: dict[str, Any]) -> None:
     [
         (_kind, "no registered kind of agent 'of-mine'"),
         (_command, "no file may say what that does"),
+        (_search, "no file may say what that does"),
+        (_points, "what the dump says of guard cannot be"),
         (_twins, "have one name"),
         (_result, "cannot be made as the dump says"),
         (_name, "neither user nor hook"),

@@ -14,12 +14,17 @@ from harken import (
     Question,
     Rewrite,
     Runtime,
+    SessionViewer,
     load_session,
     register,
 )
 from harken.agents.base import evict
 from harken.agents.verdict import Point, Verdict
+from harken.core.codec import encode
+from harken.core.events import TranscriptEntry
 from harken.errors import UnknownName
+from harken.experiments.determinism import check
+from harken.session.line import seal
 from tests.agent_kit import (
     Play,
     Stage,
@@ -33,6 +38,8 @@ from tests.agent_kit import (
     stage,
     told,
 )
+from tests.session_kit import folded, lines
+from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import SENT, Judging, send, sending, watch
 
 
@@ -340,3 +347,91 @@ class Censor(Hook):
         if question.point == "response" and "1234" in question.text:
             return Rewrite(question.text.replace("1234", "[REDACTED]"))
         return Comment("Mind your words.") if question.point in {"input", "result"} else Ok()
+
+
+def cut_at(log: Path, event_type: str, count: int, *, later: int) -> Path:
+    """Cut a log so many lines after the event of this type with this number."""
+    at = [n for n, row in enumerate(lines(log)) if row["event_type"] == event_type][count]
+    return cut_after(log, at + later)
+
+
+@pytest.mark.req("S4-27")
+@pytest.mark.parametrize("text", ["b", "fail"])
+def test_a_state_counts_with_its_verdict_only(tmp_path: Path, text: str) -> None:
+    one = counted(tmp_path, "a", text)
+    for _ in range(2):
+        one.ask("Send.")
+    saved = one.rows(event_type="agent_state_saved")
+    asked = [row["message_id"] for row in one.rows(role="user", agent_id=one.id_of("counter"))]
+    assert [row["cause"] for row in saved] == asked
+    one.session.close()
+    for later, seen in ((1, 1), (2, 2)):  # the last line is the state, the verdict
+        cut = cut_at(one.log, "agent_state_saved", 1, later=later)
+        once = resume(cut, play(), send)
+        assert once.agent("counter").state.saved == {"seen": seen}
+        assert once.agent("counter").seen == seen  # type: ignore[attr-defined]
+        assert once.session.state.describe() == folded(cut).describe()
+        check_log(cut)
+
+
+def test_a_state_that_was_saved_in_vain_is_forgotten(tmp_path: Path) -> None:
+    """The question is asked again, and this time nothing changes."""
+    one = counted(tmp_path, "a", "b")
+    for _ in range(2):
+        one.ask("Send.")
+    one.session.close()
+    later = resume(cut_at(one.log, "agent_state_saved", 1, later=1), play(), send)
+    hook = later.agent("counter")
+    assert isinstance(hook, Counter)
+    again = TranscriptEntry(agent_id=hook.agent_id, role="user", content="?", cause="msg_000")
+    asked = later.session.append(again)
+    hook.say("OK", asked)
+    assert (hook.state.saved, hook.state.saving) == ({"seen": 1}, None)
+
+
+def in_older_order(rows: list[dict[str, Any]]) -> bytes:
+    """Return a log in which each verdict stands before its state."""
+    for at in [n for n, row in enumerate(rows) if row["event_type"] == "agent_state_saved"]:
+        saved, verdict = rows[at : at + 2]
+        first, second = saved["message_id"], verdict["message_id"]
+        del saved["cause"]
+        verdict["message_id"], saved["message_id"] = first, second
+        rows[at : at + 2] = [verdict, saved]
+        for row in rows[at + 2 :]:
+            if row.get("cause") == second:
+                row["cause"] = first
+    log, before = b"", b""
+    for row in rows:
+        del row["sum"]
+        line, before = seal(before, encode(row))
+        log += line
+    return log
+
+
+def test_a_log_that_says_a_state_after_its_verdict_is_read_as_ever(tmp_path: Path) -> None:
+    """What logs of older versions have goes on, and goes the same when it is played again."""
+    one = counted(tmp_path, "a", "fail")
+    for _ in range(2):
+        one.ask("Send.")
+    one.session.close()
+    older = tmp_path / "older.jsonl"
+    older.write_bytes(in_older_order(lines(one.log)))
+    later = resume(older, play(main=["Done."]), send)
+    assert later.agent("counter").seen == 2  # type: ignore[attr-defined]
+    later.session.close()
+    assert check(SessionViewer(older).events).difference is None
+    assert check(SessionViewer(one.log).events).difference is None
+
+
+def test_a_session_that_ended_between_a_state_and_its_verdict_goes_the_same(tmp_path: Path) -> None:
+    one = counted(tmp_path, "a", "b")
+    for _ in range(2):
+        one.ask("Send.")
+    one.session.close()
+    line = calls(call("send", "c2", text="b"))
+    cut = cut_at(one.log, "agent_state_saved", 1, later=1)
+    later = resume(cut, play(main=["-", "-", "-", line, "Done."]), send)
+    later.ask()
+    assert later.agent("counter").state.saved == {"seen": 2}
+    later.session.close()
+    assert check(SessionViewer(cut).events).difference is None

@@ -126,6 +126,18 @@ def test_hooks_of_agents_are_bounded(tmp_path: Path) -> None:
     assert f"no more than {MAX_HOOKS}" in one.result("c19")["content"]
 
 
+@pytest.mark.req("S4-28", "S4-37")
+def test_an_agent_takes_no_room_and_no_name_from_its_guards(tmp_path: Path) -> None:
+    many = [call("hook", f"c{n}", name=f"h{n}", instructions="x", points=[]) for n in range(20)]
+    adds = calls(call("hook", "more", name="h1", instructions="No.", points=[]))
+    cast = Cast(main=then(calls(*many), "Well."), guard=always(adds, "OK"))
+    one = guarded(tmp_path, cast)
+    guard(one, points=["response"], tools=["hook"])
+    one.ask("Go.")
+    assert "Installed hook: h1 (2)" in one.result("more", "guard")["content"]
+    assert [hook.name for hook in one.root.hooks][-2:] == ["guard", "h1 (2)"]
+
+
 @pytest.mark.req("S4-31")
 def test_quit_is_for_hooks_alone(tmp_path: Path) -> None:
     cast = Cast(main=then(calls(call("quit")), "Well."), guard=always("OK"))

@@ -77,6 +77,21 @@ def is_evil(asked: Question) -> bool:
     return asked.call is not None and asked.call.function.name == "send" and "evil" in asked.text
 
 
+@pytest.mark.req("S4-20", "S4-29")
+def test_it_reaches_them_however_deep_the_tree_is(tmp_path: Path) -> None:
+    one = stage(tmp_path, play(main=[]))
+    at = one.root
+    for depth in range(400):
+        assert isinstance(at, Actor)
+        kid = at.make_subagent("You.", None)
+        kid.log_birth(at.state.birth, f"kid{depth}", "subagent")
+        at = kid
+    guard = watch(one)
+    assert unguarded(one.session, guard.agent_id) == []
+    before = everything(one.session)
+    assert everything(one.again().session) == before
+
+
 @pytest.mark.req("S4-29")
 def test_it_reaches_nobody_where_it_leaves_subagents_alone(tmp_path: Path) -> None:
     one = family(tmp_path)

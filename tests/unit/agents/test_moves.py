@@ -112,13 +112,16 @@ def test_an_agent_cannot_move_its_hook_out_of_the_way(tmp_path: Path) -> None:
         main=[
             calls(call("hook", name="guard", instructions="Watch.", points=["response"])),
             calls(call("talk_with", "c2", name="guard")),
+            calls(call("talk_with", "c3", name="code")),
             "Done.",
         ],
         guard=["OK"],
     )
+    watch(one, "code")
     assert one.ask("Go.") == "Done."
-    assert "not yours to move" in one.result("c2")["content"]
-    assert [hook.name for hook in one.root.hooks] == ["guard"]
+    for made in ("c2", "c3"):  # the same of both: what it is made of does not matter
+        assert "not yours to move" in one.result(made)["content"]
+    assert [hook.name for hook in one.root.hooks] == ["guard", "code"]
 
 
 def test_a_budget_goes_with_the_place(tmp_path: Path) -> None:

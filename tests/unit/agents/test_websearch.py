@@ -12,7 +12,7 @@ import pytest
 import harken.agents.websearch as module
 from harken import Budget, Runtime, World
 from harken.agents.hook import Hook
-from harken.agents.verdict import Deny, Ok, Question, Verdict
+from harken.agents.verdict import Deny, Ok, Question, Rewrite, Verdict
 from harken.agents.websearch import websearch_tool
 from harken.core.ids import AgentId
 from harken.errors import ModelError
@@ -60,7 +60,9 @@ def model(**parts: Sequence[Line]) -> Play:
 
 
 def searching(folder: Path, site: Site, play: Play | None = None, **more: Any) -> Stage:
-    runtime = Runtime(model=play or model(), world=more.pop("world", None) or world(site))
+    runtime = more.pop("runtime", None) or Runtime(
+        model=play or model(), world=more.pop("world", None) or world(site)
+    )
     return stage(folder, runtime.model or model(), runtime=runtime, **more)
 
 
@@ -201,7 +203,7 @@ def test_a_budget_holds_for_the_readers(tmp_path: Path, site: Site) -> None:
     one = searching(tmp_path, site, budget=Budget(live_subagents=2))
     one.ask("How hot?")
     result = one.result()["content"]
-    assert '"10 degrees."' in result
+    assert result.count('0 degrees."') == 1  # of the page that came first
     assert result.count("may have 2 live subagents") == 2
 
 
@@ -236,6 +238,39 @@ def test_hooks_of_who_asks_watch_the_readers(tmp_path: Path, site: Site) -> None
     one.ask("How hot?")
     assert "[stopped] hooks blocked the answer 3 times" in one.result()["content"]
     assert '"10 degrees."' in one.result()["content"]
+
+
+class Redacting(Hook):
+    """Takes every number out of an answer."""
+
+    kind = "redactor-of-readers"
+    points = frozenset({"response"})
+
+    def judge(self, question: Question) -> Verdict:
+        return Rewrite("A number.") if "degrees" in question.text else Ok()
+
+
+@pytest.mark.req("S4-24")
+def test_what_hooks_made_of_an_answer_holds_wherever_it_is_cut_off(
+    tmp_path: Path, site: Site
+) -> None:
+    kinds = {Redacting.kind: Redacting}
+    play = model(main=[calls(call("websearch", question="How hot?", pages=1)), "Done."])
+    runtime = Runtime(model=play, world=world(site), kinds=kinds)
+    one = stage(tmp_path, play, runtime=runtime)
+    Redacting(one.session, runtime=runtime).install(one.root, "redactor")
+    one.ask("How hot?")
+    assert "degrees" not in one.result()["content"]
+    lines = one.log.read_text().splitlines()
+    first = next(
+        n for n, line in enumerate(lines, 1) if "0 degrees." in line and '"assistant"' in line
+    )
+    for count in range(first, len(lines)):
+        again = searching(cut_after(one.log, count).parent, site, runtime=runtime)
+        if again.root.cut_off:
+            again.ask()
+        assert "degrees" not in again.result()["content"], count
+        again.session.close()
 
 
 def test_it_is_a_tool_as_others_are() -> None:

@@ -78,8 +78,8 @@ class CommandHook(Hook):
         self._interrupt: str | None = None
         """Why the turn shall end at the next chance: said where it could not be ended."""
         self._told_once: set[str] = set()
-        self._allowed: str | None = None
-        """The call that a command allowed last."""
+        self._allowed: tuple[str, str] | None = None
+        """The call that a command allowed last, and its arguments: with others it is another."""
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: the commands, and at which points it is asked."""
@@ -90,13 +90,16 @@ class CommandHook(Hook):
         return {**super().spec(), "points": sorted(points)}
 
     def saved_state(self) -> Any:
-        """Return what is still to be said."""
-        return {"later": list(self._later)} if self._later else None
+        """Return what is still to be said, and why the turn is still to end."""
+        left = {"later": list(self._later), "interrupt": self._interrupt}
+        return {name: one for name, one in left.items() if one} or None
 
     def take_back(self, saved: Any) -> None:
-        """Take back what is still to be said."""
-        later = saved.get("later") if isinstance(saved, dict) else None
+        """Take back what is still to be said, and why the turn is still to end."""
+        left = saved if isinstance(saved, dict) else {}
+        later, why = left.get("later"), left.get("interrupt")
         self._later = [one for one in later or () if isinstance(one, str)]
+        self._interrupt = why if isinstance(why, str) else None
 
     def concerns(self, question: Question) -> bool:
         """Whether a command is to be run, or there is something left to say."""
@@ -123,7 +126,8 @@ class CommandHook(Hook):
         self._tell(answer)
         self._end_turn(situation, answer)
         if question.call is not None:
-            self._allowed = question.subject if answer.decision == "allow" else None
+            said = self._rewritten(situation, answer) or question.text
+            self._allowed = (question.subject, said) if answer.decision == "allow" else None
         return await self._verdict(situation, answer)
 
     async def session_ended(self, reason: str = "other") -> None:
@@ -166,10 +170,12 @@ class CommandHook(Hook):
     def _for_user(self, happening: LeaveAsked, answer: Answer) -> Word | None:
         """Return what the commands say in the place of the user; a yes only where it counts."""
         if answer.decision == "deny":
-            said = self.say(in_words(Deny(answer.reason)), happening.call)
             self._interrupt = answer.ends
+            said = self.say(in_words(Deny(answer.reason)), happening.call)
             return Word(hook=self.name, refusal=answer.reason, said=said.message_id)
-        if answer.decision != "allow" and self._allowed != happening.call:
+        meant = (happening.call, self._about(happening).text)
+        has_allowed = self._allowed == meant and not happening.is_wanted_by_hook
+        if answer.decision != "allow" and not has_allowed:
             return None
         if not self.options.may_allow:
             self._tell(Answer(unsupported=(_ALLOWED,)))
@@ -226,7 +232,7 @@ class CommandHook(Hook):
             "CLAUDE_PROJECT_DIR": str(situation.folder),
         }
         answer = Answer()
-        with TemporaryDirectory(prefix="harken-hook-") as scratch:
+        with TemporaryDirectory(prefix="harken-hook-", ignore_cleanup_errors=True) as scratch:
             file = Path(scratch, "environment.sh")
             more = {**environment, FILE: str(file)} if event == EVENT else environment
             ends = await asyncio.gather(
@@ -278,7 +284,7 @@ class CommandHook(Hook):
         )
         if is_blocked:  # first: who is cut off before the verdict has not read it either
             self.session.append(_without(watched, situation.question.subject, self._asked))
-        self.session.append_all([said, *self._changed_state()])
+        self.session.append_all(self.with_state(said))
         raise TurnStopped(f"hook {self.name}: {why}")
 
     async def _verdict(self, situation: Situation, answer: Answer) -> Verdict:
@@ -341,7 +347,7 @@ class CommandHook(Hook):
         try:
             if world.user is None:
                 raise NobodyThere("nobody is there to ask")
-            user = LoggedUser(world.user, watched, situation.question.subject)
+            user = LoggedUser(world.user, watched, situation.question.subject, for_hook=True)
             leave = await user.permit(wanted)
         except (NobodyThere, Failed) as error:
             why = answer.reason or "a hook wants it"

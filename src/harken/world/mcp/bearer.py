@@ -11,6 +11,7 @@ a place that it forgot with its process; and it begins to log in where nobody is
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from base64 import b64encode
@@ -32,6 +33,8 @@ EARLY_S = 30.0
 """A token that ends so soon is renewed before it is used."""
 RENEW_S = 30.0
 MAX_BYTES = 1 << 20
+_LONG_S = 1 << 32
+"""A token that lasts longer than a century lasts so long."""
 _REFUSED = -32001
 """The code of the error that stands for an answer which let nobody in."""
 _CHALLENGE = 2000
@@ -65,11 +68,12 @@ class Bearer(httpx2.Auth):
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request as the person who logged in; a second time where its token was renewed."""
-        token = "" if self._own or _origin(request.url) != self._origin else await self._token()
+        is_for_us = not self._own and _origin(request.url) == self._origin
+        token = await self._token() if is_for_us else ""
         if token:
             request.headers["authorization"] = f"Bearer {token}"
         response = yield request
-        if response.status_code == 401 and not self._own:
+        if response.status_code == 401 and is_for_us:
             token = await self._token(refused=token)
             if token:
                 request.headers["authorization"] = f"Bearer {token}"
@@ -178,8 +182,13 @@ async def renew(login: Login, clock: Callable[[], float] = time.time) -> Login |
     return with_token(login, token, clock())
 
 
-async def posted(login: Login, url: str, form: dict[str, str]) -> tuple[int, bytes]:
-    """Send a form to who gives tokens, as who we are there; return the status and the answer."""
+async def posted(
+    login: Login, url: str, form: dict[str, str], within_s: float = RENEW_S
+) -> tuple[int, bytes]:
+    """Send a form to who gives tokens, as who we are there; return the status and the answer.
+
+    Raises ConfigError where there is none within that time, however slowly one comes.
+    """
     headers = {"accept": "application/json", "accept-encoding": "identity"}
     form = {**form, "client_id": login.client_id}
     if login.method == "client_secret_basic" and login.client_secret:
@@ -189,11 +198,12 @@ async def posted(login: Login, url: str, form: dict[str, str]) -> tuple[int, byt
         form["client_secret"] = login.client_secret
     try:
         async with (
-            httpx2.AsyncClient(timeout=RENEW_S) as client,
+            asyncio.timeout(within_s),
+            httpx2.AsyncClient(timeout=within_s) as client,
             client.stream("POST", url, data=form, headers=headers) as response,
         ):
             return response.status_code, await body_of(response)
-    except httpx2.HTTPError as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
         raise ConfigError(f"its token cannot be renewed now ({type(error).__name__})") from None
 
 
@@ -217,7 +227,7 @@ def with_token(login: Login, token: OAuthToken, now_s: float) -> Login:
         login,
         access_token=token.access_token,
         refresh_token=token.refresh_token or login.refresh_token,
-        expires_at_s=now_s + token.expires_in if token.expires_in else 0.0,
+        expires_at_s=now_s + min(token.expires_in, _LONG_S) if token.expires_in else 0.0,
         scope=token.scope or login.scope,
     )
 

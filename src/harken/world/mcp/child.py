@@ -93,12 +93,8 @@ class Child:
             while chunk := await stderr.read(1 << 16):
                 self._tail = (self._tail + chunk)[-TAIL_BYTES:]
                 if kept < LOG_BYTES:
-                    mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-                    descriptor = os.open(self.log, mode, 0o600)
-                    try:
-                        kept += os.write(descriptor, chunk[: LOG_BYTES - kept])
-                    finally:
-                        os.close(descriptor)
+                    with suppress(OSError):  # who is not read any more stops in the middle
+                        kept += _appended(self.log, chunk[: LOG_BYTES - kept])
                 await asyncio.sleep(0)  # one that never stops leaves time for others
 
     @property
@@ -145,6 +141,16 @@ class Child:
             with suppress(OSError):
                 assert self.guard.stdin is not None
                 self.guard.stdin.close()
+
+
+def _appended(file: Path, data: bytes) -> int:
+    """Write to the end of a file, and nowhere that a link leads; return how much. Raises OSError."""
+    mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(file, mode, 0o600)
+    try:
+        return os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
 
 
 def _command(server: Server, where: Path, environment: Mapping[str, str]) -> list[str]:

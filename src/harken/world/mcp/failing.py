@@ -34,6 +34,8 @@ def reason_of(error: BaseException) -> str:
             return one_line(f"it answers what is not of the protocol (at {where or 'the top'})")
         case httpx2.HTTPStatusError():
             return f"it answers HTTP {first.response.status_code}"
+        case httpx2.LocalProtocolError():
+            return "it cannot be sent what its description says"  # the error repeats a header
         case httpx2.TransportError():
             return one_line(f"it cannot be reached ({str(first) or type(first).__name__})")
         case RuntimeError():

@@ -6,6 +6,7 @@ each address is looked at before, and of each answer no more is read than anybod
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -21,7 +22,8 @@ from harken.world.mcp.servers import Server
 
 VERSION = "2025-11-25"
 """The revision of the protocol of which a login is."""
-_REQUEST_S = 30.0
+REQUEST_S = 30.0
+"""How long an answer may take, all of it."""
 _MOST_REQUESTS = 40
 _MOST_REDIRECTS = 5
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -32,28 +34,29 @@ async def walk(
     server: Server,
     before: Login | None,
     has_token: Callable[[], bool],
+    request_s: float = REQUEST_S,
 ) -> None:
     """Send what the provider wants sent, until it is done.
 
     before: what is kept of the login before. has_token: whether a token was given meanwhile. Raises
-    what the provider raises, httpx2.HTTPError, ConfigError.
+    what the provider raises, httpx2.HTTPError, TimeoutError, ConfigError.
     """
     first = _first(server)
     flow, is_asked, url = provider.async_auth_flow(first), False, str(first.url)
-    async with httpx2.AsyncClient(timeout=_REQUEST_S) as client:
+    async with httpx2.AsyncClient(timeout=request_s) as client:
         try:
             request = await anext(flow)
             for _ in range(_MOST_REQUESTS):
                 check_place(str(request.url), url)
                 if request is not first:
                     _check_offer(provider, request, is_asked=is_asked)
-                    response = await _sent(client, request)
+                    response = await _sent(client, request, request_s)
                 elif not has_token():
-                    response = await _tried(client, request)
+                    response = await _tried(client, request, request_s)
                     is_asked = response.status_code == 401
                     response = _challenge(response, before)
                 else:
-                    response = await _tried(client, request)
+                    response = await _tried(client, request, request_s)
                     if response.status_code == 401:
                         raise ConfigError("it does not accept the token that was just given for it")
                 request = await flow.asend(response)
@@ -77,30 +80,39 @@ def _first(server: Server) -> httpx2.Request:
     return httpx2.Request("POST", server.url or "", content=message, headers=headers)
 
 
-async def _sent(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
-    """Send a request and return the whole answer. Raises httpx2.HTTPError, ConfigError."""
+async def _sent(
+    client: httpx2.AsyncClient, request: httpx2.Request, within_s: float
+) -> httpx2.Response:
+    """Send a request and return the whole answer. Raises httpx2.HTTPError, ConfigError.
+
+    Raises TimeoutError where it is not whole by then: one that comes byte by byte has no silence.
+    """
     request.headers["accept-encoding"] = "identity"
-    response = await client.send(request, stream=True, follow_redirects=False)
-    try:
-        whole = httpx2.Response(
-            response.status_code,
-            headers=[(k, v) for k, v in response.headers.items() if k != "content-encoding"],
-            content=await body_of(response),
-            request=request,
-        )
-        whole.next_request = response.next_request
-        return whole
-    finally:
-        await response.aclose()
+    async with asyncio.timeout(within_s):
+        response = await client.send(request, stream=True, follow_redirects=False)
+        try:
+            whole = httpx2.Response(
+                response.status_code,
+                headers=[(k, v) for k, v in response.headers.items() if k != "content-encoding"],
+                content=await body_of(response),
+                request=request,
+            )
+            whole.next_request = response.next_request
+            return whole
+        finally:
+            await response.aclose()
 
 
-async def _tried(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.Response:
+async def _tried(
+    client: httpx2.AsyncClient, request: httpx2.Request, within_s: float
+) -> httpx2.Response:
     """Send the first request, also to where it is sent on to within its host; return the answer.
 
-    What is in it is not read: it may have no end. Raises httpx2.HTTPError.
+    What is in it is not read: it may have no end. Raises httpx2.HTTPError, TimeoutError.
     """
     for _ in range(_MOST_REDIRECTS):
-        response = await client.send(request, stream=True, follow_redirects=False)
+        async with asyncio.timeout(within_s):
+            response = await client.send(request, stream=True, follow_redirects=False)
         await response.aclose()
         following = response.next_request
         is_same = following is not None and following.method == request.method

@@ -32,7 +32,7 @@ from harken.errors import ConfigError
 from harken.world.mcp.bearer import check_token, posted, with_token
 from harken.world.mcp.callback import Callback
 from harken.world.mcp.failing import one_line
-from harken.world.mcp.login_walk import VERSION, check_place, walk
+from harken.world.mcp.login_walk import REQUEST_S, VERSION, check_place, walk
 from harken.world.mcp.logins import Login, Logins, place_of
 from harken.world.mcp.servers import Server
 
@@ -77,10 +77,12 @@ async def log_in(
     show: Callable[[str], None],
     *,
     wait_s: float = WAIT_S,
+    request_s: float = REQUEST_S,
 ) -> Login:
     """Let a person log in at a server, its variables filled in; keep and return the login.
 
-    `show` is told the address that they have to open; `callback` listens. Raises ConfigError, on
+    `show` is told the address that they have to open; `callback` listens. request_s: how long each
+    answer of who logs people in may take. Raises ConfigError, on
     one line, where there is no login there, or it came to nothing; what was kept then stays.
     """
     url = server.url or ""
@@ -89,12 +91,12 @@ async def log_in(
     memory = _Memory(client=_client(server, callback.address), tokens=_tokens(before))
     provider = _provider(server, memory, callback, _Person(show, callback, url, wait_s))
     try:
-        await walk(provider, server, before, lambda: memory.fresh is not None)
+        await walk(provider, server, before, lambda: memory.fresh is not None, request_s)
     except ConfigError:
         raise
-    except (OAuthFlowError, httpx2.InvalidURL, ValueError) as error:
+    except (OAuthFlowError, httpx2.InvalidURL, ValueError, OverflowError) as error:
         raise ConfigError(_reason(error, provider)) from None
-    except httpx2.HTTPError as error:
+    except (httpx2.HTTPError, TimeoutError) as error:
         raise ConfigError(f"who logs people in cannot be reached ({_kind(error)})") from None
     if memory.fresh is None or memory.client is None:
         raise ConfigError("no token was given")

@@ -32,6 +32,8 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_))*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9-]+")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_SENDABLE = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
+"""What a header can hold: whoever tried to send anything else would repeat it in an error."""
 
 
 class OAuthTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -126,7 +128,10 @@ class Server:
         yield from (self.client_id, self.client_secret)
 
     def filled(self, environ: Mapping[str, str]) -> Server:
-        """Return it with what its variables stand for. Raises ConfigError for one that is unset."""
+        """Return it with what its variables stand for.
+
+        Raises ConfigError for one that is unset, or holds what cannot be sent.
+        """
 
         def put(text: str) -> str:
             return _VARIABLE.sub(lambda found: _value(found, environ), text)
@@ -138,7 +143,7 @@ class Server:
             env={name: put(value) for name, value in self.env.items()},
             cwd=None if self.cwd is None else put(self.cwd),
             url=None if self.url is None else put(self.url),
-            headers={name: put(value) for name, value in self.headers.items()},
+            headers={name: _sendable(name, put(value)) for name, value in self.headers.items()},
             client_id=put(self.client_id),
             client_secret=put(self.client_secret),
         )
@@ -150,6 +155,16 @@ def _value(found: re.Match[str], environ: Mapping[str, str]) -> str:
         return value or found[2]
     if value is None:
         raise ConfigError(f"it needs the variable {found[1]}, which is not set")
+    return value
+
+
+def _sendable(name: str, value: str) -> str:
+    """Return the value of a header. Raises ConfigError, without it: it may be a secret."""
+    if not _SENDABLE.fullmatch(value):
+        raise ConfigError(
+            f"its header {name} holds what cannot be sent: a line break or a space at its end, "
+            f"or a letter that is not ASCII"
+        )
     return value
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harken import Permissions, Runtime, World
+from harken import Permissions, Runtime, World, load_session
 from harken.agents.command_hooks.entry import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
 from harken.agents.happening import UserWanted, call_user
@@ -21,9 +21,10 @@ from harken.llm.windows import Windows
 from harken.world.local import local_tools
 from harken.world.permissions.rules import Rules
 from harken.world.user import Asked, Leave, Wanted
-from tests.agent_kit import Stage, call, calls, check_log, run, stage
+from tests.agent_kit import Stage, call, calls, check_log, quick, run, stage
 from tests.unit.agents.command_hooks.commanding import keeper, on, said, told
 from tests.unit.agents.compacting import SUMMARY, WORDS, Talk, talk
+from tests.unit.agents.cutting import cut_after
 
 ALWAYS = {"session_id", "transcript_path", "cwd", "hook_event_name"}
 MOMENTS = ("PermissionRequest", "Notification", "PreCompact", "PostCompact")
@@ -120,6 +121,20 @@ def test_a_no_may_end_the_turn(tmp_path: Path) -> None:
     check_log(one.log)
 
 
+def test_a_no_ends_the_turn_after_a_crash_too(tmp_path: Path) -> None:
+    line = decided(behavior="deny", message="enough", interrupt=True)
+    one = watched(tmp_path, on("PermissionRequest", line), talk(main=[BASH, "Never.", "New."]))
+    one.ask("Go.")
+    one.session.close()
+    refused = [row.get("role") for row in one.rows()].index("tool") + 1
+    root, session = load_session(cut_after(one.log, refused), runtime=one.runtime, options=quick())
+    later = Stage(root, session, one.runtime)
+    assert later.root.cut_off
+    assert later.ask() == "[stopped] hook claude-hooks: enough"
+    assert later.agent(NAME).state.saved is None
+    check_log(later.log)
+
+
 @pytest.mark.parametrize("line", [decided(behavior="allow"), "echo no >&2; exit 2", "exit 1"])
 def test_whatever_else_a_command_says_the_user_is_asked(tmp_path: Path, line: str) -> None:
     notices: list[str] = []
@@ -156,6 +171,35 @@ def test_what_is_forbidden_no_command_allows(tmp_path: Path) -> None:
     one.runtime.world.permissions = Permissions(rules=Rules.parse(deny=["bash"]))
     one.ask("Go.")
     assert "the rule bash forbids it" in one.result()["content"]
+
+
+def before(decision: str, **more: Any) -> str:
+    own = {"hookEventName": "PreToolUse", "permissionDecision": decision, **more}
+    return f"echo '{json.dumps({'hookSpecificOutput': own})}'"
+
+
+@pytest.mark.parametrize(
+    "second", [before("ask"), before("allow", updatedInput={"command": "echo no"})]
+)
+def test_a_command_allows_what_it_saw_and_not_what_another_hook_makes_of_it(
+    tmp_path: Path, second: str
+) -> None:
+    user = Somebody()
+    section, model = on("PreToolUse", before("allow")), talk(main=[BASH, "Done."])
+    one = watched(tmp_path, section, model, user=user, may_allow=True)
+    options = Commands(read_hooks(on("PreToolUse", second), "settings.json").entries)
+    CommandHook(one.session, runtime=one.runtime, options=options).install(one.root, "second")
+    one.ask("Go.")
+    assert len(user.wanted) == 1
+
+
+def test_a_command_allows_what_it_made_of_it_itself(tmp_path: Path) -> None:
+    user = Somebody()
+    section = on("PreToolUse", before("allow", updatedInput={"command": "echo yes"}))
+    one = watched(tmp_path, section, talk(main=[BASH, "Done."]), user=user, may_allow=True)
+    one.ask("Go.")
+    assert one.result()["content"] == "exit code 0\nyes\n"
+    assert user.wanted == []
 
 
 def test_where_nobody_is_there_a_command_still_hears_of_it(tmp_path: Path) -> None:

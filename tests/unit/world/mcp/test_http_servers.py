@@ -56,6 +56,20 @@ def test_nobody_who_answers_is_told_of(tmp_path: Path) -> None:
     run(scene())
 
 
+def test_a_key_that_ends_in_a_line_break_is_in_no_message(tmp_path: Path) -> None:
+    async def scene(url: str) -> None:
+        server = Server(name="web", url=url, headers={"authorization": "Bearer ${KEY}"})
+        async with stand(tmp_path, server, environ={"KEY": "s3cret\n"}) as here:
+            assert "its header authorization holds what cannot be sent" in " ".join(here.told)
+            assert "s3cret" not in " ".join(
+                [*here.told, *(one.reason for one in here.mcp.describe())]
+            )
+
+    with loopback(Loopback(b"{}")) as told:
+        run(scene(told.url))
+    assert told.asked == []
+
+
 def answering(results: dict[str, Any]) -> Any:
     """Return a server by hand that answers a method with these results, and a tool with bytes."""
 

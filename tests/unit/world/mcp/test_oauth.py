@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import httpx2
 import pytest
+from mcp.shared.auth import OAuthToken
 
 from harken.errors import ConfigError
+from harken.world.mcp.bearer import Bearer, posted, with_token
 from harken.world.mcp.callback import Callback
 from harken.world.mcp.login_walk import check_place
 from harken.world.mcp.logins import Login, Logins
@@ -25,6 +28,8 @@ from tests.mcp_http import serving
 from tests.mcp_kit import run, stand
 
 GREET = "mcp__g__greet"
+WHERE = "/.well-known/oauth-protected-resource/mcp"
+"""Where a server says first who logs people in."""
 
 
 @pytest.fixture
@@ -326,6 +331,10 @@ GIVEN = {"access_token": "s3cret", "token_type": "Bearer"}
         ({"/token": (200, {**GIVEN, "token_type": "s3cret-kind"})}, "it gave no token"),
         ({"/token": (200, {**GIVEN, "expires_in": "s3cret"})}, "it gave no token"),
         ({"/token": (200, {**GIVEN, "access_token": "s3cret\nx: y"})}, "that cannot be sent"),
+        (
+            {"/token": (200, {**GIVEN, "expires_in": 10**400})},
+            "answers what is not of the protocol",
+        ),
         ({"/token": (200, GIVEN)}, "it does not accept the token that was just given for it"),
     ],
 )
@@ -385,3 +394,53 @@ def test_no_secret_goes_to_where_others_can_read_it(address: str, server_url: st
 def test_a_secret_goes_over_https_or_stays_on_this_machine() -> None:
     check_place("https://login.example/token", "https://a.example/mcp")
     check_place("http://127.0.0.1:1/token", "http://localhost:2/mcp")
+
+
+def dripping(path: str) -> Any:
+    """Return an application whose answer at a path comes byte by byte, without an end."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan" or scope["path"] != path:
+            await telling({})(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200})
+        while True:
+            await send({"type": "http.response.body", "body": b" ", "more_body": True})
+            await asyncio.sleep(0.05)
+
+    return app
+
+
+def test_who_answers_byte_by_byte_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    async def scene(base: str) -> None:
+        async with Callback() as callback:
+            with pytest.raises(ConfigError, match="cannot be reached"):
+                await log_in(server(f"{base}/mcp"), kept(tmp_path), callback, visit, request_s=0.5)
+        with pytest.raises(ConfigError, match="cannot be renewed now"):
+            await posted(Login(name="g", place=base), f"{base}{WHERE}", {}, within_s=0.5)
+
+    with serving(dripping(WHERE)) as base:
+        run(scene(base))
+
+
+def test_a_token_is_for_one_place_also_where_another_refuses(tmp_path: Path) -> None:
+    one = server("https://a.example/mcp")
+    kept(tmp_path).put(one, Login(name="g", place="https://a.example", access_token="s3cret"))
+
+    async def scene() -> None:
+        flow = Bearer(one, kept(tmp_path)).async_auth_flow(
+            httpx2.Request("POST", "https://b.example/mcp")
+        )
+        asked = await anext(flow)
+        assert "authorization" not in asked.headers
+        with pytest.raises(StopAsyncIteration):
+            await flow.asend(httpx2.Response(401, content=b"", request=asked))
+
+    run(scene())
+
+
+def test_a_token_that_lasts_for_ever_is_kept(tmp_path: Path) -> None:
+    token = OAuthToken(access_token="s3cret", expires_in=10**400)
+    login = with_token(Login(name="g", place="https://a.example"), token, 5.0)
+    kept(tmp_path).put(server("https://a.example/mcp"), login)
+    assert kept(tmp_path).get(server("https://a.example/mcp")) == login

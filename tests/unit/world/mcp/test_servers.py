@@ -124,3 +124,12 @@ def test_a_template_names_servers_or_describes_them() -> None:
     for wrong in (5, [5], [["x"]], ["a b"], {"own": 5}, {"own": {"command": 5}}):
         with pytest.raises(ConfigError):
             granted(wrong, "t.md")
+
+
+@pytest.mark.parametrize("value", ["s3cret\n", "s3cret ", "s3cr\0et", "s3crét", "s3cret\r\nx: y"])
+def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: str) -> None:
+    server = Server(name="web", url="https://a.example", headers={"x-key": "Bearer ${KEY}"})
+    with pytest.raises(ConfigError) as caught:
+        server.filled({"KEY": value})
+    assert "its header x-key holds what cannot be sent" in str(caught.value)
+    assert "s3cr" not in str(caught.value)

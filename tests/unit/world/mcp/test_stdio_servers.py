@@ -189,6 +189,19 @@ def test_a_flood_of_notifications_is_left_out_and_leaves_time_for_others(tmp_pat
     run(scene())
 
 
+def test_who_complains_is_read_also_where_it_cannot_be_kept(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with stand(tmp_path, toy(timeout_s=20)) as here:
+            for file in (tmp_path / "outputs").iterdir():
+                file.unlink()
+            (tmp_path / "outputs").rmdir()
+            (tmp_path / "outputs").symlink_to(tmp_path / "nowhere")
+            for _ in range(2):
+                assert await here.text("mcp__toy__stderr") == "after complaining"
+
+    run(scene())
+
+
 def test_stderr_goes_to_a_bounded_file_and_never_to_the_terminal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
