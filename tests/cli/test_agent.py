@@ -134,6 +134,8 @@ def test_a_signal_ends_it_cleanly(cli: Cli, model: str, number: signal.Signals, 
         _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert "Traceback" not in err
+    assert "something is armed still; go on with: " in err
     [log] = cli.sessions()
+    assert lines(log)[-1]["event_type"] == "session_ended"
     with Session(log) as session:
         assert session.torn is None

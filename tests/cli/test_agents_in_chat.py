@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from harken import tool
+from harken.agents.actor import Actor
+from harken.agents.hooking import new_hook
 from harken.cli.commands import run_command
+from harken.cli.lines import hook_lines
 from harken.cli.whereabouts import one_agent, paths
 from harken.core.ids import AgentId
 from harken.core.messages import Message
 from harken.errors import UnknownName
+from harken.views.viewer import SessionViewer
 from tests.agent_kit import Line, Stage, call, calls, play, stage
 from tests.cli.talking import Talking
 from tests.unit.agents.hooking import watch
@@ -78,6 +82,25 @@ def test_tools_and_actions_are_told_and_what_is_not_granted(talk: Talking) -> No
         "  tools: look",
         "  actions: none",
     ]
+
+
+def test_copies_of_a_hook_are_told_apart_by_their_paths(one: Stage, talk: Talking) -> None:
+    assert isinstance(one.root, Actor)
+    new_hook(one.root, "Watch.").install(one.root, "critic")
+    said = talk("/tools").splitlines()
+    assert [line for line in said if "critic" in line] == [
+        "critic:",
+        "Ann/critic: as critic",
+        "Bob/critic: as critic",
+        "Ann/Zoe/critic: as critic",
+    ]
+
+
+def test_what_a_hook_was_told_is_said_once_and_not_of_each_copy(one: Stage) -> None:
+    assert isinstance(one.root, Actor)
+    new_hook(one.root, "Watch.").install(one.root, "critic")
+    watches = SessionViewer(one.session.path).watches()
+    assert [len([*hook_lines(row)]) for row in watches] == [2, 1, 1, 1]
 
 
 def test_code_needs_no_tools(one: Stage, talk: Talking) -> None:

@@ -160,8 +160,7 @@ def test_a_file_that_is_written_in_another_way_is_left_to_the_user(cli: Cli, tex
 def test_who_removes_what_is_not_there_is_told_what_is(cli: Cli) -> None:
     write(cli, OWN)
     said = cli.refused("mcp", "remove", "x")
-    assert said.startswith("there is no MCP server in ")
-    assert said.endswith("there is: first, second")
+    assert said == f"there is no MCP server 'x' in {config(cli)}; there is: first, second"
 
 
 @given(st.text(alphabet="[]mcp.servers.x='\"#\n ab{}", max_size=200))

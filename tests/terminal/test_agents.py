@@ -165,6 +165,8 @@ def test_a_command_that_only_looks_stands_above_what_it_says(chat: Chat) -> None
 
 
 def test_a_fork_goes_on_from_here(chat: Chat, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text('[hooks]\nuse = ["todo-reminder"]\n')
     terminal = chat()
     terminal.say("hello")
     terminal.wait("12 out")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 TERMINATED = 128 + signal.SIGTERM
+INTERRUPTED = 128 + signal.SIGINT
 
 
 @click.group(name="agent")
@@ -120,6 +121,8 @@ class _Work:
             return int(self._chat.failed)
         except asyncio.CancelledError:
             return TERMINATED
+        except KeyboardInterrupt:
+            return INTERRUPTED
         except ModelError as error:
             self._chat.print_failure(error)
             raise

@@ -86,15 +86,16 @@ def _tools(talk: Talk, rest: str) -> None:
     agents = [talk.primary.sibling(one) for one in ids]
     said: dict[tuple[str, ...], str] = {}
     lines: list[str] = []
-    for agent in agents:
+    for agent, path in zip(agents, map(paths(talk.session).get, ids), strict=True):
+        named = path or agent.name
         mine = tuple(agent.tools) if isinstance(agent, Actor) else ()
         if isinstance(agent, Actor) and mine in said:
-            lines.append(f"{agent.name}: as {said[mine]}")
+            lines.append(f"{named}: as {said[mine]}")
         elif isinstance(agent, Actor):
-            said[mine] = agent.name
-            lines += [f"{agent.name}:", *_granted(mine, talk.runtime.world.tools)]
+            said[mine] = named
+            lines += [f"{named}:", *_granted(mine, talk.runtime.world.tools)]
         elif rest:
-            lines.append(f"{agent.name} is code, which needs no tools")
+            lines.append(f"{named} is code, which needs no tools")
     talk.say("\n".join(lines))
 
 

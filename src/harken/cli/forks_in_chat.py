@@ -136,8 +136,17 @@ def _before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -> Commi
 
 
 def _left_behind(talk: Talk, agent: Agent) -> str:
-    """Say who stays in the old session."""
-    hooks = [hook.name for hook in agent.hooks if hook.kind != ChangedFiles.kind]
+    """Say who stays in the old session.
+
+    Not the hooks that were there from the beginning: as such the new one has its own, and says so.
+    """
+    rows = SessionViewer(talk.session.path).watches()
+    configured = {row.hook for row in rows if row.how == "begun"}
+    hooks = [
+        hook.name
+        for hook in agent.hooks
+        if hook.agent_id not in configured and hook.kind != ChangedFiles.kind
+    ]
     others = [] if agent.agent_id == talk.primary.agent_id else [talk.primary.name]
     names = dict.fromkeys([*agent.subagent_ids, *hooks, *others])
     return f" Not with you: {', '.join(names)}." if names else ""

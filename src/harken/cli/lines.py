@@ -66,7 +66,7 @@ def hook_lines(row: Watch | Verdict | Intervention) -> Iterator[str]:
     """Yield what a hook did, or what happened to it."""
     if isinstance(row, Watch):
         yield watch_line(row)
-        if row.told:
+        if row.told and row.how != "copied":  # a copy is told what the first one was
             yield f"  told: {one_line(row.told)}"
     elif isinstance(row, Verdict):
         yield from verdict_lines(row)

@@ -22,7 +22,7 @@ from harken.cli.config_file import CONFIG, parse_config, read_config
 from harken.cli.home import Home, home_option
 from harken.cli.init import toml_text
 from harken.cli.terminal import program, say
-from harken.errors import ConfigError, UnknownName
+from harken.errors import ConfigError
 from harken.world.mcp.logins import Logins
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -66,7 +66,8 @@ def remove_command(name: str, home: Home) -> None:
     file = home.folder / CONFIG
     known = read_config(file).mcp.servers
     if name not in known:
-        raise UnknownName(f"MCP server in {file}", name, known)
+        there = ", ".join(known) or "none"
+        raise ConfigError(f"there is no MCP server {name!r} in {file}; there is: {there}")
     text = _text_of(file)
     _replace(file, text, without_server(text, name), name, is_there=False)
     say(f"Removed {name} from {file}.")
