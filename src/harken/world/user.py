@@ -39,6 +39,8 @@ class Wanted:
     """What will happen: a diff for an edit, the command, the arguments as JSON."""
     rules: Sequence[str] = ()
     """Rules that would allow it from now on, the narrowest first; empty where none can."""
+    is_required: bool = False
+    """Whether the user wants to be asked: by a rule, or because what steers would be changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -192,7 +192,8 @@ class CommandHook(Hook):
             said = self.say(in_words(Deny(answer.reason)), happening.call)
             return Word(hook=self.name, refusal=answer.reason, said=said.message_id)
         meant = (happening.call, self._about(happening).text)
-        has_allowed = self._allowed == meant and not happening.is_wanted_by_hook
+        must_ask = happening.is_wanted_by_hook or happening.wanted.is_required
+        has_allowed = self._allowed == meant and not must_ask
         if answer.decision != "allow" and not has_allowed:
             return None
         if not self.options.may_allow:

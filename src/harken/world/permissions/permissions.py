@@ -221,6 +221,7 @@ class Permissions:
             subject="\n".join(subject.text for subject in wish.subjects),
             preview=preview,
             rules=[str(rule) for rule in rules],
+            is_required=self._is_required(wish),
         )
         if caller.user is None:
             self.unasked += 1
@@ -239,6 +240,11 @@ class Permissions:
         for rule in rules:
             if str(rule) == leave.rule:
                 self._accept(rule)
+
+    def _is_required(self, wish: Wish) -> bool:
+        """Whether it is asked for another reason than that nothing allows it."""
+        rules = (*self.rules.deny, *self.rules.ask)
+        return wish.steers(self.steering) or any(wish.holds(rule) != "no" for rule in rules)
 
     def _accept(self, rule: Rule) -> None:
         self.rules.allow.append(rule)

@@ -185,6 +185,21 @@ def test_what_is_forbidden_no_command_allows(tmp_path: Path) -> None:
     assert "the rule bash forbids it" in one.result()["content"]
 
 
+WRITE = calls(call("write", path=".git/config", content="x"))
+
+
+@pytest.mark.parametrize(("acts", "ask"), [(BASH, ["bash(echo *)"]), (WRITE, [])])
+def test_where_the_user_wants_to_be_asked_no_tool_script_answers(
+    tmp_path: Path, acts: Any, ask: list[str]
+) -> None:
+    """As the client does it: an ask rule holds whatever a hook allows."""
+    user, model = Somebody(), talk(main=[acts, "Done."])
+    one = watched(tmp_path, on("PreToolUse", ALLOW), model, user=user, may_allow=True)
+    one.runtime.world.permissions = Permissions(rules=Rules.parse(ask=ask))
+    one.ask("Go.")
+    assert [wanted.is_required for wanted in user.wanted] == [True]
+
+
 def before(decision: str, **more: Any) -> str:
     own = {"hookEventName": "PreToolUse", "permissionDecision": decision, **more}
     return f"echo '{json.dumps({'hookSpecificOutput': own})}'"
