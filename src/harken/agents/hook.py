@@ -34,7 +34,7 @@ from harken.agents.verdict import (
 )
 from harken.core.events import AgentMoved, Event, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, base_of, number_of
-from harken.core.messages import FunctionCall, ToolCall
+from harken.core.messages import FunctionCall, ToolCall, text_of
 from harken.core.outside import from_outside
 from harken.core.verdict_words import FAILED, said_in
 from harken.errors import LogError, ModelError
@@ -204,21 +204,40 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
 
 def has_judged(hook: Agent, subject: Reference) -> bool:
     """Whether a hook has given its verdict on this, be it before a resume."""
-    answered: set[str] = set()
-    spoke, since = False, _number(subject)
-    for entry in reversed(hook.state.transcript or ()):
+    return _verdict_on(hook.state, subject) is not None
+
+
+def opinion_on(hook: AgentState, answer: TranscriptEntry) -> Opinion | None:
+    """Return what a hook, in memory, has said of an answer; None: it gave no verdict yet."""
+    entry = _verdict_on(hook, answer.message_id)
+    if entry is None:
+        return None
+    said = said_in(entry)
+    why = text_of(entry.content).removeprefix(FAILED)
+    verdict = Deny(f"the hook failed ({why})") if said is None else verdict_of(said)
+    return Opinion(hook.name or hook.id, verdict, entry.message_id)
+
+
+def _verdict_on(hook: AgentState, subject: Reference) -> TranscriptEntry | None:
+    """Return what a hook said of this last, or that it failed; None: neither."""
+    answered: dict[str, TranscriptEntry] = {}
+    spoke: TranscriptEntry | None = None
+    since = _number(subject)
+    for entry in reversed(hook.transcript or ()):
         if _number(entry.message_id) < since:
-            return False
+            return None
         if entry.role != "user":
-            spoke = spoke or (entry.cause is None and said_in(entry) is not None)
-            answered |= {entry.cause} if isinstance(entry.cause, str) else set()
+            if spoke is None and entry.cause is None and said_in(entry) is not None:
+                spoke = entry
+            if isinstance(entry.cause, str):
+                answered.setdefault(entry.cause, entry)
         elif entry.cause is not None and not is_question(entry):
             continue  # what a hook of its own says, in the middle of its work
         elif entry.cause == subject and (spoke or entry.message_id in answered):
-            return True
+            return spoke or answered[entry.message_id]
         else:
-            spoke = False
-    return False
+            spoke = None
+    return None
 
 
 def unheard(hook: AgentState, watched: AgentState) -> list[Opinion]:
@@ -274,17 +293,20 @@ class Judgement:
     rewriter: Opinion | None = None
 
 
-async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
+async def consult(
+    hooks: Sequence[Agent], question: Question, said: Mapping[AgentId, Opinion] | None = None
+) -> Judgement:
     """Ask hooks in order: all may comment, the first denial ends, rewrites chain.
 
-    Raises TurnEnded where one of them took the place of the agent that it watches.
+    said: what hooks have said of it already, who are not asked again. Raises TurnEnded where one
+    of them took the place of the agent that it watches.
     """
     judgement = Judgement(comments=[])
     watched = hooks[0].state.parent if hooks else None
     for hook in hooks:
-        if question.point not in hook.asked_at or not _is_concerned(hook, question):
-            continue
-        opinion = await ask(hook, watched, question)
+        opinion = (said or {}).get(hook.agent_id)
+        if opinion is None and question.point in hook.asked_at and is_concerned(hook, question):
+            opinion = await ask(hook, watched, question)
         if opinion is None:
             continue
         match opinion.verdict:
@@ -299,7 +321,8 @@ async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
     return judgement
 
 
-def _is_concerned(hook: Agent, question: Question) -> bool:
+def is_concerned(hook: Agent, question: Question) -> bool:
+    """Whether a hook wants to be asked this; one that fails at that is asked."""
     try:
         return hook.concerns(question)
     except Exception:  # noqa: BLE001 - it is asked, and fails where that is logged
