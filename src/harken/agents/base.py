@@ -208,9 +208,13 @@ class Agent:
 
         Those that it put there itself come first, see `self_made`.
         """
+        return [self.sibling(agent_id) for agent_id in self.hook_ids]
+
+    @property
+    def hook_ids(self) -> list[AgentId]:
+        """The same as ids: nobody is revived for it."""
         agents = self.session.agents
-        asked = sorted(self.state.hooks, key=lambda id_: is_guard(agents[id_].spec))
-        return [self.sibling(agent_id) for agent_id in asked]
+        return sorted(self.state.hooks, key=lambda id_: is_guard(agents[id_].spec))
 
     def sibling(self, agent_id: str) -> Agent:
         """Return another agent of the same session, revived where it is not in memory.
@@ -398,7 +402,7 @@ class Agent:
         `await response()` without input goes on with that turn.
         """
         for message in reversed(self.session.context(self.agent_id)):
-            if message.role != "user" or not _asks_nothing(message):
+            if message.role != "user" or not asks_nothing(message):
                 return message.role in ("user", "tool") or bool(self.state.open_calls)
         return False  # nothing but what hooks said
 
@@ -486,7 +490,7 @@ def evict(session: Session, agent_id: str) -> None:
     session.live.pop(AgentId(agent_id), None)
 
 
-def _asks_nothing(message: ChatMessage) -> bool:
+def asks_nothing(message: ChatMessage) -> bool:
     """Whether what an agent heard wants no answer: a hook said it, or it is what the user did."""
     if isinstance(message, TranscriptEntry):
         return message.cause is not None

@@ -15,6 +15,7 @@ from harken.agents.base import Agent
 from harken.agents.hook import Judgement, comment_entry, consult
 from harken.agents.initial import INTERRUPTED
 from harken.agents.model_call import HALF_A_CALL
+from harken.agents.unjudged import BLOCKED, MAX_DENIALS, about, opinions, to_ask
 from harken.agents.verdict import Deny, Opinion, Point, Question, is_question
 from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
@@ -23,8 +24,6 @@ from harken.core.text import LoggedString
 from harken.core.verdict_words import said_in, unfenced
 from harken.session.state import OpenCall
 
-MAX_DENIALS = 3
-"""After so many denials of one response the user is told instead."""
 TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
 STOPPED = "Error: {} was not run: a hook ended the turn"
 
@@ -117,10 +116,14 @@ def _number(id_: MessageId) -> int:
     return number_of(id_, "msg_") or 0
 
 
-async def judge_answer(agent: Actor, entry: TranscriptEntry) -> Judgement:
-    """Let hooks judge an answer before anyone hears it. Raises TurnEnded, TurnStopped."""
-    question = Question("response", agent.name, entry.message_id, text_of(entry.content))
-    judgement = await consult(agent.hooks, question)
+async def judge_answer(agent: Actor, entry: TranscriptEntry, *, is_new: bool) -> Judgement:
+    """Let hooks judge an answer before anyone hears it; of one that is not new, those who did not.
+
+    Raises TurnEnded, TurnStopped.
+    """
+    said = {} if is_new else opinions(agent, entry)
+    hooks = [agent.sibling(id_) for id_ in [*said, *to_ask(agent, said)]]
+    judgement = await consult(hooks, about(agent, entry), said)
     agent.note_comments(judgement)
     agent.deliver()
     return judgement
@@ -129,7 +132,7 @@ async def judge_answer(agent: Actor, entry: TranscriptEntry) -> Judgement:
 def send_back(agent: Actor, denied: Opinion, denials: int) -> None:
     """Let an agent hear why its answer was blocked; denials: how often that was before."""
     reason = denied.verdict.reason if isinstance(denied.verdict, Deny) else ""
-    text = f"Your response was blocked ({denials + 1} of {MAX_DENIALS}): {reason}"
+    text = BLOCKED.format(denials + 1, MAX_DENIALS, reason)
     agent.session.append(comment_entry(agent, denied, text))
 
 

@@ -35,7 +35,7 @@ from harken.agents.verdict import (
 )
 from harken.core.events import AgentMoved, Event, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId, base_of, number_of
-from harken.core.messages import FunctionCall, ToolCall
+from harken.core.messages import FunctionCall, ToolCall, text_of
 from harken.core.outside import from_outside
 from harken.core.verdict_words import FAILED, said_in, unfenced
 from harken.errors import LogError, ModelError
@@ -208,10 +208,27 @@ def judged_before(hook: Agent, question: Question) -> Opinion | None:
 
     None: it is to be asked. So is one that failed where that blocks: it may not fail again.
     """
+    entry = _verdict_on(hook.state, question.subject)
+    return None if entry is None else _given(hook, question.point, entry)
+
+
+def opinion_on(hook: AgentState, answer: TranscriptEntry) -> Opinion | None:
+    """Return what a hook, in memory, has said of an answer; None: it gave no verdict yet."""
+    entry = _verdict_on(hook, answer.message_id)
+    if entry is None:
+        return None
+    said = said_in(entry)
+    why = text_of(entry.content).removeprefix(FAILED)
+    verdict = Deny(f"the hook failed ({why})") if said is None else verdict_of(said)
+    return Opinion(hook.name or hook.id, verdict, entry.message_id)
+
+
+def _verdict_on(hook: AgentState, subject: Reference) -> TranscriptEntry | None:
+    """Return what a hook said of this last, or that it failed; None: neither."""
     said: TranscriptEntry | None = None
     answers: dict[str, TranscriptEntry] = {}
-    since = _number(question.subject)
-    for entry in reversed(hook.state.transcript or ()):
+    since = _number(subject)
+    for entry in reversed(hook.transcript or ()):
         if _number(entry.message_id) < since:
             return None
         if entry.role != "user":
@@ -221,8 +238,8 @@ def judged_before(hook: Agent, question: Question) -> Opinion | None:
                 answers.setdefault(entry.cause, entry)
         elif entry.cause is not None and not is_question(entry):
             continue  # what a hook of its own says, in the middle of its work
-        elif entry.cause == question.subject and (answer := answers.get(entry.message_id, said)):
-            return _given(hook, question.point, answer)
+        elif entry.cause == subject and (answer := answers.get(entry.message_id, said)):
+            return answer
         else:
             said = None
     return None
@@ -295,21 +312,23 @@ class Judgement:
     rewriter: Opinion | None = None
 
 
-async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
+async def consult(
+    hooks: Sequence[Agent], question: Question, said: Mapping[AgentId, Opinion] | None = None
+) -> Judgement:
     """Ask hooks in order: all may comment, the first denial ends, rewrites chain.
 
     None is asked twice: what one has said already holds, and its comment was heard, or will be.
-    Raises TurnEnded where one of them took the place of the agent that it watches.
+    said: what hooks have said of it, as far as that is known. Raises TurnEnded where one of them
+    took the place of the agent that it watches.
     """
     judgement = Judgement(comments=[])
     watched = hooks[0].state.parent if hooks else None
     for hook in hooks:
-        if question.point not in hook.asked_at:
-            continue
-        before = judged_before(hook, question)
-        if before is None and not _is_concerned(hook, question):
-            continue
-        opinion = before or await ask(hook, watched, question)
+        opinion = before = (said or {}).get(hook.agent_id)
+        if opinion is None and question.point in hook.asked_at:
+            opinion = before = judged_before(hook, question)
+            if opinion is None and is_concerned(hook, question):
+                opinion = await ask(hook, watched, question)
         if opinion is None:
             continue
         match opinion.verdict:
@@ -324,7 +343,8 @@ async def consult(hooks: Sequence[Agent], question: Question) -> Judgement:
     return judgement
 
 
-def _is_concerned(hook: Agent, question: Question) -> bool:
+def is_concerned(hook: Agent, question: Question) -> bool:
+    """Whether a hook wants to be asked this; one that fails at that is asked."""
     try:
         return hook.concerns(question)
     except Exception:  # noqa: BLE001 - it is asked, and fails where that is logged

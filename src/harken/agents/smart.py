@@ -21,7 +21,6 @@ from harken.agents.base import Agent, kind_named, register
 from harken.agents.budget import Budget
 from harken.agents.compaction import Compacted, compact, tokens_used
 from harken.agents.consulting import (
-    MAX_DENIALS,
     STOPPED,
     TAKEN_OVER,
     comment_on,
@@ -41,6 +40,7 @@ from harken.agents.self_made import is_made
 from harken.agents.skills import skills_of
 from harken.agents.template_servers import reach
 from harken.agents.templates import Template
+from harken.agents.unjudged import MAX_DENIALS, denials, is_sent_back, unjudged
 from harken.agents.verdict import Question, Rewrite, Verdict, checked, read_verdict
 from harken.core.events import TranscriptEntry
 from harken.core.ids import MessageId
@@ -98,6 +98,8 @@ class SmartAgent(Actor):
         self._model: Model | None = None
         self._in_vain = 0.0
         """Below so many tokens it is not tried again to compact the context: it did not help."""
+        self._given_out: MessageId | None = None
+        """The answer that it gave last, after all hooks had judged it."""
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: kind, allowed tools, budget, template."""
@@ -222,6 +224,14 @@ class SmartAgent(Actor):
         if unheard is not None and above is not None:
             self.sibling(above).harken(unheard)
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether it owes an answer, also one that not all hooks have judged; see `Agent`."""
+        if super().cut_off:
+            return True
+        entry = unjudged(self)
+        return is_sent_back(self) if entry is None else entry.message_id != self._given_out
+
     def harken(self, input: str) -> None:
         """Add a user message to the transcript and log it; see `Agent`.
 
@@ -255,16 +265,17 @@ class SmartAgent(Actor):
         await self._finish_calls()
         self.hear_news()
         await comment_on(self, "input", new_inputs(self))
-        entry = self._last_utterance()
-        for denials in range(MAX_DENIALS):
+        there = entry = unjudged(self) or self._last_utterance()
+        for denied in range(denials(self), MAX_DENIALS):
             while entry is None or entry.tool_calls:
                 entry = await self._step()
                 if self._stands != stands:  # a move of its own
                     raise TurnEnded
-            judgement = await judge_answer(self, entry)
+            judgement = await judge_answer(self, entry, is_new=entry is not there)
             if judgement.denied is None:
-                return shown(self, entry, judgement)
-            send_back(self, judgement.denied, denials)
+                said, self._given_out = shown(self, entry, judgement), entry.message_id
+                return said
+            send_back(self, judgement.denied, denied)
             entry = None
         return self._stopped(f"hooks blocked the answer {MAX_DENIALS} times")
 

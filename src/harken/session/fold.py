@@ -66,7 +66,7 @@ def _session_ended(state: SessionState, event: ev.SessionEnded) -> None:
 
 def _agent_created(state: SessionState, event: ev.AgentCreated) -> None:
     agent_id = event.agent_id or AgentId("")
-    agent = AgentState(id=agent_id, birth=event.message_id)
+    agent = AgentState(id=agent_id, birth=event.message_id, placed=event.message_id)
     agent.name, agent.language_model = event.name, event.language_model
     agent.spec = dict(event.spec or {})
     earlier = state.agents.get(agent_id)
@@ -111,8 +111,10 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
     if event.place in ("primary", "gone"):
         state.reporting.pop(agent.id, None)  # whom the user hears, or nobody
     agent.spec = {**agent.spec, **(event.spec or {})}
+    agent.placed = event.message_id
     if event.replaces is not None:
         before = agent_of(state, event.replaces)
+        before.placed = event.message_id
         before.spec = {**before.spec, **(event.replaced_spec or {})}
         _take_place(state, agent, before, event.replaced_as or "subagent")
         return
@@ -144,6 +146,7 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     agent = state.agents.get(event.agent_id or AgentId(""))
     if agent is None:
         if event.agent_id == USER:
+            state.shown = event.substance or state.shown
             return
         agent = agent_of(state, event.agent_id)
     if agent.transcript is not None:

@@ -80,6 +80,8 @@ class AgentState:
     parent: AgentId | None = None
     """Above it in the tree; for a hook, the agent that it watches."""
     place: Place = "subagent"
+    placed: MessageId = MessageId("")
+    """Since when it stands there: its birth, or a move of it or of whom it changed places with."""
     spec: dict[str, Json] = field(default_factory=dict)
     subagents: list[AgentId] = field(default_factory=list)
     hooks: list[AgentId] = field(default_factory=list)
@@ -165,6 +167,8 @@ class SessionState:
     reporting: dict[AgentId, MessageId | None] = field(default_factory=dict)
     """Agents that heard what happened outside, and whose parent has not heard what they made of it
     -> the last that they said of it."""
+    shown: MessageId = MessageId("")
+    """The last utterance of which the user was shown something that a hook, or a command, made."""
     ended: bool = False
     _counted: tuple[str, int] = ("", 0)
     """An id that was the last one, and the number after it."""
