@@ -70,9 +70,9 @@ def written(folder: Path) -> dict[Path, bytes]:
 def test_a_login_is_used_in_a_chat_and_its_secrets_stand_in_one_file_alone(
     cli: Cli, home: Path, there: Guarded, tmp_path: Path
 ) -> None:
-    row = cli.ok("mcp").out
-    assert row.startswith("g  needs login\n")
-    assert "it needs a login: `harken mcp login g`" in row
+    listed = cli("mcp")
+    assert (listed.code, listed.out.split("\n")[0]) == (1, "g  needs login")
+    assert listed.out.endswith("it needs a login: `harken mcp login g`\n")
     ran = start(home, "mcp", "login", "g", "--wait", "20", **browser(tmp_path))
     out, err = ran.stdout.decode(), ran.stderr.decode()
     assert ran.returncode == 0, err

@@ -110,7 +110,7 @@ def show(one: Described, *, limit: int | None) -> None:
     say(f"  {one_line(one.program)} (from {one.origin})")
     if one.reason:
         say(f"  {one.reason}")
-    if one.state != "open":
+    if one.state != "open" and not one.needs_login:
         say(f"  {what_to_do(one)}")
     if one.about:
         say(f"  {one.about}, {count(len(one.tools), 'tool')}")
