@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import pexpect
 import pytest
 
-from tests.cli.kit import Cli, Ran, start
+from tests.cli.kit import HARKEN, Cli, Ran, start
 from tests.mcp_auth_server import Guarded, guarded
 
 BROWSER = """\
@@ -70,13 +73,12 @@ def written(folder: Path) -> dict[Path, bytes]:
 def test_a_login_is_used_in_a_chat_and_its_secrets_stand_in_one_file_alone(
     cli: Cli, home: Path, there: Guarded, tmp_path: Path
 ) -> None:
-    ran = cli("mcp")
-    assert ran.code == 1  # none can be used
-    assert ran.out.startswith("g  needs login\n")
-    assert ran.out.endswith("it needs a login: `harken mcp login g`\n")
-    done = start(home, "mcp", "login", "g", "--wait", "20", **browser(tmp_path))
-    out, err = done.stdout.decode(), done.stderr.decode()
-    assert done.returncode == 0, err
+    listed = cli("mcp")
+    assert (listed.code, listed.out.split("\n")[0]) == (1, "g  needs login")
+    assert listed.out.endswith("it needs a login: `harken mcp login g`\n")
+    ran = start(home, "mcp", "login", "g", "--wait", "20", **browser(tmp_path))
+    out, err = ran.stdout.decode(), ran.stderr.decode()
+    assert ran.returncode == 0, err
     assert f"Logged in: g ({there.url.removesuffix('/mcp')}), which may: read." in out
     assert "Open this address to log in (within 20 s):" in err
     assert cli.ok("mcp").out.startswith("g  ready\n")
@@ -126,3 +128,36 @@ def test_what_cannot_be_logged_in_at_is_said(cli: Cli, there: Guarded) -> None:
     ran = cli("mcp", "login", "g", "--no-browser", "--wait", "1")
     assert ran.code == 2
     assert ran.err.endswith("harken: g: nobody logged in within 1 s\n")
+
+
+def test_where_the_browser_is_elsewhere_its_last_address_is_pasted(
+    home: Path, there: Guarded
+) -> None:
+    environment = {**os.environ, "HARKEN_HOME": str(home), "TERM": "dumb"}
+    harken = pexpect.spawn(
+        str(HARKEN),
+        ["mcp", "login", "g", "--no-browser"],
+        env=environment,
+        timeout=30,
+        encoding="utf-8",
+        dimensions=(24, 4000),
+    )
+    harken.expect(r"  (http://\S+)\r\n")
+    address = harken.match.group(1)
+    harken.expect("paste the address here")
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.build_opener(Stays).open(address, timeout=20)
+    harken.sendline("http://127.0.0.1/callback?code=x&state=wrong")
+    harken.expect("That is not where this login leads to")
+    harken.sendline(caught.value.headers["location"])
+    harken.expect("Logged in: g")
+    harken.expect(pexpect.EOF)
+    harken.close()
+    assert harken.exitstatus == 0
+
+
+class Stays(urllib.request.HTTPRedirectHandler):
+    """A browser on another machine: what it is sent to is not there."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None

@@ -138,6 +138,17 @@ def test_who_gives_tokens_may_be_away_for_a_while(tmp_path: Path, there: Guarded
     run(scene())
 
 
+def test_tokens_that_others_can_read_are_not_used(tmp_path: Path, there: Guarded) -> None:
+    async def scene() -> None:
+        one, logins = server(there.url), kept(tmp_path)
+        await logged_in(one, tmp_path)
+        logins.file.chmod(0o644)
+        async with stand(tmp_path, one, logins=logins.file) as here:
+            assert "others can read the tokens in it: remove it, and log in again" in here.told[-1]
+
+    run(scene())
+
+
 def test_the_same_name_at_another_address_gets_no_token(tmp_path: Path, there: Guarded) -> None:
     async def scene(evil: Loopback) -> None:
         await logged_in(server(there.url), tmp_path)
