@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import urllib.error
 import urllib.request
@@ -143,6 +144,7 @@ def test_where_the_browser_is_elsewhere_its_last_address_is_pasted(
         dimensions=(24, 4000),
     )
     harken.expect(r"  (http://\S+)\r\n")
+    assert isinstance(harken.match, re.Match)
     address = harken.match.group(1)
     harken.expect("paste the address here")
     with pytest.raises(urllib.error.HTTPError) as caught:
