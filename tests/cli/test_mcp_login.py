@@ -151,6 +151,7 @@ def test_where_the_browser_is_elsewhere_its_last_address_is_pasted(
         urllib.request.build_opener(Stays).open(address, timeout=20)
     harken.sendline("http://127.0.0.1/callback?code=x&state=wrong")
     harken.expect("That is not where this login leads to")
+    caught.value.close()
     harken.sendline(caught.value.headers["location"])
     harken.expect("Logged in: g")
     harken.expect(pexpect.EOF)
