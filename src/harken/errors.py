@@ -122,12 +122,10 @@ class LogDiffers(LogError):
 class LogWriteError(LogError):
     """A write or sync failed: the event may or may not be on disk; the session takes no more."""
 
-    def __init__(self, file: str | Path, *, reason: str) -> None:
-        super().__init__(
-            file,
-            f"could not be written ({reason}); everything acknowledged before is safe; "
-            f"make room or mend the disk, then resume the session",
-        )
+    def __init__(self, file: str | Path, *, reason: str, advice: str = "") -> None:
+        advice = advice or "make room or mend the disk, then resume the session"
+        safe = "everything acknowledged before is safe"
+        super().__init__(file, f"could not be written ({reason}); {safe}; {advice}")
         self.reason = reason
 
 

@@ -14,7 +14,7 @@ from harken.session.session import Session
 from tests.cli.kit import HARKEN, Cli, start
 
 EXPECTED = {
-    "tree": ("    Inner  (agent_004, scripted:demo, 3 entries, 1 model calls)", 4),
+    "tree": ("    Inner  (agent_004, scripted:demo, 3 entries, 1 model call)", 4),
     "dialog Jack Jill": ("Jack: Hi, I'm Jack. *extends hand*", 3),
     "perspective Jill": ("[Heard]: [Jack]: Hi, I'm Jack. *extends hand*", 8),
     "transcript Jill": ("msg_029 [substance=msg_027] user: [Jack]: Hi, I'm Jack.", 8),

@@ -108,7 +108,7 @@ def tree_command(viewer: SessionViewer, as_json: bool) -> None:
 def _agent_line(row: TreeRow) -> str:
     known = row.agent_id if row.name != row.agent_id else ""
     notes = [known, "hook" if row.place == "hook" else "", row.language_model or ""]
-    notes += [f"{row.entries} entries", f"{row.model_calls} model calls"]
+    notes += [f"{row.entries} entries", count(row.model_calls, "model call")]
     notes += ["gone"] if row.gone else []
     notes += [one_line(rerun_text(row.rerun), 160)] if row.rerun else []
     return f"{one_line(row.name, 40)}  ({', '.join(note for note in notes if note)})"

@@ -163,7 +163,8 @@ def _open(path: Path, *, create: bool) -> int:
         fd = os.open(path, flags, 0o600)
     except FileNotFoundError:
         if create:
-            raise LogWriteError(path, reason="its folder does not exist") from None
+            why, advice = "its folder does not exist", "make the folder first"
+            raise LogWriteError(path, reason=why, advice=advice) from None
         raise LogNotFound(path) from None
     except IsADirectoryError:
         raise NotALog(path, "is a folder; name a session log (a .jsonl file)") from None

@@ -150,7 +150,7 @@ def test_a_folder_is_no_log(tmp_path: Path) -> None:
 
 
 def test_a_log_in_a_folder_that_is_not_there_says_so(path: Path) -> None:
-    with pytest.raises(LogWriteError, match="folder does not exist"):
+    with pytest.raises(LogWriteError, match="folder does not exist.*make the folder first"):
         LogFile(path / "x" / "y.jsonl", create=True)
 
 
