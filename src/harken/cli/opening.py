@@ -229,7 +229,8 @@ def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tup
     states = [root.session.agents[one] for one in root.state.hooks]
     names = [one.name or one.id for one in states if one.spec.get("kind") != ChangedFiles.kind]
     watched = f"{root.name} is watched by {', '.join(names)} (/hooks)" if names else ""
-    foreign = [f"hook {one.name}: {NOT_RUN}" for one in root.hooks if _is_foreign(one)]
+    scripts = [root.sibling(one.id) for one in states if one.spec.get("kind") == CommandHook.kind]
+    foreign = [f"hook {one.name}: {NOT_RUN}" for one in scripts if _is_foreign(one)]
     notes = (
         *foreign,
         wish.note,

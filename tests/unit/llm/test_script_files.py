@@ -188,6 +188,6 @@ def test_an_unknown_key_is_named_with_those_that_there_are(tmp_path: Path) -> No
 def test_the_scripts_of_the_documentation_are_scripts(tmp_path: Path) -> None:
     page = Path(__file__).parents[3] / "docs" / "how-to" / "scripted-models.md"
     scripts = re.findall(r"```yaml[^\n]*\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(scripts) == 3
+    assert len(scripts) == 4
     for script in scripts:
         assert loaded(tmp_path, script).rules
