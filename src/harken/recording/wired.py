@@ -11,14 +11,14 @@ from harken.recording.item import Item
 
 
 class Wired(Item):
-    """A piece as it stood on the wire; its bytes say how it is dressed."""
+    """A piece as it stood on the wire; its bytes, in its protocol, say how it is dressed."""
 
     __slots__ = ("_likeness", "_read", "piece", "protocol")
 
     def __init__(self, protocol: Protocol, piece: Piece) -> None:
         """Make an item of a piece of this protocol."""
         self.key = piece.key
-        self.dress = hash(piece.data)
+        self.dress = hash((protocol.name, piece.data))
         self.protocol = protocol
         self.piece = piece
         self._read: Sequence[Message] = ()

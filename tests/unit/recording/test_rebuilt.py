@@ -15,7 +15,7 @@ from harken.core.events import Segment
 from harken.core.ids import AgentId, MessageId
 from harken.errors import FormatError, UnknownName
 from harken.recording.rebuilt import Rebuilder, body_of
-from tests.recording_kit import Client, body, logged, logs, recorder
+from tests.recording_kit import Client, body, check, logged, logs, recorder
 
 
 def long_talk(folder: Path, turns: int) -> tuple[Client, list[int]]:
@@ -131,3 +131,13 @@ def test_a_log_that_leads_nowhere_is_refused(events: list[ev.Event]) -> None:
     log = Rebuilder([*events[:-1], last])
     with pytest.raises(FormatError):
         log.messages(last.message_id)
+
+
+def test_the_same_bytes_in_another_protocol_are_read_as_those_of_that(tmp_path: Path) -> None:
+    client = Client(recorder(tmp_path), protocol="openai-chat", path="/v1/chat/completions")
+    parts = {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}
+    said = [{"role": "user", "content": "Hello."}, parts, {"role": "user", "content": "Well?"}]
+    client.ask({"model": "m", "messages": said}, "I see.")
+    client.protocol, client.path = "anthropic-messages", "/v1/messages"
+    client.ask({"model": "m", "messages": said}, "I see.")
+    check(tmp_path, [client])
