@@ -13,7 +13,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import click
@@ -24,6 +23,7 @@ from harken.cli.init import toml_text
 from harken.cli.terminal import program, say
 from harken.errors import ConfigError
 from harken.world.mcp.logins import Logins
+from harken.world.whole_file import replace_file
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -196,19 +196,10 @@ def _replace(file: Path, old: str, new: str, name: str, *, is_there: bool) -> No
         raise ConfigError(f"this cannot be written: {why}") from None
     real = Path(os.path.realpath(file))  # it may be a link into a folder of settings
     mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
-    beside = real.with_name(f".{real.name}.{token_hex(8)}")
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(beside, flags, mode), "wb") as opened:
-            opened.write(data)
-            opened.flush()
-            os.fsync(opened.fileno())
-        beside.replace(real)
+        replace_file(real, data, mode)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror or error})") from None
-    finally:
-        with suppress(OSError):
-            beside.unlink()
 
 
 def _rest(text: str, without: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from harken.core.replace import Secret, in_bytes
 from harken.errors import StoreWriteError
 from harken.index.database import ENDS, forget
 from harken.session.packed import log_of
+from harken.world.whole_file import replace_file
 
 _CHUNK_BYTES = 1 << 20
 _LARGEST_BYTES = 256 << 20
@@ -97,24 +98,13 @@ def is_ours(home: Home, path: Path) -> bool:
 
 def without(path: Path, secrets: Iterable[Secret]) -> None:
     """Write a file anew without a text, in one step. Raises StoreWriteError."""
-    new = path.with_name(f".{path.name}.purging")
     try:
         data = path.read_bytes()
         for secret in secrets:
             data = in_bytes(data, secret.replace)
-        new.unlink(missing_ok=True)
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, path.stat().st_mode & 0o777)
-        try:
-            with open(fd, "wb", closefd=False) as file:
-                file.write(data)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        new.replace(path)
+        replace_file(path, data, path.stat().st_mode & 0o777)
     except OSError as error:
         raise StoreWriteError(path, reason=error.strerror or str(error)) from error
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def _database(path: Path) -> list[Path]:

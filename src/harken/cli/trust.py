@@ -6,7 +6,6 @@ is not even read.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
@@ -26,6 +25,7 @@ from harken.cli.terminal import program, say, say_json
 from harken.cli.typed import somebody_types
 from harken.errors import ConfigError
 from harken.world.mcp.servers import MCP_JSON
+from harken.world.whole_file import replace_file
 
 FOLDER = ".harken"
 MAX_SHOWN = 20
@@ -144,18 +144,10 @@ class Trust:
         return folder.resolve() == self.home.folder.resolve()
 
     def _write(self, folders: list[Path]) -> None:
-        """Replace the list in one step; a crash leaves the old one or the new one."""
         self.home.make()
         data = json.dumps({"trusted": [str(one) for one in folders]}, indent=1).encode()
-        new = self.file.with_name(f"trusted.json.{os.getpid()}")
         try:
-            with contextlib.suppress(FileNotFoundError):
-                new.unlink()
-            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.file)
+            replace_file(self.file, data)
         except OSError as error:
             raise ConfigError(f"{self.file}: cannot be written ({error.strerror})") from None
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import stat
 from contextlib import suppress
 from pathlib import Path
 
 from harken.errors import ConfigError
+from harken.world.whole_file import read_own_file
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{32,256}")
 _MOST_BYTES = 1024
@@ -44,23 +44,8 @@ def read_token(path: Path) -> str:
 
     Raises FileNotFoundError, and ConfigError for a file that others can read or that holds none.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror or error})") from None
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            raise ConfigError(f"{path}: is not a file of yours: remove it, and a new one is made")
-        if found.st_mode & 0o077:
-            raise ConfigError(
-                f"{path}: others can read this token: remove it, and a new one is made"
-            )
-        text = os.read(descriptor, _MOST_BYTES).decode("ascii", "replace").strip()
-    finally:
-        os.close(descriptor)
+    data = read_own_file(path, _MOST_BYTES, what="this token", then="a new one is made")
+    text = data.decode("ascii", "replace").strip()
     if not _TOKEN.fullmatch(text):
         raise ConfigError(f"{path}: holds no token: remove it, and a new one is made")
     return text

@@ -12,25 +12,23 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import stat
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from secrets import token_hex
 from urllib.parse import urlsplit
 
 import msgspec
 
 from harken.errors import ConfigError
 from harken.world.mcp.servers import Server
+from harken.world.whole_file import read_own_file, replace_file
 
 MAX_BYTES = 4 << 20
 LOCK_S = 30.0
 """How long another program may take that changes the file, or renews a token."""
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,28 +100,14 @@ class Logins:
 
     def all(self) -> dict[str, Login]:
         """Return all logins, by their keys. Raises ConfigError where the file cannot be used."""
+        what, then = "the tokens in it", "log in again"
         try:
-            data = self._read()
-            return {} if data is None else msgspec.json.decode(data, type=_File).logins
-        except OSError as error:
-            raise ConfigError(f"{self.file}: cannot be read ({error.strerror or error})") from None
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise ConfigError(f"{self.file}: is damaged; remove it, and log in again") from None
-
-    def _read(self) -> bytes | None:
-        try:
-            descriptor = os.open(self.file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            data = read_own_file(self.file, MAX_BYTES, what=what, then=then)
+            return msgspec.json.decode(data, type=_File).logins
         except FileNotFoundError:
-            return None
-        with os.fdopen(descriptor, "rb") as opened:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-                raise ConfigError(f"{self.file}: is not a file of yours: remove it")
-            if found.st_mode & 0o077:
-                raise ConfigError(
-                    f"{self.file}: others can read the tokens in it: remove it, and log in again"
-                )
-            return opened.read(MAX_BYTES)
+            return {}
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise ConfigError(f"{self.file}: is damaged; remove it, and {then}") from None
 
     def put(self, server: Server, login: Login) -> None:
         """Keep the login of a server, in place of the one before. Raises ConfigError."""
@@ -185,20 +169,13 @@ class Logins:
 
     def _write(self, logins: dict[str, Login]) -> None:
         """Replace the file in one step; nobody else can read it at any moment."""
-        new = self.file.with_name(f".{self.file.name}.{token_hex(8)}")
+        data = msgspec.json.format(msgspec.json.encode(_File(1, logins)), indent=1)
         try:
-            with os.fdopen(os.open(new, _NEW, 0o600), "wb") as opened:
-                opened.write(msgspec.json.format(msgspec.json.encode(_File(1, logins)), indent=1))
-                opened.flush()
-                os.fsync(opened.fileno())
-            new.replace(self.file)
+            replace_file(self.file, data)
         except OSError as error:
             raise ConfigError(
                 f"{self.file}: cannot be written ({error.strerror or error})"
             ) from None
-        finally:
-            with suppress(OSError):
-                new.unlink()
 
 
 def _is_ours(descriptor: int) -> bool:

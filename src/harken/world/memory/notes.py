@@ -16,6 +16,7 @@ from harken.world.files.root import Root, size_text
 from harken.world.memory.base import Found, MemoryKind, NothingThere
 from harken.world.result import Failed
 from harken.world.tool import Caller
+from harken.world.whole_file import replace_file
 
 MOST_BYTES = 256 * 1024
 """No note is larger."""
@@ -46,11 +47,7 @@ class NotesMemory:
         root = Root(self.folder)
         with root.failing(file):
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            new = file.with_name(f".{file.name[:100]}.{os.getpid()}.new")
-            new.unlink(missing_ok=True)
-            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-                out.write(data)
-            new.replace(file)
+            replace_file(file, data)
 
     def query(self, words: str, limit: int, caller: Caller) -> Sequence[Found]:
         """Return the notes with all these words, those first that have them most often."""
