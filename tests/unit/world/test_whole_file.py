@@ -26,14 +26,14 @@ def test_a_file_is_replaced_whole_with_its_mode_and_nothing_is_left_beside(
     finally:
         os.umask(before)
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"two", mode)
-    assert os.listdir(tmp_path) == ["f"]
+    assert [one.name for one in tmp_path.iterdir()] == ["f"]
 
 
 def test_what_cannot_be_replaced_stays_and_nothing_is_left_beside(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
     with pytest.raises(OSError, match="directory"):
         replace_file(tmp_path / "f", b"new")
-    assert os.listdir(tmp_path) == ["f"]
+    assert [one.name for one in tmp_path.iterdir()] == ["f"]
 
 
 def test_ones_own_file_is_read_up_to_so_many_bytes(tmp_path: Path) -> None:
