@@ -15,10 +15,12 @@ from harken.agents.base import Agent
 from harken.agents.hook import Judgement, comment_entry, consult
 from harken.agents.initial import INTERRUPTED
 from harken.agents.model_call import HALF_A_CALL
+from harken.agents.replies import reply_to
+from harken.agents.schemas import is_action
 from harken.agents.unjudged import BLOCKED, MAX_DENIALS, about, opinions, to_ask
-from harken.agents.verdict import Deny, Opinion, Point, Question, is_question
+from harken.agents.verdict import Deny, Opinion, Point, Question
 from harken.core.events import Reference, TranscriptEntry
-from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
+from harken.core.ids import USER, AgentId, MessageId, number_of
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
 from harken.core.text import LoggedString
 from harken.core.verdict_words import said_in, unfenced
@@ -26,6 +28,7 @@ from harken.session.state import OpenCall
 
 TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
 STOPPED = "Error: {} was not run: a hook ended the turn"
+_MADE_UP = (INTERRUPTED, TAKEN_OVER, STOPPED, HALF_A_CALL)
 
 
 def is_asked(agent: Actor, point: Point) -> bool:
@@ -51,15 +54,18 @@ def new_results(agent: Actor) -> list[TranscriptEntry]:
     asked = -1 if last is None else _number(last.message_id)
     context = agent.session.context(agent.agent_id)
     since = takewhile(lambda one: one.role != "assistant", reversed(context))
-    new = [one for one in since if isinstance(one, TranscriptEntry) and _is_result(one)]
+    new = [one for one in since if isinstance(one, TranscriptEntry) and _is_result(agent, one)]
     return [one for one in reversed(new) if _number(one.message_id) > asked]
 
 
-def _is_result(entry: TranscriptEntry) -> bool:
-    if entry.role != "tool":
+def _is_result(agent: Actor, entry: TranscriptEntry) -> bool:
+    if entry.role != "tool" or not entry.is_error:
+        return entry.role == "tool"
+    text, name = text_of(entry.content), entry.name or ""
+    # Only of actions of ours a note follows. What a tool says begins like this where it wants to.
+    if is_action(agent.tools.get(name)) and text.startswith(INTERRUPTED.format(name)):
         return False
-    made_up = (each.format(entry.name) for each in (INTERRUPTED, TAKEN_OVER, STOPPED, HALF_A_CALL))
-    return not (entry.is_error and text_of(entry.content).startswith(tuple(made_up)))
+    return text not in {each.format(name) for each in _MADE_UP}
 
 
 async def comment_on(agent: Actor, point: Point, messages: Sequence[ChatMessage]) -> None:
@@ -88,13 +94,11 @@ def rewritten(agent: Agent, call: Reference) -> str | None:
     found: dict[int, str] = {}
     for id_ in [*agent.state.hooks, *_left(agent)]:
         hook = agent.session.agent(id_)
-        is_asked = False
-        for entry in _since(call, hook.transcript or ()):
-            if entry.role == "user" and (entry.cause is None or is_question(entry)):
-                is_asked = entry.cause == call
-            elif is_asked and (said := said_in(entry)) is not None and said.word == "REWRITE":
-                is_code = hook.language_model is None
-                found[_number(entry.message_id)] = said.text if is_code else unfenced(said.text)
+        answer = reply_to(hook, call)
+        said = None if answer is None else said_in(answer)
+        if answer is not None and said is not None and said.word == "REWRITE":
+            is_code = hook.language_model is None
+            found[_number(answer.message_id)] = said.text if is_code else unfenced(said.text)
     return found[max(found)] if found else None
 
 
@@ -103,13 +107,6 @@ def _left(agent: Agent) -> list[AgentId]:
     gone = [one for one in agent.session.agents.values() if one.place == "gone"]
     own = [one for one in gone if one.parent == agent.agent_id]
     return [one.id for one in own if "keeps" in one.spec or one.language_model is None]
-
-
-def _since(reference: Reference, entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
-    """Return the entries that were logged after a call was made."""
-    made = _number(base_of(reference))
-    later = list(takewhile(lambda entry: _number(entry.message_id) > made, reversed(entries)))
-    return later[::-1]
 
 
 def _number(id_: MessageId) -> int:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from harken.agents.base import Agent
 from harken.agents.dumb import DumbAgent
 from harken.agents.options import HookOptions, options_dict, options_from
+from harken.agents.replies import replies, reply_to
 from harken.agents.runtime import Runtime
 from harken.agents.verdict import (
     GUARDED,
@@ -33,8 +34,8 @@ from harken.agents.verdict import (
     is_question,
     verdict_of,
 )
-from harken.core.events import AgentMoved, Event, Reference, TranscriptEntry
-from harken.core.ids import AgentId, MessageId, base_of, number_of
+from harken.core.events import AgentMoved, Event, TranscriptEntry
+from harken.core.ids import AgentId, MessageId, base_of
 from harken.core.messages import FunctionCall, ToolCall, text_of
 from harken.core.outside import from_outside
 from harken.core.verdict_words import FAILED, said_in, unfenced
@@ -208,41 +209,19 @@ def judged_before(hook: Agent, question: Question) -> Opinion | None:
 
     None: it is to be asked. So is one that failed where that blocks: it may not fail again.
     """
-    entry = _verdict_on(hook.state, question.subject)
+    entry = reply_to(hook.state, question.subject)
     return None if entry is None else _given(hook, question.point, entry)
 
 
 def opinion_on(hook: AgentState, answer: TranscriptEntry) -> Opinion | None:
     """Return what a hook, in memory, has said of an answer; None: it gave no verdict yet."""
-    entry = _verdict_on(hook, answer.message_id)
+    entry = reply_to(hook, answer.message_id)
     if entry is None:
         return None
     said = said_in(entry)
     why = text_of(entry.content).removeprefix(FAILED)
     verdict = Deny(f"the hook failed ({why})") if said is None else verdict_of(said)
     return Opinion(hook.name or hook.id, verdict, entry.message_id)
-
-
-def _verdict_on(hook: AgentState, subject: Reference) -> TranscriptEntry | None:
-    """Return what a hook said of this last, or that it failed; None: neither."""
-    said: TranscriptEntry | None = None
-    answers: dict[str, TranscriptEntry] = {}
-    since = _number(subject)
-    for entry in reversed(hook.transcript or ()):
-        if _number(entry.message_id) < since:
-            return None
-        if entry.role != "user":
-            if entry.cause is None and said_in(entry) is not None:
-                said = said or entry
-            elif isinstance(entry.cause, str):
-                answers.setdefault(entry.cause, entry)
-        elif entry.cause is not None and not is_question(entry):
-            continue  # what a hook of its own says, in the middle of its work
-        elif entry.cause == subject and (answer := answers.get(entry.message_id, said)):
-            return answer
-        else:
-            said = None
-    return None
 
 
 def _given(hook: Agent, point: Point, answer: TranscriptEntry) -> Opinion | None:
@@ -265,16 +244,14 @@ def unheard(hook: AgentState, watched: AgentState) -> list[Opinion]:
     heard = {one.cause for one in entries if one.role == "user" and isinstance(one.cause, str)}
     own = {entry.message_id for entry in entries}
     found: list[Opinion] = []
-    asked = False
-    for entry in hook.transcript or ():
-        if entry.role == "user":
-            if entry.cause is None or is_question(entry):
-                asked = isinstance(entry.cause, str) and base_of(entry.cause) in own
-        elif asked and entry.message_id not in heard and (said := said_in(entry)) is not None:
-            verdict = verdict_of(said)
-            if isinstance(verdict, Comment):
-                found.append(Opinion(hook.name or hook.id, verdict, entry.message_id))
-    return found
+    for one in replies(hook):
+        said = said_in(one.answer)
+        if said is None or base_of(one.subject) not in own or one.answer.message_id in heard:
+            continue
+        verdict = verdict_of(said)
+        if isinstance(verdict, Comment):
+            found.append(Opinion(hook.name or hook.id, verdict, one.answer.message_id))
+    return found[::-1]
 
 
 def left_unheard(session: Session, state: AgentState) -> bool:
@@ -349,10 +326,6 @@ def is_concerned(hook: Agent, question: Question) -> bool:
         return hook.concerns(question)
     except Exception:  # noqa: BLE001 - it is asked, and fails where that is logged
         return True
-
-
-def _number(reference: Reference) -> int:
-    return number_of(base_of(reference), "msg_") or 0
 
 
 def _with_text(question: Question, text: str) -> Question:
