@@ -313,9 +313,13 @@ STEPS = [
 
 
 def run(folder: Path, data: st.DataObject, most: int) -> World:
+    """Return a world in which much has happened, closed: also where that fails, many times over."""
     world = World(folder, data)
-    for step in data.draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=most)):
-        getattr(world, step)()
+    try:
+        for step in data.draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=most)):
+            getattr(world, step)()
+    finally:
+        world.recorder.close()
     return world
 
 
@@ -343,7 +347,6 @@ def check_logs(world: World) -> None:
 def test_every_request_comes_back_as_it_was_sent(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         world = run(Path(folder), data, 30)
-        world.recorder.close()
         check(world.folder, world.clients)
         check_logs(world)
 
@@ -354,6 +357,5 @@ def test_every_request_comes_back_as_it_was_sent(data: st.DataObject) -> None:
 def test_many_requests_come_back_as_they_were_sent(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         world = run(Path(folder), data, 60)
-        world.recorder.close()
         check(world.folder, world.clients)
         check_logs(world)
