@@ -24,10 +24,12 @@ from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.skills import skill_tool
 from harken.agents.smart import SmartAgent
+from harken.agents.templates import Template
 from harken.agents.triggers import armed_triggers
 from harken.cli.confined import Confined, confined, walls
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
+from harken.cli.first_agent import make_from
 from harken.cli.home import Home, environment, here
 from harken.cli.imported import find_log, view_imported
 from harken.cli.init import choose
@@ -100,6 +102,8 @@ class Wish:
     """What the user is to be told first."""
     draft: str = ""
     """What stands in the input at the beginning."""
+    template: Template | None = None
+    """What the first agent of a new session is made from, besides its prompt and its model."""
     wakes: bool = False
     """Whether somebody listens to what happens outside, so that agents can be woken."""
 
@@ -186,6 +190,8 @@ def open_chat(
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
+        if old is None:
+            opening.callback(path.unlink, missing_ok=True)  # nobody looks for what did not begin
         around = around_of(home, wish, settings, path, tools, on_notice)
         world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
@@ -215,6 +221,7 @@ def open_chat(
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
             watch_with_hooks(root, settings)
+            make_from(wish.template, root)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
         said = (*notes_for(wish, settings, kept, root), *around.box.notes)
         notes = (*said, *armed_notes(session, wish))
