@@ -23,6 +23,7 @@ class Talking:
         self.ended = False
         self.doing: Mapping[AgentId, str] = {}
         self.own: Mapping[str, Command] = {}
+        self.keys = "  Ctrl-D  end"
         self.sent: list[str] = []
         self.onward: Onward | None = None
 

@@ -186,7 +186,9 @@ def talk_on_screen(home: Home, wish: Wish, logs: Path | None = None) -> int:
     code, going = 0, [wish]
     for one in going:  # grows
         code, onward = _on_one_screen(home, one, logs)
-        going += [onward] if onward is not None else []
+        if onward is not None:
+            click.echo()  # another chat begins below
+            going.append(onward)
     return code
 
 

@@ -73,6 +73,11 @@ class Talk(Protocol):
         ...
 
     @property
+    def keys(self) -> str:
+        """Which keys do what, a line each."""
+        ...
+
+    @property
     def own(self) -> Mapping[str, Command]:
         """Commands of the user's own."""
         ...
@@ -247,26 +252,11 @@ def _help(talk: Talk, rest: str) -> None:
             width = max(len(one.name) for one in shown)
             lines = [f"  /{one.name:<{width}}  {one_line(one.meaning, 60)}" for one in shown]
             talk.say("\n".join([heading, *lines]))
-    talk.say(KEYS)
+    talk.say(f"Keys\n{talk.keys}\n/help COMMAND says what can be typed after it.")
 
 
 def _usage(command: Command) -> str:
     return f"/{command.name} {command.arguments}".rstrip() + f"\n  {command.meaning}"
-
-
-KEYS = """Keys
-  Enter             send (while a turn runs: when it has ended)
-  Alt-Enter Ctrl-J  a new line; so does \\ at the end of a line
-  @name, Tab        complete a name of a file, of an agent, of a command
-  Up, Ctrl-R        what you said before
-  Ctrl-C            stop the turn; on an empty line twice: end
-  Esc               take back what waits; stop the turn
-  Ctrl-G            the tree of agents, and what each does; again: away
-  Ctrl-O            the last folded result, whole
-  Ctrl-T            the last thought
-  Ctrl-X Ctrl-E     write in your editor
-  Ctrl-D            end
-/help COMMAND says what can be typed after it."""
 
 
 def words_of(talk: Talk, name: str, rest: str) -> list[str] | None:
