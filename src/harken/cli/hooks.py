@@ -62,6 +62,8 @@ def show_command(name: str, as_json: bool, home: Home) -> None:
     say(heading(by_name[name], settings))
     if by_name[name].description:
         say(f"  {by_name[name].description}")
+    if file is not None and file.ignored:
+        details["means nothing here"] = list(file.ignored)
     for member, value in details.items():
         say(f"{member}: {value if isinstance(value, str) else in_words(value)}")
     if told:

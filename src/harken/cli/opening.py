@@ -267,7 +267,9 @@ def watch_with_hooks(root: Agent, settings: Settings) -> None:
         try:
             hook = settings.hooks.make(name, root)
         except UnknownName as error:
-            raise ConfigError(f"hooks.use: {error}; `{program()} hooks` says more") from None
+            raise ConfigError(
+                f"hooks.use in config.toml: {error}; `{program()} hooks` says more"
+            ) from None
         hook.install(root, name)
 
 
