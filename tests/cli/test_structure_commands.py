@@ -151,6 +151,7 @@ def test_a_built_in_hook_is_put_there_by_its_name(one: Stage, talk: Talking) -> 
     assert "todo-reminder  code (todo-reminder)" in talk("/hooks")
     assert "by you" in talk("/hooks")
     assert "there is no built-in hook 'nope'" in talk("/hooks add nope")
+    assert "single-minded is built in: " in talk("/hooks add single-minded Help one at a time.")
     assert "todo-reminder" in [*COMMANDS["hooks"].completes(talk, ["add"])]
 
 

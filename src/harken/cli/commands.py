@@ -220,7 +220,8 @@ def _which(name: str, own: Mapping[str, Command]) -> str:
     """Say why a name means no command, and which it may mean."""
     several = beginning(name, own)
     if several:
-        named = [f"/{one.name}{' (your own)' if one.name in own else ''}" for one in several]
+        mixed = any(one.name not in own for one in several)
+        named = [f"/{one.name}{' (your own)' * (mixed and one.name in own)}" for one in several]
         return f"/{name} may be {' or '.join(named)}: type more of it"
     near = get_close_matches(name, [*COMMANDS, *own], cutoff=0.5)
     meant = f"; did you mean {' or '.join(f'/{one}' for one in near)}?" if near else ""

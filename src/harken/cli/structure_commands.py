@@ -217,6 +217,10 @@ def _add_hook(talk: Talk, rest: str, more: str) -> None:
         raise BadArguments(
             "say which hook: /hooks add NAME, or /hooks add [NAME] WHAT IT WATCHES FOR"
         )
+    if text and name in BUILT_IN:
+        raise BadArguments(
+            f"{name} is built in: say no more than its name, or call yours otherwise"
+        )
     if name == _PLANNING and not text:
         act(talk, f"/hooks {rest}", _planned)
         return
