@@ -98,6 +98,10 @@ class Talk(Protocol):
         """End this session and go on in another."""
         ...
 
+    def lend(self, words: Sequence[str]) -> bool:
+        """Let another command of Harken have the terminal until it ends; False: there is none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Onward:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeAlias
 
@@ -226,6 +226,10 @@ class PlainChat:
     def go_on(self, onward: Onward) -> None:
         """End this session after this command, and go on in another."""
         self.onward, self._ended = onward, True
+
+    def lend(self, words: Sequence[str]) -> bool:
+        """Say that there is no screen on which another command could draw."""
+        return False
 
     def quit(self) -> None:
         """End after this command."""

@@ -6,6 +6,7 @@ It is what `harken.cli.commands` calls a `Talk`.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -171,6 +172,12 @@ class Table:
         """End this session and go on in another."""
         self.onward = onward
         self.leave()
+
+    def lend(self, words: Sequence[str]) -> bool:
+        """Let another command of Harken have the terminal until it ends."""
+        self._show_asked()
+        self.stage.lend([sys.executable, "-m", "harken", *words])
+        return True
 
     def quit(self) -> None:
         """End the chat."""
