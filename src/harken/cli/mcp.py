@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from harken.cli.chat_world import connections_of
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.mcp_edit import add_command, remove_command
 from harken.cli.mcp_login import login_command, logout_command
-from harken.cli.opening import connections_of
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import one_line, program, safe, say, say_json
 from harken.errors import UnknownName
