@@ -22,7 +22,7 @@ from harken.world.mcp.callback import Callback
 from harken.world.mcp.connections import Connections
 from harken.world.mcp.logins import Logins
 from harken.world.mcp.oauth import log_in
-from harken.world.mcp.servers import Server
+from harken.world.mcp.servers import OAuthTable, Server
 from harken.world.mcp.surroundings import Surroundings
 from harken.world.tool import Caller
 from harken.world.user import Asked, Leave, Wanted
@@ -53,12 +53,11 @@ def server_at(url: str) -> Server:
     """Return the server, with who we are there where the suite says so."""
     given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
-    return Server(
-        name="s",
-        url=url,
+    oauth = OAuthTable(
         client_id=DOCUMENT if "cimd" in scenario else given.get("client_id", ""),
         client_secret=given.get("client_secret", ""),
     )
+    return Server(name="s", url=url, oauth=oauth)
 
 
 async def log_in_at(server: Server, logins: Logins) -> bool:

@@ -89,7 +89,7 @@ def _logged_in(server: Server, home: Home, *, opens: bool, wait_s: float) -> Log
     home.make()
 
     async def scene() -> Login:
-        async with oauth.Callback(server.callback_port) as callback:
+        async with oauth.Callback(server.oauth.callback_port) as callback:
             with _pasted(callback.take):
                 show = _shown(opens=opens, wait_s=wait_s)
                 found: Login = await oauth.log_in(

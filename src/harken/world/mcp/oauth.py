@@ -151,7 +151,7 @@ def _provider(
     metadata = OAuthClientMetadata(
         client_name="Harken", redirect_uris=[AnyUrl(callback.address)], response_types=["code"]
     )
-    is_document = server.client_id.startswith("https://")
+    is_document = server.oauth.client_id.startswith("https://")
     try:
         return OAuthClientProvider(
             server.url or "",
@@ -159,7 +159,7 @@ def _provider(
             memory,
             person.open,
             person.answer,
-            client_metadata_url=server.client_id if is_document else None,
+            client_metadata_url=server.oauth.client_id if is_document else None,
         )
     except ValueError:
         raise ConfigError("its client_id is an address without a path") from None
@@ -167,13 +167,13 @@ def _provider(
 
 def _client(server: Server, redirect: str) -> OAuthClientInformationFull | None:
     """Return who a person says that we are at the server; None where we have to register."""
-    if not server.client_id or server.client_id.startswith("https://"):
+    if not server.oauth.client_id or server.oauth.client_id.startswith("https://"):
         return None
     return OAuthClientInformationFull(
-        client_id=server.client_id,
-        client_secret=server.client_secret or None,
+        client_id=server.oauth.client_id,
+        client_secret=server.oauth.client_secret or None,
         redirect_uris=[AnyUrl(redirect)],
-        token_endpoint_auth_method="client_secret_basic" if server.client_secret else "none",
+        token_endpoint_auth_method="client_secret_basic" if server.oauth.client_secret else "none",
     )
 
 

@@ -39,12 +39,13 @@ _SENDABLE = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
 class OAuthTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[mcp.servers.NAME.oauth]`: who we are where one logs in, where nobody can register."""
 
-    client_id: str | None = None
-    """A name that the server's people gave; or the https address of a document that says it."""
-    client_secret: str | None = None
+    client_id: str = ""
+    """A name that the server's people gave; or the https address of a document that says it. Empty:
+    we register there."""
+    client_secret: str = ""
     """`"${NAME}"`, the variable that holds it."""
-    callback_port: int | None = None
-    """Where the browser comes back to, where that was agreed on."""
+    callback_port: int = 0
+    """Where the browser comes back to, where that was agreed on; 0: at any port."""
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,11 +91,8 @@ class Server:
     url: str | None = None
     """Where it answers, for one that is elsewhere: streamable HTTP."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    client_id: str = ""
-    """Who we are where one logs in; empty: we register there."""
-    client_secret: str = field(default="", repr=False)
-    callback_port: int = 0
-    """Where a browser comes back to after a login; 0: at any port."""
+    oauth: OAuthTable = field(default=OAuthTable(), repr=False)
+    """Who we are where one logs in."""
     tools: tuple[str, ...] | None = None
     """Patterns of the tools that are let in; None for all."""
     reserved: bool = False
@@ -125,7 +123,7 @@ class Server:
     def _texts(self) -> Iterator[str]:
         yield from (self.command or "", *self.args, self.cwd or "", self.url or "")
         yield from (*self.env.values(), *self.headers.values())
-        yield from (self.client_id, self.client_secret)
+        yield from (self.oauth.client_id, self.oauth.client_secret)
 
     def filled(self, environ: Mapping[str, str]) -> Server:
         """Return it with what its variables stand for.
@@ -144,8 +142,11 @@ class Server:
             cwd=None if self.cwd is None else put(self.cwd),
             url=None if self.url is None else put(self.url),
             headers={name: _sendable(name, put(value)) for name, value in self.headers.items()},
-            client_id=put(self.client_id),
-            client_secret=put(self.client_secret),
+            oauth=msgspec.structs.replace(
+                self.oauth,
+                client_id=put(self.oauth.client_id),
+                client_secret=put(self.oauth.client_secret),
+            ),
         )
 
 
@@ -201,9 +202,7 @@ def server_of(name: str, table: ServerTable, origin: str) -> Server:
         network=table.network,
         url=table.url,
         headers=dict(table.headers),
-        client_id=table.oauth.client_id or "",
-        client_secret=table.oauth.client_secret or "",
-        callback_port=table.oauth.callback_port or 0,
+        oauth=table.oauth,
         tools=None if table.tools is None else tuple(table.tools),
         reserved=table.agents == "named",
         trust_annotations=table.trust_annotations,
@@ -271,7 +270,7 @@ def _check_oauth(table: ServerTable) -> None:
         raise ConfigError("oauth is for a url")
     if oauth.client_secret and not _VARIABLE.fullmatch(oauth.client_secret):
         raise ConfigError('a secret never stands in a file: client_secret is "${NAME}"')
-    if not 0 <= (oauth.callback_port or 0) < 1 << 16:
+    if not 0 <= oauth.callback_port < 1 << 16:
         raise ConfigError("callback_port is a port: a number from 1 to 65535")
 
 
@@ -316,7 +315,8 @@ def _of_json(name: str, table: Any, origin: str) -> Server:
         raise ConfigError("speaks the old transport SSE: ask for one that speaks streamable HTTP")
     known = {member: table[member] for member in _JSON_MEMBERS if table.get(member) is not None}
     if isinstance(oauth := table.get("oauth"), dict):
-        known["oauth"] = {ours: oauth[name] for name, ours in _OAUTH.items() if name in oauth}
+        said = {ours: oauth.get(name) for name, ours in _OAUTH.items()}
+        known["oauth"] = {ours: value for ours, value in said.items() if value is not None}
     try:
         return server_of(plain_name(name), msgspec.convert(known, ServerTable), origin)
     except msgspec.ValidationError as error:

@@ -21,7 +21,7 @@ from harken.world.mcp.callback import Callback
 from harken.world.mcp.login_walk import check_place
 from harken.world.mcp.logins import Login, Logins
 from harken.world.mcp.oauth import log_in, log_out
-from harken.world.mcp.servers import Server
+from harken.world.mcp.servers import OAuthTable, Server
 from tests.loopback_kit import Loopback, loopback
 from tests.mcp_auth_server import Guarded, Office, guarded, visit
 from tests.mcp_http import serving
@@ -49,7 +49,7 @@ def kept(folder: Path) -> Logins:
 async def logged_in(
     one: Server, folder: Path, show: Callable[[str], Any] = visit, wait_s: float = 10
 ) -> Login:
-    async with Callback(one.callback_port) as callback:
+    async with Callback(one.oauth.callback_port) as callback:
         return await log_in(one, kept(folder), callback, show, wait_s=wait_s)
 
 
@@ -263,12 +263,12 @@ def test_where_nobody_can_register_a_client_id_helps(tmp_path: Path) -> None:
         client = known.model_copy(update={"token_endpoint_auth_method": "client_secret_basic"})
         assert client.redirect_uris
         there.office.clients[client.client_id] = client
-        one = server(
-            there.url,
+        who = OAuthTable(
             client_id=client.client_id,
-            client_secret=client.client_secret,
-            callback_port=client.redirect_uris[0].port,
+            client_secret=client.client_secret or "",
+            callback_port=client.redirect_uris[0].port or 0,
         )
+        one = server(there.url, oauth=who)
         assert (await logged_in(one, tmp_path)).method == "client_secret_basic"
         there.office.forget()
         async with stand(tmp_path, one, logins=kept(tmp_path).file) as here:

@@ -42,7 +42,7 @@ def test_the_file_of_other_programs_is_read(tmp_path: Path) -> None:
     (git, docs, login), notes = read_mcp_json(file)
     assert (git.name, git.program, git.variables) == ("git", "uvx mcp-server-git", {"B"})
     assert (docs.name, docs.program) == ("My_docs", "https://docs.example/mcp")
-    assert (login.client_id, login.callback_port) == ("me", 8)
+    assert (login.oauth.client_id, login.oauth.callback_port) == ("me", 8)
     assert [note.partition(".mcp.json: ")[2].partition(":")[0] for note in notes] == [
         "old",
         "bad",
