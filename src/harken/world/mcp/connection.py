@@ -14,6 +14,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from harken.errors import ConfigError
 from harken.world.mcp.bearer import Bearer
+from harken.world.mcp.client_credentials import ProgramBearer
 from harken.world.mcp.failing import one_line
 from harken.world.mcp.http import http_transport
 from harken.world.mcp.inbound import Asking, Inbound
@@ -133,7 +134,8 @@ class Connection:
 
     def _over_http(self, filled: Server) -> Any:
         logins = None if self.around.logins is None else Logins(self.around.logins)
-        self._bearer = Bearer(filled, logins)
+        is_program = filled.oauth.grant == "client_credentials"
+        self._bearer = ProgramBearer(filled) if is_program else Bearer(filled, logins)
         return http_transport(filled, self._inbound.tell, self._bearer)
 
     @property

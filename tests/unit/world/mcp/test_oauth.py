@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,7 +23,7 @@ from harken.world.mcp.oauth import log_in, log_out
 from harken.world.mcp.servers import OAuthTable, Server
 from tests.loopback_kit import Loopback, loopback
 from tests.mcp_auth_server import Guarded, Office, guarded, visit
-from tests.mcp_http import serving
+from tests.mcp_http import dripping, serving, telling
 from tests.mcp_kit import run, stand
 
 GREET = "mcp__g__greet"
@@ -367,23 +366,6 @@ def test_what_holds_a_secret_never_stands_in_a_message(
     assert not kept(tmp_path).file.exists()
 
 
-def telling(answers: dict[str, tuple[int, Any]]) -> Any:
-    """Return an application that answers each path with a status and JSON; others with 401."""
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            for kind in ("startup", "shutdown"):
-                await receive()
-                await send({"type": f"lifespan.{kind}.complete"})
-            return
-        status, value = answers.get(scope["path"], (401, None))
-        headers = [(b"content-type", b"application/json")]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": json.dumps(value).encode()})
-
-    return app
-
-
 @pytest.mark.parametrize(
     ("address", "server_url"),
     [
@@ -405,21 +387,6 @@ def test_no_secret_goes_to_where_others_can_read_it(address: str, server_url: st
 def test_a_secret_goes_over_https_or_stays_on_this_machine() -> None:
     check_place("https://login.example/token", "https://a.example/mcp")
     check_place("http://127.0.0.1:1/token", "http://localhost:2/mcp")
-
-
-def dripping(path: str) -> Any:
-    """Return an application whose answer at a path comes byte by byte, without an end."""
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan" or scope["path"] != path:
-            await telling({})(scope, receive, send)
-            return
-        await send({"type": "http.response.start", "status": 200})
-        while True:
-            await send({"type": "http.response.body", "body": b" ", "more_body": True})
-            await asyncio.sleep(0.05)
-
-    return app
 
 
 def test_who_answers_byte_by_byte_is_not_waited_for_without_end(tmp_path: Path) -> None:

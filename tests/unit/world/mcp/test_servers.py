@@ -20,6 +20,10 @@ from harken.world.mcp.servers import (
 )
 
 
+def program(**more: str) -> OAuthTable:
+    return OAuthTable(grant="client_credentials", **more)  # type: ignore[arg-type]
+
+
 def written(folder: Path, servers: Any) -> Path:
     file = folder / ".mcp.json"
     file.write_text(json.dumps({"mcpServers": servers}))
@@ -79,6 +83,21 @@ def test_a_file_that_is_none_is_said_on_one_line(tmp_path: Path, text: str) -> N
         ({"command": "x", "oauth": OAuthTable(client_id="me")}, "oauth is for a url"),
         ({"url": "https://x", "oauth": OAuthTable(client_secret="pw")}, "never stands in a file"),
         ({"url": "https://x", "oauth": OAuthTable(callback_port=1 << 16)}, "is a port"),
+        *[
+            ({"url": "https://x", "oauth": oauth}, why)
+            for oauth, why in [
+                (OAuthTable(client_secret="${X:-pw}"), "never stands in a file: client_secret is"),
+                (OAuthTable(private_key="-----BEGIN pw"), "never stands in a file: private_key is"),
+                (OAuthTable(private_key="${X}"), "are for grant"),
+                (OAuthTable(issuer="https://i.example"), "are for grant"),
+                (OAuthTable(scope='read", x="'), "words with a space between"),
+                (program(), "needs client_id, and either"),
+                (program(client_id="me"), "needs client_id, and either"),
+                (program(client_secret="${X}"), "needs client_id, and either"),
+                (program(client_id="me", client_secret="${X}", private_key="${Y}"), "and either"),
+                (program(client_id="me", client_secret="${X}", issuer="pw"), "issuer is an addr"),
+            ]
+        ],
     ],
 )
 def test_what_cannot_be_right_is_refused(table: dict[str, Any], why: str) -> None:
