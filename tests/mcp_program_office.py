@@ -56,13 +56,29 @@ class ProgramOffice(Office):
 
     key: Key | None = None
     """What the program signs with; None: it has a secret."""
+    takes: str = "client_secret_basic"
+    """How it is sent the secret."""
     status: int = 200
     """What it answers to everybody, where that is no success."""
     asked: list[dict[str, str]] = field(default_factory=list)
     """What it was sent, and by whom."""
 
     def routes(self) -> list[Route]:
-        return [Route("/token", self.token, methods=["POST"])]
+        return [
+            Route("/token", self.token, methods=["POST"]),
+            Route("/.well-known/oauth-authorization-server", self.metadata),
+        ]
+
+    async def metadata(self, _: Request) -> Response:
+        """Say what it takes."""
+        return JSONResponse(
+            {
+                "issuer": f"{self.base}/",
+                "authorization_endpoint": f"{self.base}/authorize",
+                "token_endpoint": f"{self.base}/token",
+                "token_endpoint_auth_methods_supported": [self.takes],
+            }
+        )
 
     async def token(self, request: Request) -> Response:
         """Answer a program."""
@@ -78,6 +94,8 @@ class ProgramOffice(Office):
         return JSONResponse(given.model_dump(exclude={"refresh_token"}))
 
     def _knows(self, form: dict[str, str], said: str) -> bool:
+        if self.key is None and self.takes == "client_secret_post":
+            return (form.get("client_id"), form.get("client_secret"), said) == (ME, SECRET, "")
         if self.key is None:
             name, _, secret = b64decode(said.removeprefix("Basic ")).decode().partition(":")
             return (unquote(name), unquote(secret)) == (ME, SECRET)

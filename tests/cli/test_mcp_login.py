@@ -191,6 +191,9 @@ def test_a_program_needs_no_login_and_what_it_has_is_shown_and_kept_nowhere(
     assert "it needs the variable CI, which is not set" in unset.out
     assert refused.code == 1
     assert "it needs a token that it does not get: it gave no token (HTTP 401" in refused.out
+    assert (
+        "to do: see whether who gives tokens knows what `oauth` says, or change it" in refused.out
+    )
     assert len(office.asked) == 6
     for secret in [SECRET, *office.secrets]:
         assert not any(secret in f"{ran.out}{ran.err}" for ran in listed)

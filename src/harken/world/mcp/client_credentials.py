@@ -108,12 +108,21 @@ async def token_for(
 
 def _provider(url: str, oauth: OAuthTable, issuer: str, memory: Memory) -> OAuthClientProvider:
     if not oauth.private_key:
-        return ClientCredentialsOAuthProvider(
-            url, memory, oauth.client_id, oauth.client_secret, issuer=issuer
-        )
+        return _BySecret(url, memory, oauth.client_id, oauth.client_secret, issuer=issuer)
     return PrivateKeyJWTOAuthProvider(
         url, memory, oauth.client_id, partial(_signed, oauth), issuer=issuer
     )
+
+
+class _BySecret(ClientCredentialsOAuthProvider):
+    """Sends the secret in a header, or where that is not taken, in the form."""
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        metadata, client = self.context.oauth_metadata, self.context.client_info
+        taken = (metadata and metadata.token_endpoint_auth_methods_supported) or ()
+        if client and "client_secret_post" in taken and "client_secret_basic" not in taken:
+            client.token_endpoint_auth_method = "client_secret_post"  # noqa: S105 - a way to send one
+        return await super()._perform_authorization()
 
 
 async def _signed(oauth: OAuthTable, audience: str) -> str:

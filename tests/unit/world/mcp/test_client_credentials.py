@@ -12,7 +12,10 @@ import pytest
 
 from harken.errors import ConfigError
 from harken.world.mcp.client_credentials import PAUSE_S, ProgramBearer, token_for
+from harken.world.mcp.connection import Connection
 from harken.world.mcp.servers import OAuthTable, Server
+from harken.world.mcp.surroundings import Surroundings
+from harken.world.result import Failed
 from tests.loopback_kit import Loopback, loopback
 from tests.mcp_auth_server import Guarded, guarded
 from tests.mcp_http import dripping, serving, telling
@@ -174,6 +177,29 @@ def test_a_wrong_secret_is_said_without_it(tmp_path: Path, there: Guarded) -> No
     with pytest.raises(ConfigError) as caught:
         run(token_for(server(there, client_secret="wr0ng")))
     assert str(caught.value) == "it gave no token (HTTP 401, invalid_client)"
+
+
+def test_the_secret_is_sent_in_the_form_where_no_header_is_taken(
+    there: Guarded, office: ProgramOffice
+) -> None:
+    office.takes = "client_secret_post"
+    assert run(token_for(server(there))).access_token in office.access
+
+
+def test_a_program_that_gets_no_token_is_not_started_again_at_once(
+    tmp_path: Path, there: Guarded, office: ProgramOffice
+) -> None:
+    async def scene() -> None:
+        one, around = server(there, client_secret="wr0ng"), Surroundings(folder=tmp_path)
+        connection = Connection(one, around, changed=lambda: None)
+        with pytest.raises(Failed, match="invalid_client"):
+            await connection.open()
+        with pytest.raises(Failed, match="it is not started again within"):
+            await connection.open()
+        await connection.close()
+
+    run(scene())
+    assert len(office.asked) == 1
 
 
 WRONG_KEYS: dict[str, Callable[[], str]] = {

@@ -201,6 +201,11 @@ def test_what_a_server_wants_beyond_the_login_is_asked_for_at_the_next_one(
         run(scene(picky))
 
 
+def test_a_login_asks_for_what_the_person_says(tmp_path: Path, there: Guarded) -> None:
+    one = server(there.url, oauth=OAuthTable(scope="read write"))
+    assert run(logged_in(one, tmp_path)).scope == "read write"
+
+
 def test_who_may_not_do_something_is_told_so(tmp_path: Path) -> None:
     async def scene(url: str) -> None:
         async with stand(tmp_path, server(url), logins=kept(tmp_path).file) as here:
