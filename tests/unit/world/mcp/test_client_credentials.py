@@ -63,7 +63,9 @@ def test_a_program_is_let_in_by_its_secret_and_nothing_of_it_is_kept(
     run(scene())
     [asked] = office.asked
     assert (asked["grant_type"], asked["resource"]) == ("client_credentials", there.url)
-    assert not any(secret in caplog.text for secret in [SECRET, *office.secrets])
+    assert not any(
+        secret in caplog.text for secret in [SECRET, asked["authorization"], *office.secrets]
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["ES256", "RS256", "EdDSA"])
