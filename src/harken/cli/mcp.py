@@ -125,7 +125,9 @@ def show(one: Described, *, limit: int | None) -> None:
 
 def what_to_do(one: Described) -> str:
     """Say what a person can do about a server that cannot be used."""
-    if one.program.startswith(("http://", "https://")):
+    if one.reason.startswith("it needs a token"):
+        look = "see whether who gives tokens knows what `oauth` says"
+    elif one.program.startswith(("http://", "https://")):
         look = "see whether something listens there"
     elif one.reason.endswith("install it"):
         look = "install it"
