@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any, TypeVar
 
-    from harken.cli.opening import Wish
     from harken.cli.plain import PlainChat
+    from harken.cli.wish import Wish
 
     T = TypeVar("T")
 
