@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harken.agents.templates import Template
 from harken.cli.turn_limit import MOST_CALLS
 from harken.world.permissions.permissions import Mode
 from harken.world.shell.sandbox import Wanted
+
+if TYPE_CHECKING:  # agents take long to import, and `harken chat --help` needs none
+    from harken.agents.templates import Template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
