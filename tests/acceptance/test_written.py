@@ -5,7 +5,8 @@ What the real clients make of them is in `tests/clients`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -48,11 +49,22 @@ def own(found: list[Conversation], native: Native, fit: Fit) -> Iterator[Convers
 def facts(entry: WholeEntry, like: WholeEntry) -> object:
     """Return an entry without names that may be given anew, and without what `like` lacks.
 
-    Names that are no UUIDs are given anew, and an answer gets a model where it has none.
+    Names that are no UUIDs are given anew, and an answer gets a model where it has none, or usage:
+    without it, Pi does not begin.
     """
-    kept = {*(like.source or {})} - {"uuid", "uuids"}
-    source = {name: value for name, value in (entry.source or {}).items() if name in kept}
-    return entry.message, entry.time, source
+    source = _like(entry.source or {}, like.source or {})
+    return (
+        entry.message,
+        entry.time,
+        {n: v for n, v in source.items() if n not in ("uuid", "uuids")},
+    )
+
+
+def _like(value: Any, like: Any) -> Any:
+    """Return a value without the members, at any depth, that `like` lacks."""
+    if not isinstance(value, Mapping) or not isinstance(like, Mapping):
+        return value
+    return {name: _like(inner, like[name]) for name, inner in value.items() if name in like}
 
 
 @pytest.mark.full
