@@ -31,7 +31,8 @@ class Example:
         keys = {n: os.environ.get(one.key_env or "", "") for n, one in BUILT_IN.items()}
         providers = {n: replace(one, api_key=keys[n]) for n, one in BUILT_IN.items()}
         models = one_per_name(providers=providers)
-        return cls(folder, log, models(model or f"scripted:{folder / 'script.yaml'}"))
+        script = os.path.relpath(folder / "script.yaml")  # short: it stands in the log, often
+        return cls(folder, log, models(model or f"scripted:{script}"))
 
     @asynccontextmanager
     async def open(

@@ -1,6 +1,7 @@
 """The use cases in examples/, played offline: what their READMEs say of the log is so."""
 
 import asyncio
+import re
 import runpy
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from examples.__main__ import HERE, folders
 from examples.example import Example
 from harken import SessionViewer
+from harken.cli.main import run as cli
 from harken.core.events import LlmRequest, TranscriptEntry
 from harken.core.messages import text_of
 from tests.agent_kit import check_log
@@ -50,6 +52,35 @@ def test_a_use_case_is_short_and_says_what_to_look_at(name: str) -> None:
     readme = (folder / "README.md").read_text()
     assert f"python -m examples {name}" in readme
     assert f"harken view {name}.jsonl" in readme
+
+
+@pytest.mark.parametrize("name", folders())
+def test_what_a_readme_says_to_look_at_is_there(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    played(name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    readme = (folders()[name] / "README.md").read_text()
+    commands = [" ".join(one.split()) for one in re.findall(r"`harken (view [^`]+)`", readme)]
+    assert len(commands) >= 3
+    for command in commands:
+        if "NUMBER" not in command:
+            code = cli(command.split(), {"HARKEN_HOME": str(tmp_path / "home")})
+            out, err = capsys.readouterr()
+            assert code == 0, err
+            assert out, command
+
+
+def test_numbers_of_messages_in_readmes_are_those_of_the_scripts(tmp_path: Path) -> None:
+    opening = played("debate", tmp_path).events.get("msg_034")
+    goals = played("strategy", tmp_path).events.get("msg_024")
+    assert isinstance(opening, TranscriptEntry)
+    assert text_of(opening.content).startswith("Streets are")
+    assert isinstance(goals, TranscriptEntry)
+    assert text_of(goals.content).startswith("GOAL 1")
 
 
 @pytest.mark.req("S1-16")

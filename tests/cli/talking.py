@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import harken.cli.every_command  # noqa: F401 - it enters the slash commands
@@ -23,6 +23,7 @@ class Talking:
         self.ended = False
         self.doing: Mapping[AgentId, str] = {}
         self.own: Mapping[str, Command] = {}
+        self.keys = "  Ctrl-D  end"
         self.sent: list[str] = []
         self.onward: Onward | None = None
 
@@ -47,6 +48,9 @@ class Talking:
 
     def compact(self, instructions: str) -> None:
         raise ModelError(f"no tea: {instructions}")
+
+    def lend(self, words: Sequence[str]) -> bool:
+        return False
 
     def quit(self) -> None:
         self.ended = True

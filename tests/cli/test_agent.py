@@ -101,7 +101,44 @@ def test_a_template_gives_prompt_model_and_tools(cli: Cli, model: str) -> None:
         assert session.context(agent.id)[0].content == "You watch."
     (folder / "odd.md").write_text("---\ntools: [fly]\n---\nYou fly.")
     why = cli.refused("agent", "run", "--model", model, "--template", "odd", "-p", "hello")
-    assert "names a tool 'fly'" in why
+    assert "odd.md: no tool 'fly' is here; there is: " in why
+    assert cli.sessions() == [log]
+
+
+def test_a_template_gives_guards_and_limits_too(cli: Cli, model: str) -> None:
+    folder = cli.home / "agents"
+    folder.mkdir(parents=True)
+    front = "---\nhooks: [single-minded]\npermission: plan\nskills: []\n---\n"
+    (folder / "careful.md").write_text(front + "You are careful.")
+    ran = cli.ok("agent", "run", "--model", model, "--template", "careful", "-p", "hello")
+    assert "main is watched by single-minded" in ran.err
+    [log] = cli.sessions()
+    with Session(log) as session:
+        agent = session.agents[session.state.root]  # type: ignore[index]
+        assert [session.agents[one].name for one in agent.hooks][-1] == "single-minded"
+        assert (agent.spec["permission"], agent.spec["skills"]) == ("plan", [])
+    run_agent(cli, model, "--template", "careful", "-p", "soon")
+    heard = cli.ok("view", "latest", "perspective", "main").out
+    assert "[Received]: Error: wake_me was not done" in heard
+
+
+@pytest.mark.parametrize(
+    ("front", "why"),
+    [
+        ("hooks: [nobody]", "template:odd cannot be used: there is no hook 'nobody' here"),
+        ("mcp: [docs]", "template:odd names an MCP server 'docs' that is not here"),
+        ("tools: [mcp__docs__*]", "names an MCP server 'docs' that is not here"),
+    ],
+)
+def test_nobody_begins_without_what_the_template_names(
+    cli: Cli, model: str, front: str, why: str
+) -> None:
+    folder = cli.home / "agents"
+    folder.mkdir(parents=True)
+    (folder / "odd.md").write_text(f"---\n{front}\n---\nYou are odd.")
+    said = cli.refused("agent", "run", "--model", model, "--template", "odd", "-p", "hello")
+    assert why in said
+    assert cli.sessions() == []
 
 
 def test_what_cannot_be_run_is_said_on_a_line(cli: Cli, model: str) -> None:

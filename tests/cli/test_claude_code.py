@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,29 @@ def test_a_project_cannot_switch_hooks_on(tmp_path: Path, project: Path, claude:
     (project / ".harken/config.toml").write_text("[hooks]\nclaude_settings = true\n")
     with pytest.raises(ConfigError, match=r"hooks\.claude_settings runs commands: only your own"):
         settings(tmp_path, project, claude)
+
+
+def test_a_folder_for_claude_code_alone_is_a_project_too(
+    tmp_path: Path, project: Path, claude: Path
+) -> None:
+    shutil.rmtree(project / ".harken")
+    [note] = settings(tmp_path, project, claude).notes
+    assert note.startswith(f"{project}/.claude is ignored until you trust it: `")
+    trust(tmp_path, project)
+    found = settings(tmp_path, project / ".claude/agents", claude, claude_hooks=True)
+    assert [one.name for one in found.templates] == ["cook"]
+    assert [one.event for one in found.commands.entries] == ["UserPromptSubmit"]
+    assert found.notes == ()
+
+
+def test_a_folder_in_which_nothing_would_count_is_no_matter(
+    tmp_path: Path, project: Path, claude: Path
+) -> None:
+    for name in (".harken", ".claude/agents", ".claude/skills"):
+        shutil.rmtree(project / name)
+    assert settings(tmp_path, project, claude).notes == ()
+    [note] = settings(tmp_path, project, claude, claude_hooks=True).notes  # its hooks would
+    assert ".claude is ignored until you trust it" in note
 
 
 @pytest.mark.parametrize("name", [".claude/agents", ".claude/skills", ".harken/skills"])

@@ -64,6 +64,9 @@ BAD = {
         ', line 2: permissions.allow: is a list of texts: write ["...", "..."]'
     ),
     "[permissions]\nallow = [1]": ", line 2: permissions.allow: is a text: put it in quotes",
+    "[permissions]\nask = ['a']\ndeny = ['bash(git *']": (
+        ", line 3: permissions.deny: 'bash(git *' is no rule: write TOOL, TOOL(PATTERN)"
+    ),
     "[permissions]\nalow = []": ", line 2: permissions.alow: unknown; there is: allow, ask, deny",
     "[parameters]\nday = 2026-01-31": (
         ", line 2: parameters.day: is a text, a number, true, false, a list or a table"

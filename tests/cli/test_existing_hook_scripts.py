@@ -49,7 +49,7 @@ def chat(cli: Cli, model: str) -> list[dict[str, Any]]:
     """Let an agent work; return the log."""
     ran = cli.ok("chat", "--model", model, "--claude-hooks", "--permission", "all", "-p", "Go!")
     assert ran.out.endswith("Done.\n"), ran
-    assert "hook claude-hooks" not in ran.err
+    assert "hook claude-hooks failed" not in ran.err
     [log] = cli.sessions()
     return [json.loads(line) for line in log.read_text().splitlines()]
 

@@ -41,6 +41,8 @@ def test_one_hook_is_shown_with_what_it_is_told(cli: Cli) -> None:
     out = cli.ok("hooks", "show", "careful").out
     assert "points: action\ntools: todo\nkeeps: notes\n" in out
     assert out.endswith("\n\nDeny it.\n")
+    written(cli.home, "red", "---\ncolour: red\n---\nWatch.\n")
+    assert "means nothing here: colour\n" in cli.ok("hooks", "show", "red").out
     nag = cli.ok("hooks", "show", "nag").out
     assert "options: requests = 3, without_list = false, tool = todo" in nag
     assert cli.ok("hooks", "show", "careful", "--json").json["instructions"] == "Deny it."
@@ -91,7 +93,7 @@ def test_a_hook_that_is_not_there_is_an_error_before_anything_is_said(
     (cli.home / "config.toml").write_text('[hooks]\nuse = ["nothing"]\n')
     ran = cli("chat", "--model", script, "-p", "hello")
     assert ran.code == 2
-    assert "hooks.use: there is no hook 'nothing' here; there is: " in ran.err
+    assert "hooks.use in config.toml: there is no hook 'nothing' here; there is: " in ran.err
 
 
 @pytest.mark.req("S4-28")

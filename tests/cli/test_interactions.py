@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +169,9 @@ class Told:
 
     def say(self, text: str) -> None:
         self.said += text
+
+    def lend(self, words: Sequence[str]) -> bool:
+        return False
 
 
 @pytest.mark.req("S3-28")

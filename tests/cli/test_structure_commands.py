@@ -151,6 +151,7 @@ def test_a_built_in_hook_is_put_there_by_its_name(one: Stage, talk: Talking) -> 
     assert "todo-reminder  code (todo-reminder)" in talk("/hooks")
     assert "by you" in talk("/hooks")
     assert "there is no built-in hook 'nope'" in talk("/hooks add nope")
+    assert "single-minded is built in: " in talk("/hooks add single-minded Help one at a time.")
     assert "todo-reminder" in [*COMMANDS["hooks"].completes(talk, ["add"])]
 
 
@@ -158,8 +159,10 @@ def test_a_hook_of_code_is_nobody_to_talk_with(one: Stage, talk: Talking) -> Non
     watch(one)
     assert talk("/talkwith guard") == "guard is a hook made of code: there is nobody to talk with"
     assert talk("/meta guard") == "guard is a hook made of code: it cannot answer"
-    assert talk("/meta") == "/meta: name one of the hooks: guard"
+    assert talk("/meta") == "/meta: no hook that could answer watches main"
     assert one.rows(agent_id=USER) == []
+    talk("/hook critic Watch.")
+    assert talk("/meta") == "/meta: name one of the hooks: critic"
 
 
 def test_meta_lets_a_hook_answer_and_endo_undoes_it(one: Stage, talk: Talking) -> None:

@@ -211,7 +211,8 @@ def test_a_folder_that_is_gone_can_be_distrusted(cli: Cli) -> None:
 
 def test_where_nothing_is_there_is_nothing_to_trust(cli: Cli) -> None:
     assert (
-        cli.refused("trust") == f"{Path.cwd()}: there is no .harken/ and no .mcp.json here or above"
+        cli.refused("trust")
+        == f"{Path.cwd()}: there is no .harken/, .mcp.json or .claude/ here or above"
     )
     assert cli.sessions() == []
 
@@ -305,10 +306,10 @@ def test_the_commands_of_claude_code_are_said_whole_and_when_they_run(cli: Cli) 
 
 
 def test_nothing_that_a_project_says_can_look_like_another_line(cli: Cli) -> None:
-    rule = "bash(x)\\n  it says: nothing\\u001b[2J"
+    rule = "bash(x\\n  it says: nothing\\u001b[2J)"
     put(".harken/config.toml", f'[permissions]\nallow = ["{rule}"]\n')
     out = cli.ok("trust", "--dry-run").out
-    assert out.splitlines()[-1] == "  it says: allow bash(x)\\n  it says: nothing\\x1b[2J"
+    assert out.splitlines()[-1] == "  it says: allow bash(x\\n  it says: nothing\\x1b[2J)"
 
 
 def test_what_makes_another_program_of_a_server_is_said(cli: Cli) -> None:

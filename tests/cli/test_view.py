@@ -76,6 +76,28 @@ def test_the_context_of_a_model_call_is_what_it_saw(demo: Cli) -> None:
     assert by_answer == view
 
 
+def test_of_an_agent_the_last_model_call_is_shown(cli: Cli, script: str) -> None:
+    cli.ok("chat", "--model", script, "-p", "hello")
+    cli.ok("chat", "--continue", "-p", "make Ann")
+    last = cli.ok("view", "latest", "raw", "--type", "llm_request", "--agent", "main", "--json")
+    shown = cli.ok("view", "latest", "context", "main").out
+    assert shown == cli.ok("view", "latest", "context", last.json[-1]["message_id"]).out
+    assert "Ann asked " in cli.ok("view", "latest", "context", "main/Ann").out
+    assert "changed-files has asked no model" in cli.refused(
+        *("view", "latest", "context", "main/changed-files")
+    )
+
+
+def test_the_tree_counts_nothing_for_code_and_shows_of_a_script_its_name(
+    cli: Cli, script: str
+) -> None:
+    cli.ok("chat", "--model", script, "-p", "hello")
+    assert cli.ok("view", "latest", "tree").out == (
+        "main  (agent_001, scripted:script.yaml, 3 entries, 1 model call)\n"
+        "  changed-files  (agent_002, hook)\n"
+    )
+
+
 def test_a_transcript_is_not_cut(cli: Cli, script: str) -> None:
     long = "hello " + "x" * 500 + "\nand a second line"
     cli.ok("chat", "--model", script, "-p", long)

@@ -28,6 +28,9 @@ def test_a_dumb_terminal_gets_plain_lines_without_a_single_code(chat: Chat) -> N
     terminal.wait("Hi **there**, friend.")
     terminal.type("/cost" + ENTER)
     terminal.wait("together", "1.5k in (900 cached)")
+    terminal.type("/help" + ENTER)
+    terminal.wait("Keys\n  Ctrl-C       stop the turn", "/help COMMAND says")
+    assert "Ctrl-G" not in terminal.text  # there is no screen that it could change
     terminal.type("slow" + ENTER)
     terminal.settle()
     terminal.type(CTRL_C)

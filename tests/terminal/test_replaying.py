@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from harken.cli.demo import play as play_demo
-from tests.terminal.kit import CTRL_C, ENTER, ESCAPE, HARKEN, Terminal
+from tests.terminal.conftest import Chat
+from tests.terminal.kit import CTRL_C, CTRL_D, ENTER, ESCAPE, HARKEN, Terminal
 from tests.unit.views.play import Play
 
 Replay: TypeAlias = Callable[..., Terminal]
@@ -119,4 +120,24 @@ def test_hostile_text_cannot_reach_the_terminal(replay: Replay, tmp_path: Path) 
     assert "\x1b]0;owned" not in terminal.written
     assert "\u202e" not in terminal.written
     terminal.type("q")
+    assert terminal.end() == 0
+
+
+def test_a_chat_lends_its_terminal_and_has_it_back(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("hello")
+    terminal.wait("12 out")
+    terminal.say("/replay")
+    terminal.wait(
+        lambda: "request 1 of 1" in terminal.visible, lambda: "? help" in terminal.visible
+    )
+    terminal.type("q")
+    terminal.wait(lambda: "› say something" in terminal.visible)
+    terminal.say("/replay --at 9")
+    terminal.wait("there is no model call '9'")
+    terminal.say("hello")
+    terminal.wait(
+        "12 out"
+    )  # what the other one drew has overwritten the first: pyte has one screen
+    terminal.type(CTRL_D)
     assert terminal.end() == 0

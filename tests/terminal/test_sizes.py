@@ -21,6 +21,17 @@ def test_a_small_terminal_is_enough(chat: Chat, columns: int, rows: int) -> None
     assert "Traceback" not in terminal.text
 
 
+def test_rows_of_a_list_stay_below_their_column(chat: Chat) -> None:
+    terminal = chat(columns=60)
+    terminal.say("/view")
+    terminal.wait("/view perspective  Show what AGENT heard, thought, did and")
+    assert "\n                   said. (AGENT)\n" in terminal.text
+    terminal.resize(30, 24)
+    terminal.say("/view tree")
+    terminal.wait("main  (agent_001,\n      scripted:tea.yaml")
+    terminal.wait("  changed-files  (agent_002,\n    hook)")
+
+
 def test_words_are_broken_between_cells_not_inside(chat: Chat) -> None:
     terminal = chat(columns=20)
     terminal.say("wide")

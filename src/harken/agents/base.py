@@ -16,7 +16,7 @@ from harken.agents.initial import INTERRUPTED, UNNAMED, begin_with, message_dict
 from harken.agents.names import free_name
 from harken.agents.runtime import Runtime
 from harken.agents.self_made import MADE, SELF_MADE, guarded, is_guard, is_made
-from harken.agents.verdict import POINTS, Point, Question, Verdict, checked, read_verdict
+from harken.agents.verdict import POINTS, Point, Question, Verdict, verdict_in
 from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import (
     AgentConfigured,
@@ -274,10 +274,10 @@ class Agent:
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
         """Return the verdict on a question that it has heard, with the message that says so.
 
-        By default its answer is read as one. Raises ValueError or TypeError where it is none.
+        By default its answer is read as one. Raises NoVerdict where it is none.
         """
         said = await self.response()
-        return checked(read_verdict(str(said)), question.point), said.message_id or asked
+        return verdict_in(str(said), question.point), said.message_id or asked
 
     def after_verdict(self) -> None:
         """Do what is due now that a verdict was given, or failed. Done once, it does nothing."""

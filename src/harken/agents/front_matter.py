@@ -8,7 +8,7 @@ A file's name is that of what it describes, so a name leads to one file and to n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -113,6 +113,23 @@ def check_called(front: Mapping[str, Any], name: str) -> None:
     """Raise Malformed where a file says that it is called something else than it is."""
     if front.get("name") not in (None, name):
         raise Malformed(f"is called {name!r} by its file: take `name` away, or rename the file")
+
+
+def check_members(front: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise Malformed where a member is one that is known but for an `s`, capitals or a hyphen.
+
+    `point: [action]` would be passed over as a member of another program, and a guard be asked
+    everywhere; with `tool: [read]` an agent would have all tools.
+    """
+    plain = {_plain(name): name for name in known}
+    for name in front:
+        meant = plain.get(_plain(str(name)))
+        if meant is not None and name not in known:
+            raise Malformed(f"has no member {name!r}: write {meant!r}")
+
+
+def _plain(name: str) -> str:
+    return re.sub("[-_ ]", "", name.casefold()).removesuffix("s")
 
 
 def _bytes_of(path: Path) -> bytes:

@@ -23,6 +23,7 @@ from harken.agents.verdict import (
     GUARDED,
     Comment,
     Deny,
+    NoVerdict,
     Ok,
     Opinion,
     Point,
@@ -264,10 +265,11 @@ def left_unheard(session: Session, state: AgentState) -> bool:
 
 
 def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseException) -> Opinion:
+    why = str(error) if isinstance(error, NoVerdict) else f"{type(error).__name__}: {error}"
     note = TranscriptEntry(
         agent_id=hook.agent_id,
         role="system",
-        content=f"{FAILED}{type(error).__name__}: {error}",
+        content=f"{FAILED}{why}",
         cause=asked,
     )
     events: list[Event] = [note]
@@ -275,7 +277,7 @@ def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseExcept
         with suppress(Exception):  # the state may be what failed
             events = hook.with_state(note)
     hook.session.append_all(events)
-    denied = Deny(f"the hook failed ({type(error).__name__}: {error})")
+    denied = Deny(f"the hook failed ({why})")
     return Opinion(hook.name, denied if question.point in GUARDED else Ok(), note.message_id)
 
 

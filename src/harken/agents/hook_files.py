@@ -77,7 +77,7 @@ class HookFile:
     """Members of the front matter that mean nothing here."""
 
     def made_for(self, watched: Agent) -> Agent:
-        """Return this hook, not born yet. Raises ConfigError, UnknownName."""
+        """Return this hook, not born yet. Raises ConfigError."""
         hook = self._smart(watched) if self.use is None else self._code(watched, self.use)
         if self.points is not None:
             hook.born_with["points"] = list(self.points)
@@ -88,15 +88,15 @@ class HookFile:
     def kind(self, use: str, runtime: Runtime) -> type[Hook]:
         """Return the code that it uses, which can do with its options.
 
-        Raises ConfigError, UnknownName. What runs programs no file gives: a file comes with a
+        Raises ConfigError. What runs programs no file gives: a file comes with a
         project, and what it runs would be in no sandbox.
         """
-        kind = hook_kind(use, runtime)
         try:
+            kind = hook_kind(use, runtime)
             if not kind.portable:
                 raise ConfigError(f"{use} runs programs, which no hook file may name")
             options_from(use, kind.Options, self.options)
-        except ConfigError as error:
+        except (ConfigError, UnknownName) as error:
             raise ConfigError(f"{self.path}: {error}") from None
         return kind
 
@@ -109,7 +109,7 @@ class HookFile:
             raise ConfigError(f"{watched.name} does nothing that a hook could watch")
         runtime = watched.runtime
         if self.model is not None:
-            runtime.model_named(self.model)  # better now than when it is asked
+            self._check_model(self.model, runtime)
         known = {*ACTIONS, *runtime.world.tools}
         for name in self.tools:
             if name not in known:
@@ -132,6 +132,13 @@ class HookFile:
             spec=more,
         )
 
+    def _check_model(self, name: str, runtime: Runtime) -> None:
+        """Raise ConfigError where there is no such model: better now than when it is asked."""
+        try:
+            runtime.model_named(name)
+        except ConfigError as error:
+            raise ConfigError(f"{self.path}: {error}") from None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
@@ -151,7 +158,7 @@ def _of_file(path: Path) -> Known:
     own = None if path.parent == SHIPPED else path
     try:
         file = read_hook(path)
-        if file.use in BUILT_IN:
+        if file.use is not None:
             file.kind(file.use, Runtime())
     except ConfigError as error:
         return Known(name=path.stem, description="", smart=True, path=own, problem=str(error))
@@ -211,6 +218,7 @@ def read_hook(path: Path) -> HookFile:
     with naming(path):
         page = read_page(path)
         front_matter.check_called(page.front, path.stem)
+        front_matter.check_members(page.front, _KEYS)
         known = _checked(page.front)
         told = page.body.strip()
         if known["use"] is None and not told:

@@ -41,7 +41,7 @@ from harken.agents.skills import skills_of
 from harken.agents.template_servers import reach
 from harken.agents.templates import Template
 from harken.agents.unjudged import MAX_DENIALS, denials, is_sent_back, unjudged
-from harken.agents.verdict import Question, Rewrite, Verdict, checked, read_verdict
+from harken.agents.verdict import NoVerdict, Question, Rewrite, Verdict, verdict_in
 from harken.core.events import TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.text import LoggedString
@@ -138,17 +138,16 @@ class SmartAgent(Actor):
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
         """Return its answer as a verdict; where it is none, it is asked once more.
 
-        Raises TurnEnded where it moved instead of giving one, ValueError and TypeError where what
-        it says is none.
+        Raises TurnEnded where it moved instead of giving one, NoVerdict where what it says is none.
         """
         said = await self._answer_as_hook()
         try:
-            verdict = checked(read_verdict(str(said)), question.point)
-        except (ValueError, TypeError):
+            verdict = verdict_in(str(said), question.point)
+        except NoVerdict:
             if not smart_hook.ask_again(self, question, said):
                 raise
             said = await self._answer_as_hook()
-            verdict = checked(read_verdict(str(said)), question.point)
+            verdict = verdict_in(str(said), question.point)
         if question.point == "action" and isinstance(verdict, Rewrite):
             verdict = Rewrite(unfenced(verdict.text))
         return verdict, said.message_id or asked

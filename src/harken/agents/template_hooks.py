@@ -41,7 +41,8 @@ def make_hook(name: str, watched: Agent) -> Agent:
 
 
 def _commands(template: Template, watched: Agent) -> CommandHook:
-    hooks = read_hooks(template.commands, str(template.path), of_subagent=True)
+    is_first = watched.agent_id == watched.session.state.root
+    hooks = read_hooks(template.commands, str(template.path), of_subagent=not is_first)
     for note in hooks.notes:
         watched.runtime.tell(note)
     options = let_run(watched.runtime, Commands(hooks.entries))

@@ -171,6 +171,7 @@ def read_template(path: Path) -> Template:
 def _checked(front: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the members that mean something, as fields of a template."""
     front_matter.check_called(front, name)
+    front_matter.check_members(front, _KEYS)
     return {
         "description": front_matter.one_line(front, "description"),
         "tools": front_matter.names(front, "tools", "read, search"),

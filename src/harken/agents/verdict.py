@@ -163,6 +163,22 @@ def in_words(verdict: Verdict) -> str:
             return f"REWRITE: {text}"
 
 
+class NoVerdict(ValueError):
+    """What a model said is no verdict that there is at this point; the text says so to people."""
+
+
+def verdict_in(words: str, point: Point) -> Verdict:
+    """Read a verdict as a model says it, where it may be said. Raises NoVerdict."""
+    said = freely(words)
+    verdict = None if said is None else verdict_of(said)
+    if verdict is None or not isinstance(verdict, ALLOWED[point]):
+        forms = ", ".join(
+            form.partition(" ")[0] for kind, form in FORMS.items() if kind in ALLOWED[point]
+        )
+        raise NoVerdict(f"its answer {preview(words)!r} is none of {forms}")
+    return verdict
+
+
 def read_verdict(words: str) -> Verdict:
     r"""Read a verdict as a model says it. Raises ValueError where the words are none.
 

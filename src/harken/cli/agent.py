@@ -14,15 +14,12 @@ import click
 from harken.cli.chat import wish_options
 from harken.cli.duration import Duration
 from harken.cli.home import Home, command_line, home_option, json_option
-from harken.core.events import AgentConfigured
-from harken.errors import ConfigError, ModelError
+from harken.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any, TypeVar
 
-    from harken.agents.templates import Template
-    from harken.cli.opened import Opened
     from harken.cli.plain import PlainChat
     from harken.cli.wish import Wish
 
@@ -65,17 +62,14 @@ def run_command(
         prompt = sys.stdin.read()
     if wish.old is None and not (prompt or "").strip():
         raise click.UsageError("a new agent needs something to begin with: -p PROMPT")
-    made_from = None
     if template is not None:
         if wish.old is not None or wish.system_prompt is not None:
             raise click.UsageError("--template is for a new session, and brings its own prompt")
-        made_from = load_settings(home).templates.find(template)
-        model = wish.model or made_from.model
-        wish = replace(wish, model=model, system_prompt=made_from.instructions)
+        found = load_settings(home).templates.find(template)
+        model = wish.model or found.model
+        wish = replace(wish, model=model, system_prompt=found.instructions, template=found)
     opened = open_chat(home, replace(wish, wakes=True), on_notice=tell)
     with opened, asyncio.Runner() as runner:
-        if made_from is not None:
-            _configure(opened, made_from)
         report(opened, resumed=wish.old is not None)
         chat = PlainChat(opened, runner, as_json=as_json, most_calls=wish.most_calls)
         ends = None if longest_s is None else time.monotonic() + longest_s
@@ -86,21 +80,6 @@ def run_command(
         again = command_line("agent", "run", "--resume", opened.session.path.stem)
         tell(f"something is armed still; go on with: {again}")
     return code
-
-
-def _configure(opened: Opened, template: Template) -> None:
-    """Log what else the agent has of its template. Raises ConfigError for a tool that is not."""
-    from harken.agents.schemas import ACTIONS
-
-    known = {*ACTIONS, *opened.runtime.world.tools}
-    template = template.expanded(known)
-    for name in template.tools or ():
-        if name not in known:
-            raise ConfigError(f"template {template.name} names a tool {name!r} that is not here")
-    spec: dict[str, Any] = {"template": template.origin}
-    if template.tools is not None:
-        spec["tools"] = list(template.tools)
-    opened.session.append(AgentConfigured(agent_id=opened.agent.agent_id, spec=spec))
 
 
 class _Work:

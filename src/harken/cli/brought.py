@@ -22,6 +22,8 @@ from harken.cli.terminal import safe
 from harken.errors import ConfigError
 
 CLAUDE = ".claude"
+FOLDERS = ("agents", "skills", "commands")
+"""What counts of a `.claude/`, beside hooks."""
 SETTINGS = ("settings.json", "settings.local.json")
 MOST_FILES = 20
 _ALLOWING = ("PreToolUse", "PermissionRequest")
@@ -36,7 +38,7 @@ def files(root: Path, folder: Path, servers: Path) -> list[str]:
     folder: its `.harken/`. servers: its `.mcp.json`.
     """
     claude = root / CLAUDE
-    below = [folder, *(claude / name for name in ("agents", "skills", "commands"))]
+    below = [folder, *(claude / name for name in FOLDERS)]
     found = [servers, *(claude / name for name in SETTINGS)]
     found += [path for one in below for path in one.rglob("*")]
     return sorted(str(path.relative_to(root)) for path in found if path.is_file())

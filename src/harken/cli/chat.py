@@ -188,7 +188,9 @@ def talk_on_screen(home: Home, wish: Wish, logs: Path | None = None) -> int:
     code, going = 0, [wish]
     for one in going:  # grows
         code, onward = _on_one_screen(home, one, logs)
-        going += [onward] if onward is not None else []
+        if onward is not None:
+            click.echo()  # another chat begins below
+            going.append(onward)
     return code
 
 
@@ -211,9 +213,7 @@ def _on_one_screen(home: Home, wish: Wish, logs: Path | None) -> tuple[int, Wish
         screen = Screen(face, opened, where, draft=wish.draft)
         code = asyncio.run(screen.run())
         onward = onward_wish(wish, opened, screen.table.onward)
-        if wish.old is None and is_untouched(opened):
-            session.close()
-            session.path.unlink()  # nothing was said, so there is nothing to keep
+        if forgotten(wish, opened):
             return code, onward
         opened.end(by_user=code == 0 and onward is None)
     again = command_line("chat", "--resume", session.path.stem)
@@ -242,6 +242,15 @@ def onward_wish(wish: Wish, opened: Opened, onward: Onward | None) -> Wish | Non
     )
 
 
+def forgotten(wish: Wish, opened: Opened) -> bool:
+    """Remove a new session in which nothing was said; return whether it was one."""
+    if wish.old is not None or not is_untouched(opened):
+        return False
+    opened.session.close()
+    opened.session.path.unlink()
+    return True
+
+
 def is_untouched(opened: Opened) -> bool:
     """Whether nobody has said anything in a session yet."""
     transcripts = (opened.session.agent(id_).transcript for id_ in opened.session.agents)
@@ -268,7 +277,8 @@ def talk_in_lines(
                 chat.once(prompt)
             runner.run(opened.runtime.world.close())
             onward = onward_wish(one, opened, chat.onward)
-            opened.end(by_user=can_ask and onward is None)
+            if not forgotten(one, opened):
+                opened.end(by_user=can_ask and onward is None)
         going += [onward] if onward is not None else []
         failed = chat.failed
     return int(failed and not sys.stdin.isatty())

@@ -73,6 +73,11 @@ class Talk(Protocol):
         ...
 
     @property
+    def keys(self) -> str:
+        """Which keys do what, a line each."""
+        ...
+
+    @property
     def own(self) -> Mapping[str, Command]:
         """Commands of the user's own."""
         ...
@@ -91,6 +96,10 @@ class Talk(Protocol):
 
     def go_on(self, onward: Onward) -> None:
         """End this session and go on in another."""
+        ...
+
+    def lend(self, words: Sequence[str]) -> bool:
+        """Let another command of Harken have the terminal until it ends; False: there is none."""
         ...
 
 
@@ -215,7 +224,8 @@ def _which(name: str, own: Mapping[str, Command]) -> str:
     """Say why a name means no command, and which it may mean."""
     several = beginning(name, own)
     if several:
-        named = [f"/{one.name}{' (your own)' if one.name in own else ''}" for one in several]
+        mixed = any(one.name not in own for one in several)
+        named = [f"/{one.name}{' (your own)' * (mixed and one.name in own)}" for one in several]
         return f"/{name} may be {' or '.join(named)}: type more of it"
     near = get_close_matches(name, [*COMMANDS, *own], cutoff=0.5)
     meant = f"; did you mean {' or '.join(f'/{one}' for one in near)}?" if near else ""
@@ -247,26 +257,11 @@ def _help(talk: Talk, rest: str) -> None:
             width = max(len(one.name) for one in shown)
             lines = [f"  /{one.name:<{width}}  {one_line(one.meaning, 60)}" for one in shown]
             talk.say("\n".join([heading, *lines]))
-    talk.say(KEYS)
+    talk.say(f"Keys\n{talk.keys}\n/help COMMAND says what can be typed after it.")
 
 
 def _usage(command: Command) -> str:
     return f"/{command.name} {command.arguments}".rstrip() + f"\n  {command.meaning}"
-
-
-KEYS = """Keys
-  Enter             send (while a turn runs: when it has ended)
-  Alt-Enter Ctrl-J  a new line; so does \\ at the end of a line
-  @name, Tab        complete a name of a file, of an agent, of a command
-  Up, Ctrl-R        what you said before
-  Ctrl-C            stop the turn; on an empty line twice: end
-  Esc               take back what waits; stop the turn
-  Ctrl-G            the tree of agents, and what each does; again: away
-  Ctrl-O            the last folded result, whole
-  Ctrl-T            the last thought
-  Ctrl-X Ctrl-E     write in your editor
-  Ctrl-D            end
-/help COMMAND says what can be typed after it."""
 
 
 def words_of(talk: Talk, name: str, rest: str) -> list[str] | None:

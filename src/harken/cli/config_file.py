@@ -24,6 +24,7 @@ from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
 from harken.world.mcp.servers import ServerTable, server_of
 from harken.world.permissions.permissions import Mode
+from harken.world.permissions.rules import Rules
 from harken.world.settings_file import read_settings_file
 from harken.world.shell.sandbox import Wanted as Sandboxed
 
@@ -317,6 +318,7 @@ def _check(config: ConfigFile) -> None:
         if not _VARIABLE.fullmatch(name.upper()):
             expected = "names of variables such as GITHUB_TOKEN"
             raise _Malformed(f"holds {expected}; {_NO_KEYS}", ("tools", "pass_env"))
+    _check_rules(config)
     _check_web(config.web)
     _check_store(config.store)
     for name in [] if isinstance(config.actions, str) else config.actions or ():
@@ -327,6 +329,14 @@ def _check(config: ConfigFile) -> None:
         _check_server(name, table)
     if config.model is not None and not config.model.strip():
         raise _Malformed("names no model", ("model",))
+
+
+def _check_rules(config: ConfigFile) -> None:
+    for name in ("allow", "ask", "deny"):
+        try:
+            Rules.parse(allow=getattr(config.permissions, name))
+        except ConfigError as error:
+            raise _Malformed(str(error), ("permissions", name)) from None
 
 
 def _check_web(web: WebTable) -> None:

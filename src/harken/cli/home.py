@@ -174,9 +174,14 @@ def home_option(command: Command) -> Command:
 
 def command_line(*words: str) -> str:
     """Return what a person types to run another command of this program, with the same home."""
-    chosen = click.get_current_context().meta.get(_CHOSEN)
-    at = ["--home", str(chosen)] if chosen else []
-    return " ".join([program(), *map(shlex.quote, [*words, *at])])
+    return " ".join([program(), *map(shlex.quote, [*words, *same_home()])])
+
+
+def same_home() -> list[str]:
+    """Return the words with which another command is given the home of this one."""
+    context = click.get_current_context(silent=True)
+    chosen = None if context is None else context.meta.get(_CHOSEN)
+    return ["--home", str(chosen)] if chosen else []
 
 
 def json_option(command: Command) -> Command:

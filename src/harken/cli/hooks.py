@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +13,7 @@ from harken.agents.base import kind_named
 from harken.agents.hook import Hook
 from harken.agents.hook_files import HookFile, Known
 from harken.agents.runtime import Runtime
-from harken.agents.verdict import ALLOWED
+from harken.agents.verdict import ALLOWED, Point
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import one_line, safe, say, say_json
@@ -62,6 +63,8 @@ def show_command(name: str, as_json: bool, home: Home) -> None:
     say(heading(by_name[name], settings))
     if by_name[name].description:
         say(f"  {by_name[name].description}")
+    if file is not None and file.ignored:
+        details["means nothing here"] = list(file.ignored)
     for member, value in details.items():
         say(f"{member}: {value if isinstance(value, str) else in_words(value)}")
     if told:
@@ -96,7 +99,7 @@ def of_file(file: HookFile) -> dict[str, Any]:
         file.kind(file.use, Runtime())
         return {"use": file.use, **of_kind(file.use, file)}
     details: dict[str, Any] = {
-        "points": list(file.points or ALLOWED),
+        "points": _in_order(file.points or ALLOWED),
         "tools": list(file.tools),
         "model": file.model,
         "keeps": file.keeps,
@@ -113,9 +116,15 @@ def of_kind(name: str, file: HookFile | None = None) -> dict[str, Any]:
     options = msgspec.structs.asdict(kind.Options()) if issubclass(kind, Hook) else {}
     given = {} if file is None else dict(file.options)
     return {
-        "points": [point for point in ALLOWED if point in points],
+        "points": _in_order(points),
         "options": msgspec.to_builtins({**options, **given}),
     }
+
+
+def _in_order(points: Collection[Point]) -> list[Point]:
+    """Return points in the order in which a turn comes by them."""
+    turn: tuple[Point, ...] = ("input", "action", "result", "response")
+    return [point for point in turn if point in points]
 
 
 def in_words(value: Any) -> str:

@@ -88,26 +88,34 @@ def verdict_lines(row: Verdict) -> Iterator[str]:
 
 def watch_line(row: Watch) -> str:
     """Return who began to watch whom, or left, and whose doing it was."""
-    hook, watched, by = row.hook_name, row.name, row.by_name
+    hook, watched, by = row.hook_name, row.name, _whose(row)
     done = f" ({row.cause})" if row.cause else ""
     if row.kind == "installed":
         said = f"{hook} watches {watched}, {put_there(row)}{done}"
     elif row.how == "ended":
-        said = f"{hook} watches {watched} no longer: ended by {by or 'nobody known'}{done}"
+        said = f"{hook} watches {watched} no longer: ended by {by}{done}"
     else:
-        why = "it quit" if row.how == "quit" else f"a move of {by or 'nobody known'}"
+        why = "it quit" if row.how == "quit" else _move_of(row)
         said = f"{hook} watches {watched} no longer: {why}{done}"
     return f"{row.message_id} {said}"
 
 
 def put_there(row: Watch) -> str:
     """Say how a hook came to watch an agent."""
-    by = "you" if row.by == USER else row.by_name
     return {
-        "made": f"by {by}",
+        "made": f"by {_whose(row)}",
         "copied": "a copy of its parent's",
-        "moved": f"by a move of {by}",
+        "moved": f"by {_move_of(row)}",
     }.get(row.how, "from the beginning")
+
+
+def _whose(row: Watch) -> str:
+    """Say whose doing it was; who reads a log is the user of it."""
+    return "you" if row.by == USER else row.by_name or "nobody known"
+
+
+def _move_of(row: Watch) -> str:
+    return "your move" if row.by == USER else f"a move of {_whose(row)}"
 
 
 def intervention_lines(row: Intervention) -> Iterator[str]:

@@ -136,7 +136,7 @@ def _complete_view(talk: Talk, before: Sequence[str]) -> Iterable[str]:
     if not before:
         return sorted(command.commands)
     several = before[0] == "dialog" or len(before) == 1
-    is_about_agents = before[0] in ("dialog", "perspective", "transcript")
+    is_about_agents = before[0] in ("context", "dialog", "perspective", "transcript")
     return who_is_there(talk, "everybody") if is_about_agents and several else ()
 
 

@@ -22,6 +22,7 @@ from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.smart import SmartAgent
 from harken.agents.triggers import armed_triggers
 from harken.cli.chat_world import around_of, open_world, permissions_of
+from harken.cli.first_agent import make_from
 from harken.cli.home import Home
 from harken.cli.keeping import PATIENCE_S, Keeping
 from harken.cli.let_run import LetRun
@@ -74,6 +75,8 @@ def open_chat(
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
+        if old is None:
+            opening.callback(path.unlink, missing_ok=True)  # nobody looks for what did not begin
         around = around_of(home, wish, settings, path, tools, on_notice)
         world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
@@ -103,6 +106,7 @@ def open_chat(
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
             watch_with_hooks(root, settings)
+            make_from(wish.template, root)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
         said = (*notes_for(wish, settings, kept, root), *around.box.notes)
         notes = (*said, *armed_notes(session, wish))
@@ -148,7 +152,9 @@ def watch_with_hooks(root: Agent, settings: Settings) -> None:
         try:
             hook = settings.hooks.make(name, root)
         except UnknownName as error:
-            raise ConfigError(f"hooks.use: {error}; `{program()} hooks` says more") from None
+            raise ConfigError(
+                f"hooks.use in config.toml: {error}; `{program()} hooks` says more"
+            ) from None
         hook.install(root, name)
 
 

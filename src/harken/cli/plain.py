@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any, TypeAlias
 
@@ -22,16 +22,24 @@ from harken.cli.mcp_in_chat import prompt_commands
 from harken.cli.opened import Opened
 from harken.cli.structure_commands import owes_since
 from harken.cli.tally import Tally
-from harken.cli.terminal import safe, say, say_json
+from harken.cli.terminal import one_line, safe, say, say_json
 from harken.cli.turn_limit import MOST_CALLS, TurnLimit
 from harken.cli.typed import Typed, somebody_types
-from harken.core.events import Event, TranscriptEdited
+from harken.core.events import Event, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, ModelError
+from harken.views.verdicts import read_words
 from harken.views.written import count
 from harken.world.result import Failed
+
+KEYS = """\
+  Ctrl-C       stop the turn
+  Enter alone  let a turn that was cut off go on
+  Ctrl-D       end"""
+_STOPS = {"denial": "denies", "failure": "failed"}
+"""What hooks say that may be why there is no answer."""
 
 How: TypeAlias = Callable[[Coroutine[Any, Any, LoggedString]], Coroutine[Any, Any, LoggedString]]
 
@@ -60,6 +68,7 @@ class PlainChat:
     """A conversation in plain lines."""
 
     doing: Mapping[AgentId, str] = {}
+    keys = KEYS
 
     def __init__(
         self,
@@ -111,6 +120,7 @@ class PlainChat:
                     run_command(self, line)
                 elif line.strip() or self.opened.primary.cut_off:
                     self.try_to_ask(line.strip() or None)
+        self.tell_refusals()
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -141,6 +151,17 @@ class PlainChat:
         if isinstance(event, TranscriptEdited) and event.summary is not None:
             agent = self.session.agents[event.agent_id or AgentId("")]
             tell(f"{agent.name or agent.id}: the context was compacted")
+        elif isinstance(event, TranscriptEntry):
+            self._hear_entry(event)
+
+    def _hear_entry(self, entry: TranscriptEntry) -> None:
+        """Tell what a hook refused, or that it failed: why an answer is missing."""
+        agent = self.session.agents.get(entry.agent_id or AgentId(""))
+        if agent is None or agent.place != "hook" or entry.role == "user":
+            return
+        said = read_words(entry)
+        if said is not None and said.kind in _STOPS:
+            tell(f"hook {agent.name or agent.id} {_STOPS[said.kind]}: {one_line(said.words, 300)}")
 
     def say(self, text: str) -> None:
         """Show what a slash command says."""
@@ -205,6 +226,10 @@ class PlainChat:
     def go_on(self, onward: Onward) -> None:
         """End this session after this command, and go on in another."""
         self.onward, self._ended = onward, True
+
+    def lend(self, words: Sequence[str]) -> bool:
+        """Say that there is no screen on which another command could draw."""
+        return False
 
     def quit(self) -> None:
         """End after this command."""

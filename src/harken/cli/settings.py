@@ -179,7 +179,7 @@ def load_settings(
     root = None if project is None else project.root
     note = widening(config, before.permission, found, theirs_too, root)
     if project is not None:
-        note = project.note(home) or note
+        note = project.note(home, runs_commands=found.claude_hooks) or note
     claude = claude_code.agents(project, environ, commands=found.claude_hooks)
     commands = claude_code.hooks(project, environ) if found.claude_hooks else Hooks()
     return replace(

@@ -165,7 +165,10 @@ def _others(talk: Talk) -> str:
 def _meta(talk: Talk, rest: str) -> None:
     hooks = {hook.name: hook for hook in talk.primary.hooks}
     if rest not in hooks:
-        raise BadArguments(f"name one of the hooks: {', '.join(hooks) or 'there is none'}")
+        able = [name for name, hook in hooks.items() if not isinstance(hook, Hook)]
+        if not able:
+            raise BadArguments(f"no hook that could answer watches {talk.primary.name}")
+        raise BadArguments(f"name one of the hooks: {', '.join(able)}")
     if isinstance(hooks[rest], Hook):
         raise ConfigError(f"{rest} is a hook made of code: it cannot answer")
     act(
@@ -213,6 +216,10 @@ def _add_hook(talk: Talk, rest: str, more: str) -> None:
     if not name:
         raise BadArguments(
             "say which hook: /hooks add NAME, or /hooks add [NAME] WHAT IT WATCHES FOR"
+        )
+    if text and name in BUILT_IN:
+        raise BadArguments(
+            f"{name} is built in: say no more than its name, or call yours otherwise"
         )
     if name == _PLANNING and not text:
         act(talk, f"/hooks {rest}", _planned)

@@ -18,7 +18,7 @@ import click
 import msgspec
 
 from harken.cli import brought
-from harken.cli.brought import exact
+from harken.cli.brought import CLAUDE, exact
 from harken.cli.config_file import CONFIG, read_config
 from harken.cli.home import Home, here, home_option, json_option
 from harken.cli.terminal import program, say, say_json
@@ -28,6 +28,7 @@ from harken.world.mcp.servers import MCP_JSON
 from harken.world.whole_file import replace_file
 
 FOLDER = ".harken"
+MARKERS = (FOLDER, MCP_JSON, CLAUDE)
 MAX_SHOWN = 20
 
 
@@ -45,7 +46,7 @@ class Project:
     claude_obstacle: str = ""
     """Why its `.claude/` cannot count; empty where it can, or where there is none."""
     marker: str = FOLDER
-    """What makes the folder a project: its `.harken/`, or else its `.mcp.json`."""
+    """What makes the folder a project: its `.harken/`, else `.mcp.json`, else `.claude/`."""
 
     @property
     def folder(self) -> Path:
@@ -57,9 +58,13 @@ class Project:
         """Its configuration."""
         return self.folder / CONFIG
 
-    def note(self, home: Home) -> str:
-        """Say on one line that it is ignored, and what to do; empty where it counts."""
-        if self.trusted:
+    def note(self, home: Home, *, runs_commands: bool = False) -> str:
+        """Say on one line that it is ignored, and what to do; empty where it counts.
+
+        So it is where there is a `.claude/` alone, in which nothing is that would count.
+        runs_commands: whether hooks of Claude Code would.
+        """
+        if self.trusted or (self.marker == CLAUDE and not self._has_more(runs_commands)):
             return ""
         ignored = self.root / self.marker
         if self.obstacle:
@@ -67,6 +72,10 @@ class Project:
         at = ["--home", str(home.folder)] if home.chosen else []
         command = " ".join([program(), *map(shlex.quote, ["trust", str(self.root), *at])])
         return f"{ignored} is ignored until you trust it: `{command}`"
+
+    def _has_more(self, runs_commands: bool) -> bool:
+        names = (*brought.FOLDERS, *(brought.SETTINGS if runs_commands else ()))
+        return any(os.path.lexists(self.root / CLAUDE / name) for name in names)
 
 
 class Trust:
@@ -95,13 +104,13 @@ class Trust:
         return folder.resolve() in self.folders()
 
     def trust(self, folder: Path) -> None:
-        """Let a folder's `.harken/`, or `.mcp.json`, count. Raises ConfigError where it cannot."""
+        """Let what makes a folder a project count. Raises ConfigError where it cannot."""
         self.check(folder)
         if not self.is_trusted(folder):
             self._write([*self.folders(), folder.resolve()])
 
     def check(self, folder: Path) -> None:
-        """Raise ConfigError where a folder's `.harken/`, or `.mcp.json`, cannot count."""
+        """Raise ConfigError where what makes a folder a project cannot count."""
         marker = folder.resolve() / _marker(folder)
         if obstacle := _obstacle(marker):
             raise ConfigError(f"{marker} cannot be trusted: {obstacle}")
@@ -119,10 +128,11 @@ class Trust:
 
         It is the nearest folder with a `.harken/`, from `start` upwards to the root of its git
         repository; without one, to the user's home, which is no project, or to a folder of
-        somebody else. Where there is none, it is the nearest with a `.mcp.json`.
+        somebody else. Where there is none, it is the nearest with a `.mcp.json`, else the nearest
+        with a `.claude/`.
         """
         folders = [*upwards(start.resolve(), self._user_home)]
-        for marker in (FOLDER, MCP_JSON):
+        for marker in MARKERS:
             for folder in folders:
                 if os.path.lexists(folder / marker) and not self._is_home(folder / marker):
                     return self._project(folder, marker)
@@ -130,7 +140,7 @@ class Trust:
 
     def _project(self, folder: Path, marker: str) -> Project:
         obstacle, servers = _obstacle(folder / marker), folder / MCP_JSON
-        claude = folder / brought.CLAUDE
+        claude = folder / CLAUDE
         return Project(
             root=folder,
             trusted=not obstacle and self.is_trusted(folder),
@@ -177,12 +187,11 @@ def _is_mine(path: Path) -> bool:
 
 def _marker(folder: Path) -> str:
     """Return what makes a folder a project, or would."""
-    has_folder = os.path.lexists(folder / FOLDER)
-    return FOLDER if has_folder or not os.path.lexists(folder / MCP_JSON) else MCP_JSON
+    return next((one for one in MARKERS if os.path.lexists(folder / one)), FOLDER)
 
 
 def _obstacle(path: Path) -> str:
-    """Say why a `.harken/`, or a `.mcp.json`, cannot count, whoever trusts it; empty: it can."""
+    """Say why what makes a project cannot count, whoever trusts it; empty: it can."""
     try:
         found = path.lstat()
     except OSError as error:
@@ -251,7 +260,7 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
     project = trust.project(start)
     if project is None:
         raise ConfigError(
-            f"{start.resolve()}: there is no {FOLDER}/ and no {MCP_JSON} here or above"
+            f"{start.resolve()}: there is no {FOLDER}/, {MCP_JSON} or {CLAUDE}/ here or above"
         )
     if not dry_run:
         trust.check(project.root)

@@ -16,7 +16,10 @@ from typing import Any
 from harken.world.result import BadArguments
 from harken.world.tool import Tool
 
-_WORD = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\S+)')
+_QUOTED = r"""
+    "(?:[^"\\]|\\.)*" | '[^']*'(?=\s|$)
+"""
+_WORD = re.compile(rf"\s*( {_QUOTED} | \S+ )", re.VERBOSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +100,14 @@ def named_and_rest(names: Sequence[str], typed: str) -> tuple[dict[str, str], st
 
     >>> named_and_rest(["tools"], 'Ann tools="a, b" is it')
     ({'tools': 'a, b'}, 'Ann is it')
+    >>> named_and_rest(["prompt"], "Ann prompt='Is it?' don't prompt='s")
+    ({'prompt': "'s"}, "Ann don't ")
     """
     if not names:
         return {}, typed
     any_name = "|".join(map(re.escape, names))
-    named = re.compile(rf'(?:^|(?<=\s))({any_name})=("(?:[^"\\]|\\.)*"|\S*)(?:\s+|$)')
-    return {one[1]: _plain(one[2]) for one in named.finditer(typed)}, named.sub("", typed)
+    named = re.compile(rf"(?:^|(?<=\s)) ({any_name}) = ( {_QUOTED} | \S* ) (?:\s+|$)", re.VERBOSE)
+    return {one[1]: _word(one[2]) for one in named.finditer(typed)}, named.sub("", typed)
 
 
 def words_in(typed: str, most: int) -> list[str]:
@@ -110,15 +115,23 @@ def words_in(typed: str, most: int) -> list[str]:
 
     >>> words_in('"Ann B" is it not', 2), words_in("Ann", 2)
     (['Ann B', 'is it not'], ['Ann'])
+    >>> words_in("'Ann B' 'is it not'", 2), words_in("Ann's it", 2)
+    (['Ann B', "'is it not'"], ["Ann's", 'it'])
     """
     words: list[str] = []
     rest = typed
     while len(words) < most - 1 and (word := _WORD.match(rest)) is not None:
-        words.append(_plain(word[1]))
+        words.append(_word(word[1]))
         rest = rest[word.end() :]
     if rest.strip() and most:
         words.append(_plain(rest.strip()))
     return words
+
+
+def _word(word: str) -> str:
+    """Return a word without the quotes around it, of whichever kind."""
+    is_single = len(word) > 1 and word[0] == word[-1] == "'"
+    return word[1:-1] if is_single else _plain(word)
 
 
 def _plain(word: str) -> str:

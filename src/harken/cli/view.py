@@ -21,12 +21,13 @@ from harken.cli.lines import (
     hook_lines,
     offered,
 )
+from harken.cli.model_text import model_text
 from harken.cli.opened_store import resolver_of
 from harken.cli.terminal import indent, one_line, say, say_json
 from harken.context.names import PREFIX
 from harken.core.events import Event, LlmResponse, event_type
 from harken.core.ids import MessageId
-from harken.errors import UnknownName
+from harken.errors import ConfigError, UnknownName
 from harken.views.filter import select
 from harken.views.flow import hearers, trace
 from harken.views.interventions import Intervention
@@ -107,8 +108,11 @@ def tree_command(viewer: SessionViewer, as_json: bool) -> None:
 
 def _agent_line(row: TreeRow) -> str:
     known = row.agent_id if row.name != row.agent_id else ""
-    notes = [known, "hook" if row.place == "hook" else "", row.language_model or ""]
-    notes += [f"{row.entries} entries", count(row.model_calls, "model call")]
+    model = "" if row.language_model is None else model_text(row.language_model)
+    notes = [known, "hook" if row.place == "hook" else "", model]
+    if row.entries or model:  # of code that never said anything there is nothing to count
+        notes += [count(row.entries, "entry", "entries")]
+        notes += [count(row.model_calls, "model call")]
     notes += ["gone"] if row.gone else []
     notes += [one_line(rerun_text(row.rerun), 160)] if row.rerun else []
     return f"{one_line(row.name, 40)}  ({', '.join(note for note in notes if note)})"
@@ -197,10 +201,11 @@ def refs_command(viewer: SessionViewer, message: str, as_json: bool) -> None:
 def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
     """Show the exact messages that a model call saw.
 
-    REQUEST is the call's id, or that of its answer. "+" marks what is new since the agent's call
-    before, "-" what that one saw and this one did not. The schemas of tools are in the JSON.
+    REQUEST is the call's id, or that of its answer; an agent's name means its last call. "+" marks
+    what is new since the agent's call before, "-" what that one saw and this one did not. The
+    schemas of tools are in the JSON.
     """
-    view = viewer.context(request)
+    view = viewer.context(_request_meant(viewer, request))
     if as_json:
         say_json(view.as_json())
         return
@@ -218,6 +223,21 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
     for row in view.dropped:
         say(context_line(row, "-"))
     say(offered(view))
+
+
+def _request_meant(viewer: SessionViewer, named: str) -> MessageId:
+    """Return the message that a person named, or the last model call of the agent."""
+    try:
+        return viewer.resolve_message(named)
+    except UnknownName as error:
+        try:
+            agent_id = viewer.resolve_agent(named)
+        except UnknownName as other:
+            raise (error if other.kind == "agent" else other) from None
+    asked = list(select(viewer.events, event_type="llm_request", agent_id=agent_id))
+    if not asked:
+        raise ConfigError(f"{named} has asked no model yet")
+    return asked[-1].message_id
 
 
 @view("timeline")

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harken.cli.turn_limit import MOST_CALLS
 from harken.world.permissions.permissions import Mode
 from harken.world.shell.sandbox import Wanted
+
+if TYPE_CHECKING:  # agents take long to import, and `harken chat --help` needs none
+    from harken.agents.templates import Template
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,5 +44,7 @@ class Wish:
     """What the user is to be told first."""
     draft: str = ""
     """What stands in the input at the beginning."""
+    template: Template | None = None
+    """What the first agent of a new session is made from, besides its prompt and its model."""
     wakes: bool = False
     """Whether somebody listens to what happens outside, so that agents can be woken."""

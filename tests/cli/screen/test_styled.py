@@ -33,6 +33,14 @@ def test_styles_stay_with_their_words() -> None:
     ]
 
 
+def test_a_word_that_fits_into_no_row_begins_where_it_stands_and_keeps_its_indent() -> None:
+    assert wrap([("", "* aaaaaaaaaa")], 8, "  ") == [[("", "* aaaaaa")], [("", "  "), ("", "aaaa")]]
+    assert wrap([("", "  aaaaaaaa bb")], 8)[0] == [("", "  aaaaaa")]
+    assert wrap([("", "* aa aaaaaaaaaa")], 4) == [
+        *([("", row)] for row in ("* aa", "aaaa", "aaaa", "aa"))
+    ]
+
+
 def test_a_word_longer_than_a_row_is_broken() -> None:
     assert wrap([("", "aaaaaa b")], 4, " ") == [
         [("", "aaaa")],

@@ -47,6 +47,28 @@ def filed(folder: Path, cast: Cast, **more: Any) -> Stage:
     return stage(folder, cast.model(), runtime=runtime)
 
 
+@pytest.mark.parametrize(
+    ("member", "meant"), [("point", "points"), ("Tools", "tools"), ("keep", "keeps")]
+)
+def test_a_slip_in_the_name_of_a_member_is_an_error(
+    tmp_path: Path, member: str, meant: str
+) -> None:
+    path = written(tmp_path, "guard", f"---\n{member}: action\n---\nWatch.\n")
+    with pytest.raises(ConfigError, match=f"guard.md: has no member '{member}': write '{meant}'"):
+        read_hook(path)
+
+
+def test_what_a_file_names_and_is_not_there_is_said_with_the_file(tmp_path: Path) -> None:
+    written(tmp_path, "odd", "---\nuse: nobody\n---\n")
+    written(tmp_path, "far", "---\nmodel: nowhere/no\n---\nWatch.\n")
+    one = filed(tmp_path, Cast())
+    for name, why in (("odd", "no built-in hook 'nobody'"), ("far", "no provider 'nowhere'")):
+        with pytest.raises(ConfigError, match=f"{name}.md: .*{why}"):
+            HookFiles([tmp_path / "hooks"]).make(name, one.root)
+    problems = {k.name: k.problem for k in HookFiles([tmp_path / "hooks"]).known()}
+    assert "no built-in hook 'nobody'" in problems["odd"]
+
+
 def test_a_file_says_what_a_hook_is(tmp_path: Path) -> None:
     found = read_hook(written(tmp_path, "careful", CAREFUL))
     assert (found.name, found.description) == ("careful", "Denies all sending.")

@@ -77,7 +77,7 @@ def test_a_hook_that_stays_unclear_has_failed_and_a_guard_that_fails_blocks(tmp_
         "Error: Action blocked by hook 'guard': the hook f"
     )
     [note] = one.rows(agent_id=hook.agent_id, role="system", event_type="transcript_entry")[1:]
-    assert note["content"].startswith("[hook failed] ValueError: 'Still hm.' is none of")
+    assert note["content"].startswith("[hook failed] its answer 'Still hm.' is none of OK, ")
     assert len(cast.read_by("guard")) == 2
 
 

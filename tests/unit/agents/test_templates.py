@@ -57,6 +57,12 @@ def test_a_template_is_its_front_matter_and_its_instructions(folder: Path) -> No
     assert len(found.hash) == 64
 
 
+def test_a_slip_in_the_name_of_a_member_is_an_error(folder: Path) -> None:
+    written(folder, "---\ntool: [read]\n---\nYou only read.\n")
+    with pytest.raises(ConfigError, match="reviewer.md: has no member 'tool': write 'tools'"):
+        Templates([folder]).find("reviewer")
+
+
 def test_without_front_matter_all_is_instructions(folder: Path) -> None:
     written(folder, "\ufeffYou are Ann.\r\n")
     found = Templates([folder]).find("reviewer")

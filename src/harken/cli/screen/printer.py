@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from harken.cli.screen.ink import Ink
 from harken.cli.screen.piece import INDENT, Kind, Piece, Prose, Rows
-from harken.cli.screen.styled import Line, wrap
+from harken.cli.screen.styled import Line, cells, wrap
 
 WIDEST = 110
 """Columns that texts take at most: longer rows are hard to read."""
+_COLUMN = re.compile(r" *\S+(?: \S+){0,3} {2,}(?=\S)")
+"""The first column of a row of a list, with the blanks after it."""
 _DENSE: frozenset[Kind] = frozenset({"action", "note"})
 
 
@@ -49,9 +52,22 @@ class Printer:
 
 def _hanging(piece: Rows, line: Line, width: int) -> str:
     """Return what stands before further rows of a line: a row of a list stays below its head."""
-    cells = piece.hanging
+    hang = piece.hanging
     if piece.is_wide and line:
-        text = "".join(part for _, part in line)
-        indented = len(text) - len(text.lstrip(" "))
-        cells = indented + len(INDENT) if indented else 0
-    return " " * cells if width > 2 * cells + 8 else ""
+        hang = _below("".join(part for _, part in line), width)
+    return " " * hang if width > 2 * hang + 8 else ""
+
+
+def _below(text: str, width: int) -> int:
+    """Return where further rows of a row of a list begin: in its second column, where it has one.
+
+    >>> _below("/view flow   Show all that led to it.", 60), _below("  - an item", 60)
+    (13, 4)
+    >>> _below("plain words", 60), _below("a  1.5k in", 60), _below("a name  1.5k in", 10)
+    (0, 3, 2)
+    """
+    indented = len(text) - len(text.lstrip(" "))
+    column = _COLUMN.match(text)
+    if column is not None and cells(column[0]) <= (width - 9) // 2:
+        return cells(column[0])
+    return indented + len(INDENT) if indented or column is not None else 0

@@ -7,11 +7,13 @@ the input below them is prompt_toolkit's.
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeAlias
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.output.color_depth import ColorDepth
@@ -54,6 +56,7 @@ class Stage:
         self._live = live
         self.app.before_render += lambda _: self._fit()
         self._away = False
+        self._lent: asyncio.Future[str] | None = None
         self._kept: list[Piece] = []
         """What was to be printed while the terminal belonged to another program."""
 
@@ -101,12 +104,30 @@ class Stage:
         self._away = True
         buffer.open_in_editor().add_done_callback(self._back)
 
+    def lend(self, command: Sequence[str]) -> None:
+        """Let a program have the terminal until it ends; what it says of its failure is told."""
+        self._away = True
+        running = run_in_terminal(partial(_failure_of, command), in_executor=True)
+        self._lent = asyncio.ensure_future(running)
+        self._lent.add_done_callback(self._back_from)
+
+    def _back_from(self, running: asyncio.Future[str]) -> None:
+        failed = not running.cancelled() and running.exception() is not None
+        why = (
+            str(running.exception()) if failed else "" if running.cancelled() else running.result()
+        )
+        self._return([note(clean(why), "red")] if why else [])
+
     def _back(self, editing: asyncio.Task[None]) -> None:
+        failed = not editing.cancelled() and editing.exception() is not None
+        why = f"the editor failed: {clean(str(editing.exception()))}" if failed else ""
+        self._return([note(why, "red")] if why else [])
+
+    def _return(self, more: Sequence[Piece]) -> None:
+        """Print what was kept while another program had the terminal, and then more."""
         self._away = False
         kept, self._kept = self._kept, []
-        if not editing.cancelled() and editing.exception() is not None:
-            kept.append(note(f"the editor failed: {clean(str(editing.exception()))}", "red"))
-        self.print(kept)
+        self.print([*kept, *more])
 
     def _fit(self) -> None:
         """Have live rows that fit, where the terminal has another size than before."""
@@ -115,3 +136,9 @@ class Stage:
 
     def _lines(self) -> list[Line]:
         return self._live(self.width, self._canvas.room())
+
+
+def _failure_of(command: Sequence[str]) -> str:
+    """Run a program; return what it said where it failed, else nothing."""
+    ran = subprocess.run(command, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    return "" if ran.returncode == 0 else ran.stderr.strip().removeprefix("harken: ")

@@ -106,17 +106,20 @@ def _breaks(text: str, first: int, rest: int) -> Iterator[tuple[int, int]]:
         if used + size <= width:
             stop, used = found.end(), used + size
             continue
-        if stop > start:
-            yield start, stop
-            width = rest
-        start = found.end() - len(word.lstrip())
-        used = 0
-        for at in range(start, found.end()):  # a word may be longer than a row
-            size = cells(text[at])
-            if used + size > width and at > start:
-                yield start, at
-                width, start, used = rest, at, 0
-            used += size
+        at = found.start()
+        if at and cells(word.lstrip()) <= rest:  # it has a row to stand in
+            if stop > start:
+                yield start, stop
+                width = rest
+            at = start = found.end() - len(word.lstrip())
+            used = 0
+        for here in range(at, found.end()):  # longer than any row, or the indent and a long word
+            size = cells(text[here])
+            if used + size > width and here > start:
+                yield start, here
+                width, used = rest, 0
+                start = here + text[here].isspace()
+            used += size if here >= start else 0
         stop = found.end()
     if stop > start:
         yield start, stop

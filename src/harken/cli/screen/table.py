@@ -6,6 +6,7 @@ It is what `harken.cli.commands` calls a `Talk`.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,19 @@ if TYPE_CHECKING:
     from harken.world.mcp.prompts import Prompt
 
 HINT_S = 2.0
+KEYS = """\
+  Enter             send (while a turn runs: when it has ended)
+  Alt-Enter Ctrl-J  a new line; so does \\ at the end of a line
+  @name, Tab        complete a name of a file, of an agent, of a command
+  Up, Ctrl-R        what you said before
+  Ctrl-C            stop the turn; on an empty line twice: end
+  Esc               take back what waits; stop the turn
+  Ctrl-G            the tree of agents, and what each does; again: away
+  Ctrl-O            the last folded result, whole
+  Ctrl-T            the last thought
+  Ctrl-X Ctrl-E     write in your editor
+  Ctrl-D            end"""
+"""What `keys.py` binds, and what editing has for itself."""
 
 
 @dataclass(slots=True)
@@ -65,6 +79,11 @@ class Table:
     def runtime(self) -> Runtime:
         """What its agents share."""
         return self.opened.runtime
+
+    @property
+    def keys(self) -> str:
+        """Which keys do what, a line each."""
+        return KEYS
 
     @property
     def doing(self) -> Mapping[AgentId, str]:
@@ -153,6 +172,12 @@ class Table:
         """End this session and go on in another."""
         self.onward = onward
         self.leave()
+
+    def lend(self, words: Sequence[str]) -> bool:
+        """Let another command of Harken have the terminal until it ends."""
+        self._show_asked()
+        self.stage.lend([sys.executable, "-m", "harken", *words])
+        return True
 
     def quit(self) -> None:
         """End the chat."""

@@ -250,7 +250,8 @@ class Teller:
         for call in entry.tool_calls or ():
             self._calls[agent.id, call.id] = call.function
             if call.function.name in _AT_ONCE:
-                yield Rows("action", [self._call_line(agent, call.function)], self.depth(agent.id))
+                line = self._call_line(agent, call.function)
+                yield Rows("action", [line], self.depth(agent.id), hanging=4)
                 self._announced = _announced(call.function)
 
     def _answer(self, entry: TranscriptEntry) -> Iterator[Piece]:
