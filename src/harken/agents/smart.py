@@ -265,13 +265,13 @@ class SmartAgent(Actor):
         await self._finish_calls()
         self.hear_news()
         await comment_on(self, "input", new_inputs(self))
-        there = entry = unjudged(self) or self._last_utterance()
+        entry = unjudged(self) or self._last_utterance()
         for denied in range(denials(self), MAX_DENIALS):
             while entry is None or entry.tool_calls:
                 entry = await self._step()
                 if self._stands != stands:  # a move of its own
                     raise TurnEnded
-            judgement = await judge_answer(self, entry, is_new=entry is not there)
+            judgement = await judge_answer(self, entry)
             if judgement.denied is None:
                 said, self._given_out = shown(self, entry, judgement), entry.message_id
                 return said

@@ -15,6 +15,7 @@ from itertools import dropwhile, takewhile
 from typing import Any
 
 from harken.agents.base import Agent
+from harken.agents.hook import finish_leaving
 from harken.agents.verdict import ALLOWED, FORMS, Point, Question, is_question
 from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
@@ -110,9 +111,12 @@ def after_verdict(hook: Agent) -> None:
 def finish_verdicts(session: Session, revived: Any) -> None:
     """Do what a crash left undone after verdicts. revived: gives an agent by its id."""
     for state in list(session.agents.values()):
-        is_smart = state.place == "hook" and state.language_model is not None
-        if is_smart and session.state.is_live(state.id):
-            after_verdict(revived(state.id))
+        if state.place != "hook" or not session.state.is_live(state.id):
+            continue
+        if state.language_model is None:
+            finish_leaving(session, state)
+        elif not (hook := revived(state.id)).cut_off:  # else hooks of its own still judge it
+            after_verdict(hook)
 
 
 def _stretch(context: Sequence[ChatMessage]) -> list[TranscriptEntry]:
@@ -144,7 +148,7 @@ def _is_judged(stretch: Sequence[TranscriptEntry]) -> bool:
             question, judged = entry.message_id, False
         elif entry.role == "system" and entry.cause == question:
             judged = judged or text_of(entry.content).startswith(FAILED)
-        else:
+        elif entry.cause is None:  # else it was cut off in the middle of what it said
             judged = judged or said_in(entry) is not None
     return judged
 
