@@ -16,7 +16,7 @@ from harken.agents.hook import Judgement, comment_entry, consult
 from harken.agents.initial import INTERRUPTED
 from harken.agents.model_call import HALF_A_CALL
 from harken.agents.opinions import about, opinions, to_ask
-from harken.agents.schemas import is_action
+from harken.agents.schemas import ACTIONS, is_action
 from harken.agents.unjudged import BLOCKED, MAX_DENIALS
 from harken.agents.verdict import Deny, Opinion, Point, Question, Rewrite
 from harken.core.events import Reference, TranscriptEntry
@@ -61,8 +61,10 @@ def _is_result(agent: Actor, entry: TranscriptEntry) -> bool:
     if entry.role != "tool" or not entry.is_error:
         return entry.role == "tool"
     text, name = text_of(entry.content), entry.name or ""
+    tool = agent.tools.get(name)
+    is_ours = is_action(tool) or (tool is None and name in ACTIONS)  # a move may have taken it
     # Only of actions of ours a note follows. What a tool says begins like this where it wants to.
-    if is_action(agent.tools.get(name)) and text.startswith(INTERRUPTED.format(name)):
+    if is_ours and text.startswith(INTERRUPTED.format(name)):
         return False
     return text not in {each.format(name) for each in _MADE_UP}
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harken import (
+    Conversation,
     Deny,
     Hook,
     Ok,
@@ -25,7 +26,7 @@ from harken.agents.verdict import Verdict
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId
 from harken.llm.base import Request
-from tests.agent_kit import Stage, call, calls, check_log, everything, quick, stage
+from tests.agent_kit import Stage, call, calls, check_log, everything, quick, run, stage
 from tests.session_kit import lines
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.smart_hooks import Cast, always, guard, texts
@@ -278,6 +279,21 @@ def test_what_a_hook_said_of_one_call_is_no_verdict_on_another(tmp_path: Path) -
     later.ask()
     assert later.result("c1")["content"].endswith("'guard': not the second")
     assert LOOKED == []
+
+
+def test_no_hook_judges_what_stands_in_the_place_of_the_result_of_a_move(tmp_path: Path) -> None:
+    """Who has moved has no such action any more."""
+    one = begun(tmp_path, Cast(main=done, guard=always(calls(call("meta")), "Hello.")))
+    Asked(one.session, runtime=one.runtime).install(guard(one, points=("input",)), "last")
+    run(Conversation(one.root).say("Go."))
+    one.session.close()
+    moved = next(at for at, row in enumerate(lines(one.log)) if row["event_type"] == "agent_moved")
+    cut = cut_after(one.log, moved + 1)
+    root, session = load_session(cut, runtime=one.runtime, options=quick())
+    later = Stage(root, session, one.runtime)
+    assert run(Conversation(root).say()) == "Hello."
+    asked = [row["content"] for row in later.rows(agent_id=later.id_of("last"), role="user")]
+    assert not [text for text in asked if text.startswith("[result]")]
 
 
 def test_a_hook_whose_words_were_cut_off_has_not_left(tmp_path: Path) -> None:
