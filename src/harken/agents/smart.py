@@ -154,9 +154,9 @@ class SmartAgent(Actor):
         return verdict, said.message_id or asked
 
     async def _answer_as_hook(self) -> LoggedString:
-        stood = self._stands
+        stood, watched = self._stands, self.state.parent
         said = await self.response()
-        if self._stands != stood and self.state.place != "gone":
+        if self._stands not in (stood, ("gone", watched)):  # it moved
             raise TurnEnded
         return said
 

@@ -18,7 +18,7 @@ from harken.agents.base import Agent
 from harken.agents.hook import finish_leaving
 from harken.agents.verdict import ALLOWED, FORMS, Point, Question, is_question
 from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
-from harken.core.ids import MessageId
+from harken.core.ids import MessageId, number_of
 from harken.core.messages import ChatMessage, text_of
 from harken.core.text import LoggedString
 from harken.core.verdict_words import FAILED, said_in
@@ -89,6 +89,15 @@ def expected(point: Point) -> str:
         f"That is no verdict on {point}. Answer with one of these and nothing else, "
         f"the word at the beginning of the line:\n{forms}"
     )
+
+
+def is_judging(hook: Agent) -> bool:
+    """Whether it acts because it was asked something, and is to give its verdict on that yet.
+
+    Not where something outside woke it, or where it has given its place away meanwhile.
+    """
+    asked = filter(is_question, _stretch(hook.session.context(hook.agent_id)))
+    return any(_number(entry.message_id) > _number(hook.state.placed) for entry in asked)
 
 
 def after_verdict(hook: Agent) -> None:
@@ -215,3 +224,7 @@ def _ranges(positions: Sequence[int]) -> list[Segment]:
         else:
             ranges.append((at, at + 1))
     return [Segment(start=start, stop=stop) for start, stop in ranges]
+
+
+def _number(id_: MessageId) -> int:
+    return number_of(id_, "msg_") or 0
