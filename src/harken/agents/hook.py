@@ -156,10 +156,11 @@ class Hook(DumbAgent):
 
 
 def finish_leaving(session: Session, state: AgentState) -> None:
-    """Let a hook of code, in memory, leave where a crash came just after its last verdict."""
+    """Let a hook of code leave where a crash came just after its last verdict."""
     asked = state.spec.get(LEAVES)
     if state.place == "hook" and asked is not None:
-        own = (one for one in reversed(state.transcript or ()) if one.cause == asked)
+        entries = session.agent(state.id).transcript or ()
+        own = (one for one in reversed(entries) if one.cause == asked)
         said = next((one for one in own if said_in(one) is not None), None)
         if said is not None:
             session.append(AgentMoved(agent_id=state.id, place="gone", cause=said.message_id))

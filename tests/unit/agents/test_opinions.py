@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,12 @@ def looks(request: Request) -> Any:
     return calls(call("look", "c1", text="x")) if is_asked else "Done."
 
 
-def check_cuts(one: Stage, outcome: Callable[[Stage], Any], last: Callable[[Any], bool]) -> None:
+def check_cuts(
+    one: Stage,
+    outcome: Callable[[Stage], Any],
+    last: Callable[[Any], bool],
+    in_memory: int | None = None,
+) -> None:
     """Cut the log after each line up to the last that fits: what comes of it is the same."""
     expected = outcome(one)
     one.session.close()
@@ -131,7 +137,8 @@ def check_cuts(one: Stage, outcome: Callable[[Stage], Any], last: Callable[[Any]
     end = max(at for at, row in enumerate(rows) if last(row))
     for kept in range(first + 1, end + 1):
         LOOKED.clear()
-        root, session = load_session(cut_after(one.log, kept), runtime=one.runtime, options=quick())
+        few = replace(quick(), in_memory=in_memory)
+        root, session = load_session(cut_after(one.log, kept), runtime=one.runtime, options=few)
         later = Stage(root, session, one.runtime)
         assert root.cut_off, kept
         later.ask()
@@ -202,9 +209,10 @@ def test_what_a_user_is_shown_is_what_hooks_of_a_hook_made_of_its_words(tmp_path
 
 
 @pytest.mark.req("S4-23", "S4-31", "S0-20")
+@pytest.mark.parametrize("in_memory", [1, None])
 @pytest.mark.parametrize(("hook", "ran"), [(Denying, []), (Changing, ["safe"])])
 def test_what_a_hook_said_of_a_call_holds_also_where_it_has_left(
-    tmp_path: Path, hook: type[Hook], ran: list[str]
+    tmp_path: Path, hook: type[Hook], ran: list[str], in_memory: int | None
 ) -> None:
     LOOKED.clear()
     one = begun(tmp_path, Cast(main=looks), hook)
@@ -214,7 +222,7 @@ def test_what_a_hook_said_of_a_call_holds_also_where_it_has_left(
         assert ran == LOOKED
         return later.result()["content"], later.agent(hook.kind).state.place
 
-    check_cuts(one, outcome, lambda row: row.get("role") == "tool")
+    check_cuts(one, outcome, lambda row: row.get("role") == "tool", in_memory)
 
 
 def test_rewrites_follow_each_other_also_where_the_last_has_left(tmp_path: Path) -> None:
