@@ -29,6 +29,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from tests.mcp_http import serving
 
@@ -88,9 +89,9 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
         del self.codes[authorization_code.code]
-        return self._given(authorization_code.client_id, authorization_code.scopes)
+        return self.given(authorization_code.client_id, authorization_code.scopes)
 
-    def _given(self, client_id: str, scopes: list[str]) -> OAuthToken:
+    def given(self, client_id: str, scopes: list[str]) -> OAuthToken:
         token, more = f"access-{secrets.token_hex(16)}", f"refresh-{secrets.token_hex(16)}"
         self.secrets += [token, more]
         self.access[token] = AccessToken(
@@ -114,7 +115,7 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
     ) -> OAuthToken:
         del self.refreshing[refresh_token.token]  # it can be used once
         self.renewals += 1
-        return self._given(refresh_token.client_id, scopes)
+        return self.given(refresh_token.client_id, scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         return self.access.get(token)
@@ -123,6 +124,10 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
         self.revoked.append(token.token)
         self.access.clear()
         self.refreshing.clear()
+
+    def routes(self) -> list[Route]:
+        """Return what it answers otherwise than the SDK does."""
+        return []
 
     def forget(self) -> None:
         """Let no access token be good any more."""
@@ -156,7 +161,7 @@ def guarded(office: Office | None = None, *, registers: bool = True) -> Iterator
     there, here = free_port(), free_port()
     office.base = f"http://127.0.0.1:{there}"
     url = f"http://127.0.0.1:{here}/mcp"
-    routes = create_auth_routes(
+    routes = office.routes() + create_auth_routes(
         office,
         AnyHttpUrl(office.base),
         client_registration_options=ClientRegistrationOptions(

@@ -1,7 +1,7 @@
 """A client for the conformance suite: `python mcp_conformance_client.py URL` uses all there is.
 
-It is a world of Harken's with one server; its user takes what is proposed, and logs in where the
-server wants that.
+It is a world of Harken's with one server; its user takes what is proposed, logs in where the server
+wants that, and writes down who gives its tokens where a program gets them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
+
+from msgspec import structs
 
 from harken.core import codec
 from harken.core.messages import FunctionCall
@@ -22,7 +26,7 @@ from harken.world.mcp.callback import Callback
 from harken.world.mcp.connections import Connections
 from harken.world.mcp.logins import Logins
 from harken.world.mcp.oauth import log_in
-from harken.world.mcp.servers import Server
+from harken.world.mcp.servers import OAuthTable, Server
 from harken.world.mcp.surroundings import Surroundings
 from harken.world.tool import Caller
 from harken.world.user import Asked, Leave, Wanted
@@ -53,12 +57,14 @@ def server_at(url: str) -> Server:
     """Return the server, with who we are there where the suite says so."""
     given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
-    return Server(
-        name="s",
-        url=url,
+    oauth = OAuthTable(
+        grant="client_credentials" if "client-credentials" in scenario else "authorization_code",
         client_id=DOCUMENT if "cimd" in scenario else given.get("client_id", ""),
         client_secret=given.get("client_secret", ""),
+        private_key=given.get("private_key_pem", ""),
+        signing_algorithm=given.get("signing_algorithm", "RS256"),
     )
+    return Server(name="s", url=url, oauth=oauth)
 
 
 async def log_in_at(server: Server, logins: Logins) -> bool:
@@ -77,14 +83,16 @@ async def use(url: str, folder: Path) -> int:
     server, logins = server_at(url), Logins(folder / "logins.json")
     failed = 1
     for _ in range(3):
-        failed, wants = await used(server, logins, folder)
-        if not wants or not await log_in_at(server, logins):
+        failed, wants, reason = await used(server, logins, folder)
+        if issuer := re.search(r"(\S+) gives its tokens", reason):
+            server = replace(server, oauth=structs.replace(server.oauth, issuer=issuer[1]))
+        elif not wants or not await log_in_at(server, logins):
             break
     return failed
 
 
-async def used(server: Server, logins: Logins, folder: Path) -> tuple[int, bool]:
-    """Use all that a server has; return whether something failed, and for want of a login."""
+async def used(server: Server, logins: Logins, folder: Path) -> tuple[int, bool, str]:
+    """Use all that a server has; return whether something failed, for want of a login, and why."""
     around = Surroundings(folder=folder, outputs=folder, tell=print, logins=logins.file)
     world = World(folder=folder, mcp=Connections([server], around=around))
     session = SimpleNamespace(settle=lambda: None, agents={})
@@ -93,7 +101,7 @@ async def used(server: Server, logins: Logins, folder: Path) -> tuple[int, bool]
     await world.ready()
     assert world.mcp is not None
     failed = world.mcp.describe()[0].state != "open"
-    wants = world.mcp.describe()[0].needs_login
+    wants, reason = world.mcp.describe()[0].needs_login, world.mcp.describe()[0].reason
     for tool in [*world.tools.values()]:
         arguments = codec.encode(arguments_for(tool.parameters)).decode()
         result = await world.do_action(FunctionCall(tool.name, arguments), caller)
@@ -101,7 +109,7 @@ async def used(server: Server, logins: Logins, folder: Path) -> tuple[int, bool]
         failed = failed or result.is_error
         wants = wants or world.mcp.describe()[0].needs_login
     await world.close()
-    return int(failed), wants
+    return int(failed), wants, reason
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""An application served on loopback, in a thread, with its start and its end."""
+"""Applications served on loopback, in a thread, with their start and their end."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
 import threading
 import time
@@ -53,3 +55,35 @@ class serving:  # noqa: N801 - it reads as what it does: `with serving(app) as b
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def telling(answers: dict[str, tuple[int, Any]]) -> Any:
+    """Return an application that answers each path with a status and JSON; others with 401."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for kind in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{kind}.complete"})
+            return
+        status, value = answers.get(scope["path"], (401, None))
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": json.dumps(value).encode()})
+
+    return app
+
+
+def dripping(path: str) -> Any:
+    """Return an application whose answer at a path comes byte by byte, without an end."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan" or scope["path"] != path:
+            await telling({})(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200})
+        while True:
+            await send({"type": "http.response.body", "body": b" ", "more_body": True})
+            await asyncio.sleep(0.05)
+
+    return app

@@ -33,10 +33,10 @@ SCENARIOS = (
     *("auth/token-endpoint-auth-none", "auth/pre-registration"),
     "auth/2025-03-26-oauth-metadata-backcompat",
     "auth/2025-03-26-oauth-endpoint-fallback",
+    *("auth/client-credentials-basic", "auth/client-credentials-jwt"),
 )
-"""All of the suite's for clients but four. In `metadata-var2` and `var3` an issuer names itself
-otherwise than the server does, which RFC 8414 §3.3 tells clients to refuse; in the two of
-`client-credentials` there is no person who could log in."""
+"""All of the suite's for clients but two. In `metadata-var2` and `var3` an issuer names itself
+otherwise than the server does, which RFC 8414 §3.3 tells clients to refuse."""
 
 
 def program(name: str) -> str:

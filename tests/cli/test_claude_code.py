@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harken.cli.home import Home
-from harken.cli.opening import Opened
+from harken.cli.opened import Opened
 from harken.cli.settings import Settings, load_settings
 from harken.cli.trust import Trust
 from harken.errors import ConfigError

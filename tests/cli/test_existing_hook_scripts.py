@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from harken.cli.home import Home
-from harken.cli.opening import Wish, open_chat
+from harken.cli.opening import open_chat
+from harken.cli.wish import Wish
 from harken.world.user import Asked, Leave, Wanted
 from tests.cli.kit import Cli
 from tests.mcp_kit import TOY

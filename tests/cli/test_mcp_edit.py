@@ -56,6 +56,20 @@ def test_a_program_is_added_and_works(cli: Cli) -> None:
     assert "There are none" in cli.ok("mcp").out
 
 
+def test_who_a_program_is_is_added_and_its_secret_is_not_written(cli: Cli) -> None:
+    web = ("mcp", "add", "web", "--url", "https://b.example/mcp", "--client-id", "ci")
+    grant = ("--oauth", "grant=client_credentials", "--oauth")
+    refused = cli.refused(*web, *grant, "client_secret=s3cret")
+    assert "this cannot be written" in refused
+    assert "s3cret" not in refused
+    cli.ok(*web, *grant, "client_secret=${CI_SECRET}")
+    assert tomllib.loads(config(cli).read_text())["mcp"]["servers"]["web"]["oauth"] == {
+        "client_id": "ci",
+        "grant": "client_credentials",
+        "client_secret": "${CI_SECRET}",
+    }
+
+
 def test_all_that_can_be_said_is_written_and_all_else_stays(cli: Cli) -> None:
     write(cli, OWN)
     header = ("--header", "Authorization: Bearer ${TOKEN}", "--header", "x: ü\"'")

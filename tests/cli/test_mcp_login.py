@@ -16,6 +16,7 @@ import pytest
 
 from tests.cli.kit import HARKEN, Cli, Ran, start
 from tests.mcp_auth_server import Guarded, guarded
+from tests.mcp_program_office import ME, SECRET, ProgramOffice
 
 BROWSER = """\
 import sys, urllib.request
@@ -164,3 +165,36 @@ class Stays(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: object) -> None:
         return None
+
+
+def test_a_program_needs_no_login_and_what_it_has_is_shown_and_kept_nowhere(
+    cli: Cli, tmp_path: Path
+) -> None:
+    office = ProgramOffice()
+    with guarded(office) as there:
+        cli.home.mkdir()
+        (cli.home / "config.toml").write_text(
+            f'[mcp.servers.g]\nurl = "{there.url}"\noauth = {{ grant = "client_credentials", '
+            f'client_id = "{ME}", client_secret = "${{CI}}", issuer = "{office.base}" }}\n'
+        )
+        unset = cli("mcp")
+        cli.environ["CI"] = SECRET
+        assert cli.ok("mcp", "login", "g").out == (
+            "g needs no login: it gets its tokens as `oauth` says.\n"
+        )
+        assert cli.ok("mcp", "login", "g", "--json").json["state"] == "no_login_needed"
+        listed = [cli.ok("mcp"), cli.ok("mcp", "--json"), cli.ok("mcp", "test", "g")]
+        assert listed[0].out.startswith("g  ready\n")
+        assert chat(cli, tmp_path).out == "It is done.\n"
+        office.status = 401
+        listed += [refused := cli("mcp"), cli("mcp", "test", "g")]
+    assert "it needs the variable CI, which is not set" in unset.out
+    assert refused.code == 1
+    assert "it needs a token that it does not get: it gave no token (HTTP 401" in refused.out
+    assert (
+        "to do: see whether who gives tokens knows what `oauth` says, or change it" in refused.out
+    )
+    assert len(office.asked) == 6
+    for secret in [SECRET, *office.secrets]:
+        assert not any(secret in f"{ran.out}{ran.err}" for ran in listed)
+        assert not any(secret.encode() in data for data in written(tmp_path).values())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harken.agents.smart import SmartAgent
-from harken.cli.opening import Opened
+from harken.cli.opened import Opened
 from harken.cli.settings import Settings
 from tests.agent_kit import call, calls, run
 from tests.clients.kit import needs, talk

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cli.kit import unboxed
+from tests.cli.kit import anywhere
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,7 +89,7 @@ class Reader:
         ran = self.run(["bash", "-c", command.line])
         code = ran.returncode if ran.returncode >= 0 else 128 - ran.returncode
         assert code == command.exit_code, f"$ {command.line}\n{ran.stdout}"
-        printed = unboxed(ran.stdout)
+        printed = anywhere(ran.stdout)
         fits = doctest.OutputChecker().check_output(command.printed, printed, doctest.ELLIPSIS)
         assert fits or not command.printed.strip(), (
             f"$ {command.line}\n--- the page says\n{command.printed}--- it is\n{ran.stdout}"

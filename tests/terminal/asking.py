@@ -9,13 +9,14 @@ import asyncio
 import sys
 
 from harken.cli.home import Home
-from harken.cli.opening import Wish, open_chat
+from harken.cli.opening import open_chat
 from harken.cli.plain import PlainChat, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.face import Face
 from harken.cli.screen.screen import Screen
 from harken.cli.screen.surroundings import Surroundings, has_screen
 from harken.cli.typed import read_line
+from harken.cli.wish import Wish
 from harken.world.ask import ask_user
 from harken.world.tool import tool
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from harken.agents.templates import Template
-    from harken.cli.opening import Opened, Wish
+    from harken.cli.opened import Opened
     from harken.cli.plain import PlainChat
+    from harken.cli.wish import Wish
 
     T = TypeVar("T")
 

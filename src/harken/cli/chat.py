@@ -16,12 +16,14 @@ import click
 import harken.cli.every_command  # noqa: F401 - it enters the slash commands
 from harken.cli.commands import MODES, Onward
 from harken.cli.home import Home, command_line, home_option, json_option
-from harken.cli.opening import Opened, Wish, open_chat
+from harken.cli.opened import Opened
+from harken.cli.opening import open_chat
 from harken.cli.plain import PlainChat, report, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
 from harken.cli.turn_limit import MOST_CALLS
 from harken.cli.typed import Typed, somebody_types
+from harken.cli.wish import Wish
 from harken.core.messages import text_of
 from harken.world.permissions.permissions import Mode
 

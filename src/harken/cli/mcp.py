@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from harken.cli.chat_world import connections_of
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.mcp_edit import add_command, remove_command
 from harken.cli.mcp_login import login_command, logout_command
-from harken.cli.opening import connections_of
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import one_line, program, safe, say, say_json
 from harken.errors import UnknownName
@@ -125,7 +125,9 @@ def show(one: Described, *, limit: int | None) -> None:
 
 def what_to_do(one: Described) -> str:
     """Say what a person can do about a server that cannot be used."""
-    if one.program.startswith(("http://", "https://")):
+    if one.reason.startswith("it needs a token"):
+        look = "see whether who gives tokens knows what `oauth` says"
+    elif one.program.startswith(("http://", "https://")):
         look = "see whether something listens there"
     elif one.reason.endswith("install it"):
         look = "install it"

@@ -35,6 +35,12 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 @click.option("--env", "env", multiple=True, metavar="NAME=VALUE", help="A variable it gets.")
 @click.option("--header", multiple=True, metavar="NAME: VALUE", help="What is sent to the url.")
 @click.option("--client-id", help="Who you are where you log in, where nobody can register.")
+@click.option(
+    "--oauth",
+    multiple=True,
+    metavar="MEMBER=VALUE",
+    help="How a program gets tokens: 'grant=client_credentials', 'client_secret=${NAME}'.",
+)
 @click.option("--sandbox", is_flag=True, help="Run it in a sandbox.")
 @click.option("--network", is_flag=True, help="Let it reach the network from there.")
 @home_option
@@ -79,7 +85,9 @@ def remove_command(name: str, home: Home) -> None:
 def _members(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is said of a server. Raises ConfigError for what cannot be read."""
     command, *args = given["command"] or (None,)
-    oauth = {"client_id": given["client_id"]} if given["client_id"] else {}
+    oauth = _pairs(given["oauth"], "=", "--oauth MEMBER=VALUE")
+    if given["client_id"]:
+        oauth = {"client_id": given["client_id"], **oauth}
     members = {
         "command": command,
         "args": args,

@@ -41,6 +41,12 @@ def login_command(name: str, no_browser: bool, wait_s: float, as_json: bool, hom
     address only. `harken mcp logout NAME` gives it back.
     """
     server = _named(load_settings(home), name)
+    if server.oauth.grant == "client_credentials":
+        if as_json:
+            say_json({"name": name, "state": "no_login_needed"})
+        else:
+            say(f"{name} needs no login: it gets its tokens as `oauth` says.")
+        return
     found = _logged_in(server, home, opens=not no_browser and _has_browser(), wait_s=wait_s)
     if as_json:
         say_json({"name": name, "place": found.place, "scope": found.scope, "state": "logged_in"})
@@ -89,7 +95,7 @@ def _logged_in(server: Server, home: Home, *, opens: bool, wait_s: float) -> Log
     home.make()
 
     async def scene() -> Login:
-        async with oauth.Callback(server.callback_port) as callback:
+        async with oauth.Callback(server.oauth.callback_port) as callback:
             with _pasted(callback.take):
                 show = _shown(opens=opens, wait_s=wait_s)
                 found: Login = await oauth.log_in(

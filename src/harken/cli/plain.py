@@ -19,7 +19,7 @@ from harken.agents.smart import SmartAgent
 from harken.cli.commands import Command, Doing, Onward, is_command, run_command
 from harken.cli.looking import compacted_text
 from harken.cli.mcp_in_chat import prompt_commands
-from harken.cli.opening import Opened
+from harken.cli.opened import Opened
 from harken.cli.structure_commands import owes_since
 from harken.cli.tally import Tally
 from harken.cli.terminal import safe, say, say_json

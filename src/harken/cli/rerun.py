@@ -101,7 +101,7 @@ def find_point(home: Home, given: str, at: str) -> ForkPoint:
 
 
 def _change(options: dict[str, Any]) -> Change:
-    from harken.cli.opening import anchored
+    from harken.cli.models_at_hand import anchored
     from harken.experiments.change import Change
 
     edits: list[tuple[str, str]] = []
@@ -141,12 +141,14 @@ class Bench:
     def open(cls, home: Home, permission: Mode | None, stack: ExitStack) -> Bench:
         """Open it. Raises ConfigError, StoreError; `stack` closes it."""
         from harken.agents.runtime import Runtime
+        from harken.cli.chat_world import Around, open_world, permissions_of
         from harken.cli.confined import confined
         from harken.cli.keeping import PATIENCE_S, Keeping
         from harken.cli.let_run import LetRun
+        from harken.cli.models_at_hand import model_finder
         from harken.cli.opened_store import open_store
-        from harken.cli.opening import Around, Wish, model_finder, open_world, permissions_of
         from harken.cli.settings import load_settings
+        from harken.cli.wish import Wish
 
         settings: Settings = load_settings(home, permission=permission)
         home.make()

@@ -133,8 +133,8 @@ def _in_harken(
         _print([*words, *(["--model", model] if model else []), *chosen], where)
         return 0
     from harken.cli.chat import talk_in_lines, talk_on_screen
-    from harken.cli.opening import Wish
     from harken.cli.screen.surroundings import has_screen
+    from harken.cli.wish import Wish
 
     home = Home(str(home.folder.absolute()))
     os.chdir(where)

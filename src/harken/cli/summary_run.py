@@ -13,8 +13,8 @@ import click
 import msgspec
 
 from harken.cli.home import Home
+from harken.cli.models_at_hand import chosen_model, found_model, model_finder
 from harken.cli.opened_store import store_of
-from harken.cli.opening import chosen_model, found_model, model_finder
 from harken.cli.progress import Tell, progress
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import one_line, safe, say, say_json

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 SHORTEST = 25
 """Characters of a run (`RUN`) that the shortest word has, with its beginning."""
@@ -28,8 +29,18 @@ class Shape:
     """Letters that many kinds share; looked for first, in `FRAMED` whatever their case."""
     begins: str
     """Stands in every text that has one."""
-    pattern: re.Pattern[str]
+    regex: str
     """Begins with `begins`. The group `secret` is what goes, where there is one; else all of it."""
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """`regex`, compiled where it is first needed: hardly any is, and all of them cost time."""
+        return _compiled(self.regex)
+
+
+@cache
+def _compiled(regex: str) -> re.Pattern[str]:
+    return re.compile(regex)
 
 
 _END = r"(?![A-Za-z0-9])"
@@ -53,7 +64,7 @@ _STAND_IN = (
 def _shapes(kind: str, prefixes: str, rest: str, *, hint: str = "") -> Iterator[Shape]:
     """Yield shapes that a prefix makes plain, wherever it stands."""
     for prefix in prefixes.split():
-        yield Shape(kind, hint or prefix, prefix, re.compile(re.escape(prefix) + rest))
+        yield Shape(kind, hint or prefix, prefix, re.escape(prefix) + rest)
 
 
 def _words(
@@ -66,7 +77,7 @@ def _words(
     for prefix in prefixes.split():
         text = re.escape(prefix)
         begins = rf"(?:(?<![A-Za-z0-9]{text})|(?<=\\[nrt]{text}))"
-        yield Shape(kind, hint or prefix, prefix, re.compile(text + begins + rest + end))
+        yield Shape(kind, hint or prefix, prefix, text + begins + rest + end)
 
 
 WORDS = (
@@ -181,7 +192,7 @@ WORDS = (
         "discord-token",
         ".",
         ".",
-        re.compile(
+        (
             rf"\.(?:(?<=(?:{_DIGITS}){{6}}\.)|(?<=(?:{_DIGITS}){{6}}[A-Za-z0-9]{{2}}\.))"
             rf"(?P<secret>{_WORD}{{6}}\.{_WORD}{{27,}})"
         ),
@@ -224,7 +235,7 @@ FRAMED = (
         "private-key",
         "PRIVATE KEY",
         "-----BEGIN ",
-        re.compile(
+        (
             r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
             rf"(?:{_NEW_LINE}[A-Za-z-]{{3,20}}: [^\n\\]{{1,100}}){{0,5}}"
             rf"(?:{_NEW_LINE}[A-Za-z0-9+/=]{{16,}}){{1,400}}"

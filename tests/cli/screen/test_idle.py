@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from harken.cli.opening import Opened
+from harken.cli.opened import Opened
 from harken.cli.screen.turns import Ended, Turns
 from harken.cli.settings import Settings
 from tests.agent_kit import run

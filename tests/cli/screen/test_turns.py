@@ -12,7 +12,7 @@ import pytest
 
 from harken import Budget
 from harken.cli.model_text import model_text
-from harken.cli.opening import Opened
+from harken.cli.opened import Opened
 from harken.cli.screen.ears import Ears, Heard
 from harken.cli.screen.failures import failure
 from harken.cli.screen.greeting import greeting, past_events, replay

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harken.cli.model_text import model_text
-from harken.cli.opening import Opened
+from harken.cli.opened import Opened
 from harken.cli.screen.piece import Piece, Rows, note
 from harken.cli.screen.status import folder_text
 from harken.cli.screen.styled import Line, clean

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from harken.agents.happening import UserWanted, call_user
-from harken.cli.opening import Opened
+from harken.cli.opened import Opened
 
 AFTER_S = 60.0
 

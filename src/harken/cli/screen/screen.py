@@ -14,7 +14,7 @@ from threading import Thread
 from harken.agents.compaction import tokens_used
 from harken.agents.smart import SmartAgent
 from harken.cli.model_text import model_text
-from harken.cli.opening import Opened
+from harken.cli.opened import Opened
 from harken.cli.screen.activity import Activity
 from harken.cli.screen.arming import Arming
 from harken.cli.screen.completion import InputCompleter

@@ -14,7 +14,7 @@ from harken.agents.base import Agent
 from harken.agents.runtime import Runtime
 from harken.cli.commands import Command, Doing, Onward, named_command, run_command
 from harken.cli.mcp_in_chat import prompt_commands
-from harken.cli.opening import Opened
+from harken.cli.opened import Opened
 from harken.cli.screen.activity import Activity, state_text
 from harken.cli.screen.calls import whole
 from harken.cli.screen.live_tree import LiveTree

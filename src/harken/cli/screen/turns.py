@@ -10,7 +10,7 @@ from typing import Any
 
 from harken.agents.smart import SmartAgent
 from harken.cli.looking import compacted_text
-from harken.cli.opening import Opened
+from harken.cli.opened import Opened
 from harken.cli.screen.idle import Idle
 from harken.cli.screen.queued import Queued
 from harken.cli.structure_commands import owes_since

@@ -14,6 +14,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from harken.errors import ConfigError
 from harken.world.mcp.bearer import Bearer
+from harken.world.mcp.client_credentials import ProgramBearer
 from harken.world.mcp.failing import one_line
 from harken.world.mcp.http import http_transport
 from harken.world.mcp.inbound import Asking, Inbound
@@ -131,9 +132,14 @@ class Connection:
             client = error
         return Life(self.server, client, stdio, self, before)
 
+    @property
+    def _is_program(self) -> bool:
+        """Whether it is used by a program that gets its own tokens."""
+        return self.server.oauth.grant == "client_credentials"
+
     def _over_http(self, filled: Server) -> Any:
         logins = None if self.around.logins is None else Logins(self.around.logins)
-        self._bearer = Bearer(filled, logins)
+        self._bearer = ProgramBearer(filled) if self._is_program else Bearer(filled, logins)
         return http_transport(filled, self._inbound.tell, self._bearer)
 
     @property
@@ -226,7 +232,7 @@ class Connection:
         steady = was_open and now - self._open_since > STEADY_S
         self._failures = 1 if steady else self._failures + 1
         step = self._failures if was_open else max(self._failures, 2)
-        if self.wants:
+        if self.wants and not self._is_program:
             step = 1  # a person may have done it meanwhile
         self._retry_at = now + BACKOFF_S[min(step, len(BACKOFF_S)) - 1]
         if was_open:

@@ -54,7 +54,7 @@ async def walk(
                 elif not has_token():
                     response = await _tried(client, request, request_s)
                     is_asked = response.status_code == 401
-                    response = _challenge(response, before)
+                    response = _challenge(response, before, server.oauth.scope)
                 else:
                     response = await _tried(client, request, request_s)
                     if response.status_code == 401:
@@ -126,16 +126,19 @@ def _same_host(one: httpx2.URL, other: httpx2.URL) -> bool:
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
-def _challenge(response: httpx2.Response, before: Login | None) -> httpx2.Response:
+def _challenge(response: httpx2.Response, before: Login | None, scope: str) -> httpx2.Response:
     """Return what the server wants: what it said in a call, else what it says now.
 
-    One that lets anybody in at first may want a login later.
+    One that lets anybody in at first may want a login later. scope: what we ask for in place of
+    what it says now; of several the SDK takes the first.
     """
     status, said = 401, response.headers.get("www-authenticate")
     if before is not None and before.challenge:
         status, said = 403, before.challenge
     elif response.status_code not in (401, 403):
         said = None
+    if scope and status == 401:
+        said = f'Bearer scope="{scope}", {said or ""}'
     # A letter that is not ASCII, once it is kept, would let no later login begin.
     plain = (said or "").encode("ascii", "replace").decode()
     headers = {} if said is None else {"www-authenticate": plain}

@@ -44,7 +44,7 @@ logging.getLogger("mcp.client.auth.oauth2").addFilter(lambda _: False)
 
 
 @dataclass(slots=True)
-class _Memory:
+class Memory:
     """What the SDK keeps of a login while it goes on; nothing is written before it is complete."""
 
     tokens: OAuthToken | None = field(default=None, repr=False)
@@ -88,8 +88,24 @@ async def log_in(
     url = server.url or ""
     check_place(url, url)
     before = logins.get(server)
-    memory = _Memory(client=_client(server, callback.address), tokens=_tokens(before))
+    memory = Memory(client=_client(server, callback.address), tokens=_tokens(before))
     provider = _provider(server, memory, callback, _Person(show, callback, url, wait_s))
+    token = await walked(provider, server, memory, before, request_s)
+    if memory.client is None:
+        raise ConfigError("no token was given")
+    login = _login(server, provider, memory.client, token)
+    logins.put(server, login)
+    return login
+
+
+async def walked(
+    provider: OAuthClientProvider,
+    server: Server,
+    memory: Memory,
+    before: Login | None = None,
+    request_s: float = REQUEST_S,
+) -> OAuthToken:
+    """Walk a provider's way to a token and return it. Raises ConfigError, on one line."""
     try:
         await walk(provider, server, before, lambda: memory.fresh is not None, request_s)
     except ConfigError:
@@ -97,12 +113,10 @@ async def log_in(
     except (OAuthFlowError, httpx2.InvalidURL, ValueError, OverflowError) as error:
         raise ConfigError(_reason(error, provider)) from None
     except (httpx2.HTTPError, TimeoutError) as error:
-        raise ConfigError(f"who logs people in cannot be reached ({_kind(error)})") from None
-    if memory.fresh is None or memory.client is None:
+        raise ConfigError(f"who gives tokens cannot be reached ({_kind(error)})") from None
+    if memory.fresh is None:
         raise ConfigError("no token was given")
-    login = _login(server, provider, memory.client, memory.fresh)
-    logins.put(server, login)
-    return login
+    return memory.fresh
 
 
 async def log_out(logins: Logins, name: str) -> list[Login]:
@@ -146,12 +160,12 @@ class _Person:
 
 
 def _provider(
-    server: Server, memory: _Memory, callback: Callback, person: _Person
+    server: Server, memory: Memory, callback: Callback, person: _Person
 ) -> OAuthClientProvider:
     metadata = OAuthClientMetadata(
         client_name="Harken", redirect_uris=[AnyUrl(callback.address)], response_types=["code"]
     )
-    is_document = server.client_id.startswith("https://")
+    is_document = server.oauth.client_id.startswith("https://")
     try:
         return OAuthClientProvider(
             server.url or "",
@@ -159,7 +173,7 @@ def _provider(
             memory,
             person.open,
             person.answer,
-            client_metadata_url=server.client_id if is_document else None,
+            client_metadata_url=server.oauth.client_id if is_document else None,
         )
     except ValueError:
         raise ConfigError("its client_id is an address without a path") from None
@@ -167,13 +181,13 @@ def _provider(
 
 def _client(server: Server, redirect: str) -> OAuthClientInformationFull | None:
     """Return who a person says that we are at the server; None where we have to register."""
-    if not server.client_id or server.client_id.startswith("https://"):
+    if not server.oauth.client_id or server.oauth.client_id.startswith("https://"):
         return None
     return OAuthClientInformationFull(
-        client_id=server.client_id,
-        client_secret=server.client_secret or None,
+        client_id=server.oauth.client_id,
+        client_secret=server.oauth.client_secret or None,
         redirect_uris=[AnyUrl(redirect)],
-        token_endpoint_auth_method="client_secret_basic" if server.client_secret else "none",
+        token_endpoint_auth_method="client_secret_basic" if server.oauth.client_secret else "none",
     )
 
 
@@ -222,7 +236,7 @@ def _reason(error: Exception, provider: OAuthClientProvider) -> str:
     if isinstance(error, OAuthTokenError):
         return f"it gave no token{_told(said)}"
     if not isinstance(error, OAuthFlowError):  # an address that is none, JSON of another shape
-        return "who logs people in answers what is not of the protocol"
+        return "who gives tokens answers what is not of the protocol"
     return one_line(said)
 
 

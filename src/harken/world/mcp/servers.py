@@ -27,24 +27,44 @@ MAX_SERVERS = 64
 MAX_NAME = 32
 For: TypeAlias = Literal["all", "named"]
 Protocol: TypeAlias = Literal["auto", "2025-11-25"]
+Grant: TypeAlias = Literal["authorization_code", "client_credentials"]
+Algorithm: TypeAlias = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+]
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_))*")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9-]+")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_SCOPE = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
 _SENDABLE = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
 """What a header can hold: whoever tried to send anything else would repeat it in an error."""
+
+
+_OAUTH_TEXTS = ("client_id", "client_secret", "private_key", "issuer")
+"""The members of `OAuthTable` that may name variables."""
 
 
 class OAuthTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[mcp.servers.NAME.oauth]`: who we are where one logs in, where nobody can register."""
 
-    client_id: str | None = None
-    """A name that the server's people gave; or the https address of a document that says it."""
-    client_secret: str | None = None
+    grant: Grant = "authorization_code"
+    """How we get tokens: a person logs in, or the program has what it takes."""
+    client_id: str = ""
+    """A name that the server's people gave; or the https address of a document that says it. Empty:
+    we register there."""
+    client_secret: str = ""
     """`"${NAME}"`, the variable that holds it."""
-    callback_port: int | None = None
-    """Where the browser comes back to, where that was agreed on."""
+    callback_port: int = 0
+    """Where the browser comes back to, where that was agreed on; 0: at any port."""
+    scope: str = ""
+    """What a token shall allow, words with a space between; empty: what the server says."""
+    issuer: str = ""
+    """Who gives tokens to a program, and is sent its secret; empty: the server itself."""
+    private_key: str = ""
+    """In place of a secret, `"${NAME}"`: the variable that holds a key, as PEM."""
+    signing_algorithm: Algorithm = "RS256"
+    """What the key signs with."""
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,11 +110,8 @@ class Server:
     url: str | None = None
     """Where it answers, for one that is elsewhere: streamable HTTP."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    client_id: str = ""
-    """Who we are where one logs in; empty: we register there."""
-    client_secret: str = field(default="", repr=False)
-    callback_port: int = 0
-    """Where a browser comes back to after a login; 0: at any port."""
+    oauth: OAuthTable = field(default=OAuthTable(), repr=False)
+    """Who we are where one logs in."""
     tools: tuple[str, ...] | None = None
     """Patterns of the tools that are let in; None for all."""
     reserved: bool = False
@@ -125,7 +142,7 @@ class Server:
     def _texts(self) -> Iterator[str]:
         yield from (self.command or "", *self.args, self.cwd or "", self.url or "")
         yield from (*self.env.values(), *self.headers.values())
-        yield from (self.client_id, self.client_secret)
+        yield from (getattr(self.oauth, member) for member in _OAUTH_TEXTS)
 
     def filled(self, environ: Mapping[str, str]) -> Server:
         """Return it with what its variables stand for.
@@ -144,8 +161,9 @@ class Server:
             cwd=None if self.cwd is None else put(self.cwd),
             url=None if self.url is None else put(self.url),
             headers={name: _sendable(name, put(value)) for name, value in self.headers.items()},
-            client_id=put(self.client_id),
-            client_secret=put(self.client_secret),
+            oauth=msgspec.structs.replace(
+                self.oauth, **{name: put(getattr(self.oauth, name)) for name in _OAUTH_TEXTS}
+            ),
         )
 
 
@@ -201,9 +219,7 @@ def server_of(name: str, table: ServerTable, origin: str) -> Server:
         network=table.network,
         url=table.url,
         headers=dict(table.headers),
-        client_id=table.oauth.client_id or "",
-        client_secret=table.oauth.client_secret or "",
-        callback_port=table.oauth.callback_port or 0,
+        oauth=table.oauth,
         tools=None if table.tools is None else tuple(table.tools),
         reserved=table.agents == "named",
         trust_annotations=table.trust_annotations,
@@ -252,7 +268,7 @@ def _seconds(given: float | None, default: float) -> float:
     return default if given is None else given
 
 
-def _check_url(url: str) -> None:
+def _check_url(url: str, member: str = "url") -> None:
     """Refuse what is no address, without repeating what may be a secret in it."""
     plain = _VARIABLE.sub("x", url)
     try:
@@ -262,17 +278,32 @@ def _check_url(url: str) -> None:
         is_one = False
     is_variable = bool(_VARIABLE.match(url))
     if not (is_one or is_variable) or not plain.isprintable() or " " in plain or "@" in plain:
-        raise ConfigError("url is an address such as https://example.org/mcp, without a user in it")
+        raise ConfigError(
+            f"{member} is an address such as https://example.org/mcp, without a user in it"
+        )
 
 
 def _check_oauth(table: ServerTable) -> None:
     oauth = table.oauth
     if table.url is None and oauth != OAuthTable():
         raise ConfigError("oauth is for a url")
-    if oauth.client_secret and not _VARIABLE.fullmatch(oauth.client_secret):
-        raise ConfigError('a secret never stands in a file: client_secret is "${NAME}"')
-    if not 0 <= (oauth.callback_port or 0) < 1 << 16:
+    for member in ("client_secret", "private_key"):
+        found = _VARIABLE.fullmatch(text := getattr(oauth, member))
+        if text and (found is None or found[2]):
+            raise ConfigError(f'a secret never stands in a file: {member} is "${{NAME}}"')
+    if not 0 <= oauth.callback_port < 1 << 16:
         raise ConfigError("callback_port is a port: a number from 1 to 65535")
+    if oauth.scope and not _SCOPE.fullmatch(oauth.scope):
+        raise ConfigError("scope is what a token shall allow: words with a space between")
+    if oauth.grant == "client_credentials":
+        if not oauth.client_id or bool(oauth.client_secret) == bool(oauth.private_key):
+            raise ConfigError(
+                f"{oauth.grant} needs client_id, and either client_secret or private_key"
+            )
+        if oauth.issuer:
+            _check_url(oauth.issuer, "issuer")
+    elif oauth.private_key or oauth.issuer:
+        raise ConfigError('private_key and issuer are for grant = "client_credentials"')
 
 
 def _check_values(table: ServerTable) -> None:
@@ -316,7 +347,8 @@ def _of_json(name: str, table: Any, origin: str) -> Server:
         raise ConfigError("speaks the old transport SSE: ask for one that speaks streamable HTTP")
     known = {member: table[member] for member in _JSON_MEMBERS if table.get(member) is not None}
     if isinstance(oauth := table.get("oauth"), dict):
-        known["oauth"] = {ours: oauth[name] for name, ours in _OAUTH.items() if name in oauth}
+        said = {ours: oauth.get(name) for name, ours in _OAUTH.items()}
+        known["oauth"] = {ours: value for ours, value in said.items() if value is not None}
     try:
         return server_of(plain_name(name), msgspec.convert(known, ServerTable), origin)
     except msgspec.ValidationError as error:

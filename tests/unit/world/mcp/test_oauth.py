@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -21,10 +20,10 @@ from harken.world.mcp.callback import Callback
 from harken.world.mcp.login_walk import check_place
 from harken.world.mcp.logins import Login, Logins
 from harken.world.mcp.oauth import log_in, log_out
-from harken.world.mcp.servers import Server
+from harken.world.mcp.servers import OAuthTable, Server
 from tests.loopback_kit import Loopback, loopback
 from tests.mcp_auth_server import Guarded, Office, guarded, visit
-from tests.mcp_http import serving
+from tests.mcp_http import dripping, serving, telling
 from tests.mcp_kit import run, stand
 
 GREET = "mcp__g__greet"
@@ -49,7 +48,7 @@ def kept(folder: Path) -> Logins:
 async def logged_in(
     one: Server, folder: Path, show: Callable[[str], Any] = visit, wait_s: float = 10
 ) -> Login:
-    async with Callback(one.callback_port) as callback:
+    async with Callback(one.oauth.callback_port) as callback:
         return await log_in(one, kept(folder), callback, show, wait_s=wait_s)
 
 
@@ -202,6 +201,11 @@ def test_what_a_server_wants_beyond_the_login_is_asked_for_at_the_next_one(
         run(scene(picky))
 
 
+def test_a_login_asks_for_what_the_person_says(tmp_path: Path, there: Guarded) -> None:
+    one = server(there.url, oauth=OAuthTable(scope="read write"))
+    assert run(logged_in(one, tmp_path)).scope == "read write"
+
+
 def test_who_may_not_do_something_is_told_so(tmp_path: Path) -> None:
     async def scene(url: str) -> None:
         async with stand(tmp_path, server(url), logins=kept(tmp_path).file) as here:
@@ -263,12 +267,12 @@ def test_where_nobody_can_register_a_client_id_helps(tmp_path: Path) -> None:
         client = known.model_copy(update={"token_endpoint_auth_method": "client_secret_basic"})
         assert client.redirect_uris
         there.office.clients[client.client_id] = client
-        one = server(
-            there.url,
+        who = OAuthTable(
             client_id=client.client_id,
-            client_secret=client.client_secret,
-            callback_port=client.redirect_uris[0].port,
+            client_secret=client.client_secret or "",
+            callback_port=client.redirect_uris[0].port or 0,
         )
+        one = server(there.url, oauth=who)
         assert (await logged_in(one, tmp_path)).method == "client_secret_basic"
         there.office.forget()
         async with stand(tmp_path, one, logins=kept(tmp_path).file) as here:
@@ -367,23 +371,6 @@ def test_what_holds_a_secret_never_stands_in_a_message(
     assert not kept(tmp_path).file.exists()
 
 
-def telling(answers: dict[str, tuple[int, Any]]) -> Any:
-    """Return an application that answers each path with a status and JSON; others with 401."""
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            for kind in ("startup", "shutdown"):
-                await receive()
-                await send({"type": f"lifespan.{kind}.complete"})
-            return
-        status, value = answers.get(scope["path"], (401, None))
-        headers = [(b"content-type", b"application/json")]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": json.dumps(value).encode()})
-
-    return app
-
-
 @pytest.mark.parametrize(
     ("address", "server_url"),
     [
@@ -405,21 +392,6 @@ def test_no_secret_goes_to_where_others_can_read_it(address: str, server_url: st
 def test_a_secret_goes_over_https_or_stays_on_this_machine() -> None:
     check_place("https://login.example/token", "https://a.example/mcp")
     check_place("http://127.0.0.1:1/token", "http://localhost:2/mcp")
-
-
-def dripping(path: str) -> Any:
-    """Return an application whose answer at a path comes byte by byte, without an end."""
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan" or scope["path"] != path:
-            await telling({})(scope, receive, send)
-            return
-        await send({"type": "http.response.start", "status": 200})
-        while True:
-            await send({"type": "http.response.body", "body": b" ", "more_body": True})
-            await asyncio.sleep(0.05)
-
-    return app
 
 
 def test_who_answers_byte_by_byte_is_not_waited_for_without_end(tmp_path: Path) -> None:

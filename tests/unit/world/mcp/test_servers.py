@@ -20,6 +20,10 @@ from harken.world.mcp.servers import (
 )
 
 
+def program(**more: str) -> OAuthTable:
+    return OAuthTable(grant="client_credentials", **more)  # type: ignore[arg-type]
+
+
 def written(folder: Path, servers: Any) -> Path:
     file = folder / ".mcp.json"
     file.write_text(json.dumps({"mcpServers": servers}))
@@ -42,7 +46,7 @@ def test_the_file_of_other_programs_is_read(tmp_path: Path) -> None:
     (git, docs, login), notes = read_mcp_json(file)
     assert (git.name, git.program, git.variables) == ("git", "uvx mcp-server-git", {"B"})
     assert (docs.name, docs.program) == ("My_docs", "https://docs.example/mcp")
-    assert (login.client_id, login.callback_port) == ("me", 8)
+    assert (login.oauth.client_id, login.oauth.callback_port) == ("me", 8)
     assert [note.partition(".mcp.json: ")[2].partition(":")[0] for note in notes] == [
         "old",
         "bad",
@@ -79,6 +83,21 @@ def test_a_file_that_is_none_is_said_on_one_line(tmp_path: Path, text: str) -> N
         ({"command": "x", "oauth": OAuthTable(client_id="me")}, "oauth is for a url"),
         ({"url": "https://x", "oauth": OAuthTable(client_secret="pw")}, "never stands in a file"),
         ({"url": "https://x", "oauth": OAuthTable(callback_port=1 << 16)}, "is a port"),
+        *[
+            ({"url": "https://x", "oauth": oauth}, why)
+            for oauth, why in [
+                (OAuthTable(client_secret="${X:-pw}"), "never stands in a file: client_secret is"),
+                (OAuthTable(private_key="-----BEGIN pw"), "never stands in a file: private_key is"),
+                (OAuthTable(private_key="${X}"), "are for grant"),
+                (OAuthTable(issuer="https://i.example"), "are for grant"),
+                (OAuthTable(scope='read", x="'), "words with a space between"),
+                (program(), "needs client_id, and either"),
+                (program(client_id="me"), "needs client_id, and either"),
+                (program(client_secret="${X}"), "needs client_id, and either"),
+                (program(client_id="me", client_secret="${X}", private_key="${Y}"), "and either"),
+                (program(client_id="me", client_secret="${X}", issuer="pw"), "issuer is an addr"),
+            ]
+        ],
     ],
 )
 def test_what_cannot_be_right_is_refused(table: dict[str, Any], why: str) -> None:

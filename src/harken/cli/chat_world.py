@@ -1,0 +1,128 @@
+"""The world of a chat: the folder where we are, its tools, its servers, what may be done there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harken.agents.checkpoints import Tell
+from harken.agents.skills import skill_tool
+from harken.cli.confined import Confined, confined, walls
+from harken.cli.home import Home, environment, here
+from harken.cli.local_zone import zone_name
+from harken.cli.settings import Settings
+from harken.cli.webbed import web_tools
+from harken.cli.wish import Wish
+from harken.world.local import local_sources, local_tools
+from harken.world.mcp.connections import Connections
+from harken.world.mcp.progress import Told
+from harken.world.mcp.servers import Server
+from harken.world.mcp.surroundings import Surroundings
+from harken.world.memory.notes import NotesMemory
+from harken.world.memory.tool import memory_tool
+from harken.world.permissions.permissions import Permissions
+from harken.world.permissions.rules import Rules
+from harken.world.shell.shell import Shell
+from harken.world.tool import Tool
+from harken.world.triggers.tools import trigger_tools
+from harken.world.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a world is opened in."""
+
+    outputs: Path
+    """Where output goes that is too long for a result."""
+    box: Confined
+    """How commands are run."""
+    tell: Tell | None
+    """Told what a person should know of MCP servers."""
+    home: Home
+
+
+def around_of(
+    home: Home,
+    wish: Wish,
+    settings: Settings,
+    path: Path,
+    tools: Sequence[Tool] | None,
+    tell: Tell | None,
+) -> Around:
+    """Return what the world of a session with this log is opened in."""
+    outputs = home.folder / "outputs" / path.stem
+    box = Confined()
+    if tools is None:
+        box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
+    return Around(outputs, box, tell, home)
+
+
+def open_world(
+    wish: Wish,
+    settings: Settings,
+    permissions: Permissions,
+    tools: Sequence[Tool] | None,
+    around: Around,
+) -> World:
+    """Return the world that the agents act on: the folder where we are. Raises ConfigError."""
+    sources, web, box = None, None, around.box
+    servers = settings.servers if tools is None else ()
+    if tools is None:
+        allowed, outputs = [*wish.allowed, *settings.allow_folders], around.outputs
+        shell = Shell(
+            here(), outputs, settings.key_variables, settings.pass_env, box.sandbox, box.refusal
+        )
+        tools = local_tools(
+            here(),
+            allowed=allowed,
+            readable=settings.skills.folders,
+            outputs=outputs,
+            shell=shell,
+        )
+        more, web = web_tools(settings.web)
+        tools = [*tools, skill_tool(settings.skills), *more]
+        if wish.wakes:
+            sources = local_sources(here(), allowed=allowed, outputs=outputs, shell=shell)
+            sources.zone = zone_name()
+            tools = [*tools, *trigger_tools(sources)]
+    if wish.memory is not None:
+        tools = [*tools, memory_tool(NotesMemory(wish.memory))]
+    mcp = connections_of(servers, settings, around.outputs, around.tell, home=around.home)
+    world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
+    world.sources, world.web = sources, web
+    return world
+
+
+def connections_of(
+    servers: Sequence[Server],
+    settings: Settings,
+    outputs: Path,
+    tell: Tell | None,
+    *,
+    home: Home,
+) -> Connections:
+    """Return the connections to MCP servers; none of them is started before it is needed."""
+    around = Surroundings(
+        folder=here(),
+        outputs=outputs,
+        environ=environment(),
+        hide=settings.key_variables,
+        sandbox=walls(home, settings, outputs),
+        logins=home.logins_file,
+        tell=tell or _unheard,
+    )
+    return Connections(servers, around=around, on_progress=Told(around.tell))
+
+
+def _unheard(_: str) -> None:
+    """Tell nobody."""
+
+
+def permissions_of(settings: Settings, *steering: Path) -> Permissions:
+    """Return what agents may do without asking. Raises ConfigError for a rule that is none.
+
+    steering: folders in which nothing is edited without asking.
+    """
+    rules = Rules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
+    return Permissions(mode=settings.permission, rules=rules, steering=steering)

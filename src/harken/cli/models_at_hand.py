@@ -1,0 +1,88 @@
+"""Models at hand: which model a chat talks with: the one that a person named, or that is there."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+
+from harken.cli.demo import MODEL_NAME, demo_model
+from harken.cli.discovery import discover
+from harken.cli.home import Home, here
+from harken.cli.imported import find_log, view_imported
+from harken.cli.init import choose
+from harken.cli.prompt import system_prompt
+from harken.cli.settings import Settings
+from harken.core.events import TranscriptEntry
+from harken.core.messages import text_of
+from harken.errors import ConfigError, ScriptError
+from harken.llm.base import Model, ModelResolver
+from harken.llm.replay import Recording, ReplayModel
+from harken.session.reader import events
+
+
+def found_model(settings: Settings) -> str:
+    """Return the model to use where none is configured. Raises ConfigError where there is none."""
+    choice = choose([one for one in discover(settings.providers.values()) if one.ready])
+    if choice is None:
+        raise ConfigError(
+            "which model? Pass --model NAME; `harken models` lists what there is, "
+            "`harken init` sets one up (or try `harken demo`)"
+        )
+    return choice.model
+
+
+def model_finder(home: Home, settings: Settings) -> ModelResolver:
+    """Return what gives models by name, one a name; `replay:` takes sessions by id too."""
+    resolve = settings.models()
+
+    @cache
+    def find(name: str) -> Model:
+        kind, _, file = name.partition(":")
+        if name == MODEL_NAME:
+            return demo_model()
+        if kind == "replay" and file:
+            return _replay(home, file, name)
+        return resolve(name)
+
+    return find
+
+
+def _replay(home: Home, session: str, name: str) -> ReplayModel:
+    """Return the model that says what was said in a session, also in an imported one."""
+    log = find_log(home, session)
+    if log is not None:
+        return ReplayModel.load(log, name=name)
+    return ReplayModel(Recording.of(view_imported(home, session).events), name)
+
+
+def anchored(name: str) -> str:
+    """Return a scripted model's name with the whole path: a resume may come from elsewhere."""
+    kind, _, file = name.partition(":")
+    if kind == "scripted" and name != MODEL_NAME and Path(file).is_file():
+        return f"{kind}:{Path(file).absolute()}"
+    return name
+
+
+def chosen_model(find: ModelResolver, name: str | None) -> Model | None:
+    """Return the model of the command line. Raises ConfigError also for a bad script."""
+    try:
+        return find(anchored(name)) if name is not None else None
+    except ScriptError as error:
+        raise ConfigError(str(error)) from None
+
+
+def prompt_for(home: Home, model: str | None) -> str:
+    """Return the system prompt of a new chat; a recorded session is replayed with its own."""
+    kind, _, file = (model or "").partition(":")
+    log = find_log(home, file) if kind == "replay" else None
+    recorded = None if log is None else recorded_prompt(log)
+    return recorded or system_prompt(here(), datetime.now().astimezone().date())
+
+
+def recorded_prompt(log: Path) -> str | None:
+    """Return the system prompt with which the first agent of a session began."""
+    for event in events(log):
+        if isinstance(event, TranscriptEntry):
+            return text_of(event.content) if event.role == "system" else None
+    return None

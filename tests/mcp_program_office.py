@@ -1,0 +1,112 @@
+"""Who gives tokens to programs, for tests: by a secret, or by a key that they sign with."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+import jwt
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tests.mcp_auth_server import Office
+
+ME = "ci"
+SECRET = "s3cret: of+ci"
+KINDS: dict[str, Callable[[], Any]] = {
+    "ES256": lambda: ec.generate_private_key(ec.SECP256R1()),
+    "RS256": lambda: rsa.generate_private_key(65537, 2048),
+    "EdDSA": ed25519.Ed25519PrivateKey.generate,
+}
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key, as PEM, and what it is checked with."""
+
+    private: str = field(repr=False)
+    public: str
+    algorithm: str
+
+
+def new_key(algorithm: str = "ES256", password: str = "") -> Key:
+    """Return a key that nobody had before."""
+    key = KINDS[algorithm]()
+    encryption = serialization.BestAvailableEncryption(password.encode()) if password else None
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        encryption or serialization.NoEncryption(),
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return Key(private.decode(), public.decode(), algorithm)
+
+
+@dataclass
+class ProgramOffice(Office):
+    """It knows one program."""
+
+    key: Key | None = None
+    """What the program signs with; None: it has a secret."""
+    takes: str = "client_secret_basic"
+    """How it is sent the secret."""
+    status: int = 200
+    """What it answers to everybody, where that is no success."""
+    asked: list[dict[str, str]] = field(default_factory=list)
+    """What it was sent, and by whom."""
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/token", self.token, methods=["POST"]),
+            Route("/.well-known/oauth-authorization-server", self.metadata),
+        ]
+
+    async def metadata(self, _: Request) -> Response:
+        """Say what it takes."""
+        return JSONResponse(
+            {
+                "issuer": f"{self.base}/",
+                "authorization_endpoint": f"{self.base}/authorize",
+                "token_endpoint": f"{self.base}/token",
+                "token_endpoint_auth_methods_supported": [self.takes],
+            }
+        )
+
+    async def token(self, request: Request) -> Response:
+        """Answer a program."""
+        form = {name: str(value) for name, value in (await request.form()).items()}
+        said = request.headers.get("authorization", "")
+        self.asked.append({**form, "authorization": said})
+        if self.status != 200:
+            error = {"error": "temporarily_unavailable", "error_description": f"{SECRET}{said}"}
+            return JSONResponse(error, self.status)
+        if form.get("grant_type") != "client_credentials" or not self._knows(form, said):
+            return JSONResponse({"error": "invalid_client", "error_description": said}, 401)
+        given = self.given(ME, form.get("scope", "read").split())
+        return JSONResponse(given.model_dump(exclude={"refresh_token"}))
+
+    def _knows(self, form: dict[str, str], said: str) -> bool:
+        if self.key is None and self.takes == "client_secret_post":
+            return (form.get("client_id"), form.get("client_secret"), said) == (ME, SECRET, "")
+        if self.key is None:
+            name, _, secret = b64decode(said.removeprefix("Basic ")).decode().partition(":")
+            return (unquote(name), unquote(secret)) == (ME, SECRET)
+        try:
+            claims = jwt.decode(
+                form["client_assertion"],
+                self.key.public,
+                algorithms=[self.key.algorithm],
+                audience=[self.base, f"{self.base}/"],
+                options={"require": ["exp", "jti", "iat"]},
+            )
+        except jwt.PyJWTError:
+            return False
+        return (claims["iss"], claims["sub"]) == (ME, ME) and "client_id" not in form
