@@ -48,15 +48,23 @@ def is_sent_back(agent: Agent) -> bool:
 
 
 def denials(agent: Agent) -> int:
-    """Return how often answers of this turn were blocked; none where that has ended the turn."""
+    """Return how often answers of this turn were blocked; none where that has ended the turn.
+
+    What a hook merely comments may read the same.
+    """
+    heard: dict[str, TranscriptEntry] = {}
     for entry in reversed(agent.state.transcript or ()):
         if entry.role == "user" and (entry.cause is None or is_question(entry)):
             return 0
-        told = _BLOCKED.match(text_of(entry.content)) if entry.role == "user" else None
-        if told is not None:
-            count = int(told[1])
-            is_last = agent.session.state.last_id == entry.message_id
-            return count if count < MAX_DENIALS or is_last else 0
+        if entry.role == "user" and isinstance(entry.cause, str):
+            heard[entry.cause] = entry
+        elif entry.is_utterance:
+            denied = _denial(opinions(agent, about(agent, entry)))
+            told = None if denied is None else heard.get(denied.message_id)
+            said = None if told is None else _BLOCKED.match(text_of(told.content))
+            if told is not None and said is not None:
+                is_last = agent.session.state.last_id == told.message_id
+                return int(said[1]) if int(said[1]) < MAX_DENIALS or is_last else 0
     return 0
 
 
