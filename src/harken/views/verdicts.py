@@ -114,6 +114,7 @@ def _judgements(links: Links) -> dict[MessageId, tuple[TranscriptEntry, Transcri
     found: dict[MessageId, tuple[TranscriptEntry, TranscriptEntry, _Said]] = {}
     waiting: dict[AgentId, list[TranscriptEntry]] = {}
     answered: dict[AgentId, TranscriptEntry] = {}
+    asked: dict[tuple[AgentId, Reference], MessageId] = {}
     state = SessionState()
     for event in links:
         if isinstance(event, AgentCreated | AgentMoved | TranscriptEntry):
@@ -140,7 +141,12 @@ def _judgements(links: Links) -> dict[MessageId, tuple[TranscriptEntry, Transcri
                 questions.remove(question)
             if not causes_of(event):  # a model said it, and may say something else yet
                 answered[hook.id] = question
-            found.pop(question.message_id, None)
+            # One that is asked the same again had not been heard: its own hooks still judged that.
+            subject = hook.id, causes_of(question)[0]
+            before = found.get(asked.get(subject, question.message_id))
+            if before is not None and (before[0] is question or before[2].kind != "failure"):
+                del found[before[0].message_id]
+            asked[subject] = question.message_id
             found[question.message_id] = question, event, said
     return found
 

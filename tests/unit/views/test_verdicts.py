@@ -337,3 +337,15 @@ def test_of_a_hook_that_its_own_hooks_made_think_again_the_last_word_counts(
     ]
     told = [("Root", "[hook Guard]: Your response was blocked: kind")]
     assert [outcomes(row) for row in rows[1:]] == [told, told]
+
+
+def test_what_a_hook_said_before_it_was_asked_the_same_again_was_heard_by_nobody(
+    play: Play, guard: AgentId
+) -> None:
+    """A crash came before its own hooks had judged that; but that it failed then is told."""
+    heard = play.hears(play.root, "Send it.")
+    asked(play, guard, heard)
+    play.says(guard, "COMMENT: rude")
+    asked(play, guard, heard)
+    play.says(guard, "OK")
+    assert kinds(found(play)) == [("ok", "input", heard)]
