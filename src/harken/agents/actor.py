@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.agents.base import Agent
-from harken.agents.hook import Judgement, comment_entry, unheard
+from harken.agents.hook import Judgement, comment_entry
+from harken.agents.opinions import unheard
 from harken.agents.schemas import may_use, with_templates
 from harken.agents.skills import SKILL, skills_of, with_skills
 from harken.agents.templates import Template
@@ -143,7 +144,7 @@ class Actor(Agent):
 
         Also of those that left with their comment: what they said last still counts.
         """
-        found = [one for hook in self._watchers() for one in unheard(hook, self.state)]
+        found = [one for hook in self._watchers() for one in unheard(self, hook)]
         return sorted(found, key=lambda opinion: number_of(opinion.message_id, "msg_") or 0)
 
     def _watchers(self) -> list[AgentState]:

@@ -25,7 +25,7 @@ from harken.session.state import AgentState
 
 OF_A_PLACE = frozenset({"points", "keeps", "copy", "subagents", "self_made"})
 """Members of a spec that say how an agent stands as a hook."""
-OF_A_SESSION = frozenset({"recorded", "rerun", "triggers", "original", "reaches"})
+OF_A_SESSION = frozenset({"recorded", "rerun", "triggers", "original", "reaches", "leaves"})
 """Members of a spec that mean something only where the agent was born."""
 
 

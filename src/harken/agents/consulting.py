@@ -15,15 +15,14 @@ from harken.agents.base import Agent
 from harken.agents.hook import Judgement, comment_entry, consult
 from harken.agents.initial import INTERRUPTED
 from harken.agents.model_call import HALF_A_CALL
-from harken.agents.replies import reply_to
-from harken.agents.schemas import is_action
-from harken.agents.unjudged import BLOCKED, MAX_DENIALS, about, opinions, to_ask
-from harken.agents.verdict import Deny, Opinion, Point, Question
+from harken.agents.opinions import about, opinions, to_ask
+from harken.agents.schemas import ACTIONS, is_action
+from harken.agents.unjudged import BLOCKED, MAX_DENIALS
+from harken.agents.verdict import Deny, Opinion, Point, Question, Rewrite
 from harken.core.events import Reference, TranscriptEntry
-from harken.core.ids import USER, AgentId, MessageId, number_of
+from harken.core.ids import USER, MessageId, number_of
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
 from harken.core.text import LoggedString
-from harken.core.verdict_words import said_in, unfenced
 from harken.session.state import OpenCall
 
 TAKEN_OVER = "Error: {} was not run: another agent has taken your place"
@@ -62,8 +61,10 @@ def _is_result(agent: Actor, entry: TranscriptEntry) -> bool:
     if entry.role != "tool" or not entry.is_error:
         return entry.role == "tool"
     text, name = text_of(entry.content), entry.name or ""
+    tool = agent.tools.get(name)
+    is_ours = is_action(tool) or (tool is None and name in ACTIONS)  # a move may have taken it
     # Only of actions of ours a note follows. What a tool says begins like this where it wants to.
-    if is_action(agent.tools.get(name)) and text.startswith(INTERRUPTED.format(name)):
+    if is_ours and text.startswith(INTERRUPTED.format(name)):
         return False
     return text not in {each.format(name) for each in _MADE_UP}
 
@@ -76,51 +77,40 @@ async def comment_on(agent: Actor, point: Point, messages: Sequence[ChatMessage]
         if isinstance(message, TranscriptEntry):
             text, id_ = text_of(message.content), message.message_id
             question = Question(point, agent.name, id_, text)
-            agent.note_comments(await consult(agent.hooks, question))
+            agent.note_comments(await _judgement(agent, question))
     agent.deliver()
+
+
+async def _judgement(agent: Actor, question: Question) -> Judgement:
+    """Ask the hooks that have not said anything of it, also before a resume."""
+    said = opinions(agent, question)
+    hooks = [agent.sibling(id_) for id_ in [*said, *to_ask(agent, said)]]
+    return await consult(hooks, question, said)
 
 
 async def judge_call(agent: Actor, call: OpenCall) -> Judgement:
     """Let hooks judge a call before it runs. Raises TurnEnded, TurnStopped."""
     made = ToolCall(call.id, FunctionCall(call.name, call.arguments))
     question = Question("action", agent.name, call.reference, call.arguments, made)
-    judgement = await consult(agent.hooks, question)
+    judgement = await _judgement(agent, question)
     agent.note_comments(judgement)
     return judgement
 
 
 def rewritten(agent: Agent, call: Reference) -> str | None:
     """Return the arguments that hooks gave a call; None: it runs as the agent wrote it."""
-    found: dict[int, str] = {}
-    for id_ in [*agent.state.hooks, *_left(agent)]:
-        hook = agent.session.agent(id_)
-        answer = reply_to(hook, call)
-        said = None if answer is None else said_in(answer)
-        if answer is not None and said is not None and said.word == "REWRITE":
-            is_code = hook.language_model is None
-            found[_number(answer.message_id)] = said.text if is_code else unfenced(said.text)
-    return found[max(found)] if found else None
-
-
-def _left(agent: Agent) -> list[AgentId]:
-    """Return who was born a hook, and watches the agent no longer."""
-    gone = [one for one in agent.session.agents.values() if one.place == "gone"]
-    own = [one for one in gone if one.parent == agent.agent_id]
-    return [one.id for one in own if "keeps" in one.spec or one.language_model is None]
+    said = opinions(agent, Question("action", agent.name, call, "")).values()
+    texts = [one.verdict.text for one in said if isinstance(one.verdict, Rewrite)]
+    return texts[-1] if texts else None
 
 
 def _number(id_: MessageId) -> int:
     return number_of(id_, "msg_") or 0
 
 
-async def judge_answer(agent: Actor, entry: TranscriptEntry, *, is_new: bool) -> Judgement:
-    """Let hooks judge an answer before anyone hears it; of one that is not new, those who did not.
-
-    Raises TurnEnded, TurnStopped.
-    """
-    said = {} if is_new else opinions(agent, entry)
-    hooks = [agent.sibling(id_) for id_ in [*said, *to_ask(agent, said)]]
-    judgement = await consult(hooks, about(agent, entry), said)
+async def judge_answer(agent: Actor, entry: TranscriptEntry) -> Judgement:
+    """Let hooks judge an answer before anyone hears it. Raises TurnEnded, TurnStopped."""
+    judgement = await _judgement(agent, about(agent, entry))
     agent.note_comments(judgement)
     agent.deliver()
     return judgement

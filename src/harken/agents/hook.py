@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 from harken.agents.base import Agent
 from harken.agents.dumb import DumbAgent
 from harken.agents.options import HookOptions, options_dict, options_from
-from harken.agents.replies import replies, reply_to
 from harken.agents.runtime import Runtime
 from harken.agents.verdict import (
     GUARDED,
@@ -26,20 +25,17 @@ from harken.agents.verdict import (
     NoVerdict,
     Ok,
     Opinion,
-    Point,
     Question,
     Rewrite,
     Verdict,
     checked,
     in_words,
-    is_question,
-    verdict_of,
 )
-from harken.core.events import AgentMoved, Event, TranscriptEntry
-from harken.core.ids import AgentId, MessageId, base_of
-from harken.core.messages import FunctionCall, ToolCall, text_of
+from harken.core.events import AgentConfigured, AgentMoved, Event, TranscriptEntry
+from harken.core.ids import AgentId, MessageId
+from harken.core.messages import FunctionCall, ToolCall
 from harken.core.outside import from_outside
-from harken.core.verdict_words import FAILED, said_in, unfenced
+from harken.core.verdict_words import FAILED, said_in
 from harken.errors import LogError, ModelError
 from harken.session.session import Session
 from harken.session.state import AgentState
@@ -47,6 +43,10 @@ from harken.world.result import is_cancelled
 
 BLOCKED = "Error: Action blocked by hook '{}': {}"
 """The result of an action that a hook denied: which hook, and why."""
+
+
+LEAVES = "leaves"
+"""The member of a spec that says to which question a hook gives its last verdict."""
 
 
 class TurnEnded(Exception):
@@ -130,17 +130,23 @@ class Hook(DumbAgent):
 
     async def judged(self, question: Question, asked: MessageId) -> tuple[Verdict, MessageId]:
         """Return what `judge` says, with the message that says so."""
+        self._leaves = False
         said = self.judge(question)
         if not isinstance(said, Verdict) and isinstance(said, Awaitable):  # the latter takes long
             said = await said
         verdict = checked(said, question.point)
+        if self._leaves:
+            self.note_leaving(asked)
         words = self.say(in_words(verdict), asked)
         if self._leaves:
-            self._leaves = False
             self.session.append(
                 AgentMoved(agent_id=self.agent_id, place="gone", cause=words.message_id)
             )
         return verdict, words.message_id or asked
+
+    def note_leaving(self, asked: MessageId) -> None:
+        """Log that it leaves with the verdict that it gives now: a resume completes that."""
+        self.session.append(AgentConfigured(agent_id=self.agent_id, spec={LEAVES: asked}))
 
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a new hook, with a state of its own, for a new subagent; None for no hook.
@@ -148,6 +154,17 @@ class Hook(DumbAgent):
         It has the same options. The subagent is not born yet: where this fails, it never will be.
         """
         return type(self)(agent.session, runtime=agent.runtime, options=self.options)
+
+
+def finish_leaving(session: Session, state: AgentState) -> None:
+    """Let a hook of code leave where a crash came just after its last verdict."""
+    asked = state.spec.get(LEAVES)
+    if state.place == "hook" and asked is not None:
+        entries = session.agent(state.id).transcript or ()
+        own = (one for one in reversed(entries) if one.cause == asked)
+        said = next((one for one in own if said_in(one) is not None), None)
+        if said is not None:
+            session.append(AgentMoved(agent_id=state.id, place="gone", cause=said.message_id))
 
 
 async def ask(hook: Agent, watched: AgentId | None, question: Question) -> Opinion | None:
@@ -205,65 +222,6 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
     return Opinion(hook.name, verdict, said)
 
 
-def judged_before(hook: Agent, question: Question) -> Opinion | None:
-    """Return the verdict that a hook has given on this already, be it before a resume.
-
-    None: it is to be asked. So is one that failed where that blocks: it may not fail again.
-    """
-    entry = reply_to(hook.state, question.subject)
-    return None if entry is None else _given(hook, question.point, entry)
-
-
-def opinion_on(hook: AgentState, answer: TranscriptEntry) -> Opinion | None:
-    """Return what a hook, in memory, has said of an answer; None: it gave no verdict yet."""
-    entry = reply_to(hook, answer.message_id)
-    if entry is None:
-        return None
-    said = said_in(entry)
-    why = text_of(entry.content).removeprefix(FAILED)
-    verdict = Deny(f"the hook failed ({why})") if said is None else verdict_of(said)
-    return Opinion(hook.name or hook.id, verdict, entry.message_id)
-
-
-def _given(hook: Agent, point: Point, answer: TranscriptEntry) -> Opinion | None:
-    """Return the verdict that an entry says; None where it failed, and that blocks.
-
-    Nor is it known what hooks of its own made of it.
-    """
-    words = said_in(answer)
-    verdict = Ok() if words is None else verdict_of(words)
-    if point in GUARDED and (words is None or hook.state.hooks):
-        return None
-    if point == "action" and isinstance(verdict, Rewrite) and answer.cause is None:
-        verdict = Rewrite(unfenced(verdict.text))
-    return Opinion(hook.name, verdict, answer.message_id)
-
-
-def unheard(hook: AgentState, watched: AgentState) -> list[Opinion]:
-    """Return the comments of a hook, in memory, that no message of the watched agent comes from."""
-    entries = watched.transcript or ()
-    heard = {one.cause for one in entries if one.role == "user" and isinstance(one.cause, str)}
-    own = {entry.message_id for entry in entries}
-    found: list[Opinion] = []
-    for one in replies(hook):
-        said = said_in(one.answer)
-        if said is None or base_of(one.subject) not in own or one.answer.message_id in heard:
-            continue
-        verdict = verdict_of(said)
-        if isinstance(verdict, Comment):
-            found.append(Opinion(hook.name or hook.id, verdict, one.answer.message_id))
-    return found[::-1]
-
-
-def left_unheard(session: Session, state: AgentState) -> bool:
-    """Whether an agent left as a hook, with a comment that nobody has heard yet."""
-    if state.place != "gone" or state.parent is None or not session.state.is_live(state.parent):
-        return False
-    if not any(map(is_question, state.transcript or ())):
-        return False
-    return bool(unheard(state, session.agent(state.parent)))
-
-
 def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseException) -> Opinion:
     why = str(error) if isinstance(error, NoVerdict) else f"{type(error).__name__}: {error}"
     note = TranscriptEntry(
@@ -292,22 +250,19 @@ class Judgement:
 
 
 async def consult(
-    hooks: Sequence[Agent], question: Question, said: Mapping[AgentId, Opinion] | None = None
+    hooks: Sequence[Agent], question: Question, said: Mapping[AgentId, Opinion]
 ) -> Judgement:
     """Ask hooks in order: all may comment, the first denial ends, rewrites chain.
 
-    None is asked twice: what one has said already holds, and its comment was heard, or will be.
-    said: what hooks have said of it, as far as that is known. Raises TurnEnded where one of them
-    took the place of the agent that it watches.
+    None is asked twice: what one has `said` already holds, and its comment was heard, or will be.
+    Raises TurnEnded where one of them took the place of the agent that it watches.
     """
     judgement = Judgement(comments=[])
     watched = hooks[0].state.parent if hooks else None
     for hook in hooks:
-        opinion = before = (said or {}).get(hook.agent_id)
-        if opinion is None and question.point in hook.asked_at:
-            opinion = before = judged_before(hook, question)
-            if opinion is None and is_concerned(hook, question):
-                opinion = await ask(hook, watched, question)
+        opinion = before = said.get(hook.agent_id)
+        if opinion is None and question.point in hook.asked_at and is_concerned(hook, question):
+            opinion = await ask(hook, watched, question)
         if opinion is None:
             continue
         match opinion.verdict:

@@ -17,6 +17,7 @@ from harken.agents.base import Agent
 from harken.agents.budget import check_birth
 from harken.agents.names import check_plain, free_name
 from harken.agents.self_made import MADE, SELF_MADE, is_guard, is_made, may_act
+from harken.agents.smart_hook import is_judging
 from harken.agents.template_servers import servers_for
 from harken.agents.templates import Template
 from harken.agents.verdict import ALLOWED, FORMS, GUARDED
@@ -74,9 +75,10 @@ async def run_hook(agent: Actor, call: Reference, arguments: Mapping[str, Any]) 
 async def run_quit(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:
     """Note that the calling hook leaves after its verdict; see `smart_hook.after_verdict`.
 
-    One that is not asked anything now, as it has just given its place to another, leaves at once.
+    One that is not asked anything now, as something outside woke it, or it has just given its place
+    to another, leaves at once.
     """
-    if agent.asking.here().locked():
+    if is_judging(agent):
         return Result("You watch no longer, after the verdict that you give now.")
     agent.session.append(AgentMoved(agent_id=agent.agent_id, place="gone", cause=call))
     return Result("You watch no longer, and are gone when this turn ends.")

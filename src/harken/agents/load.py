@@ -17,9 +17,9 @@ import harken.agents.websearch  # noqa: F401 - a log may name them
 from harken.agents.base import Agent, evict, revive
 from harken.agents.budget import Budget, budget_of
 from harken.agents.compaction import end_compactions
-from harken.agents.hook import left_unheard
 from harken.agents.interrupted import finish_watching
 from harken.agents.model_call import log_interrupted, unanswered
+from harken.agents.opinions import left_unheard
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
 from harken.agents.smart_hook import finish_verdicts

@@ -7,7 +7,7 @@ effect, so the loop can be cut anywhere and entered again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -153,9 +153,9 @@ class SmartAgent(Actor):
         return verdict, said.message_id or asked
 
     async def _answer_as_hook(self) -> LoggedString:
-        stood = self._stands
+        stood, watched = self._stands, self.state.parent
         said = await self.response()
-        if self._stands != stood and self.state.place != "gone":
+        if self._stands not in (stood, ("gone", watched)):  # it moved
             raise TurnEnded
         return said
 
@@ -264,13 +264,13 @@ class SmartAgent(Actor):
         await self._finish_calls()
         self.hear_news()
         await comment_on(self, "input", new_inputs(self))
-        there = entry = unjudged(self) or self._last_utterance()
+        entry = unjudged(self) or self._last_utterance()
         for denied in range(denials(self), MAX_DENIALS):
             while entry is None or entry.tool_calls:
                 entry = await self._step()
                 if self._stands != stands:  # a move of its own
                     raise TurnEnded
-            judgement = await judge_answer(self, entry, is_new=entry is not there)
+            judgement = await judge_answer(self, entry)
             if judgement.denied is None:
                 said, self._given_out = shown(self, entry, judgement), entry.message_id
                 return said
@@ -359,10 +359,13 @@ class SmartAgent(Actor):
 
         `instructions` say what the summary shall keep. Everything stays in the log and in the
         commits. Raises ModelError and BudgetExceeded, where nothing has changed, and AgentBusy in
-        the middle of a turn.
+        the middle of a turn. What hooks are still to judge is not lost in it.
         """
         with self._busy():
-            await self._settle_calls()
+            await self._settled(self._finish_calls())
+            await self._settled(comment_on(self, "input", new_inputs(self)))
+            if self.cut_off and unjudged(self) is not None:
+                raise ModelError(f"the last answer of {self.name} waits for its hooks: go on first")
             done = await compact(self, self.model, pending=self.cut_off, instructions=instructions)
         self.session.settle()
         return done
@@ -388,12 +391,12 @@ class SmartAgent(Actor):
         Raises AgentBusy in the middle of a turn, where calls are under way.
         """
         with self._busy():
-            await self._settle_calls()
+            await self._settled(self._finish_calls())
 
-    async def _settle_calls(self) -> None:
-        """Finish calls that were cut off; where a hook ends that, their results say so."""
+    async def _settled(self, finishing: Awaitable[None]) -> None:
+        """Finish what was cut off; where a hook ends that, calls have results that say so."""
         try:
-            await self._finish_calls()
+            await finishing
         except TurnEnded:
             self._give_way()
         except TurnStopped:

@@ -15,9 +15,10 @@ from itertools import dropwhile, takewhile
 from typing import Any
 
 from harken.agents.base import Agent
+from harken.agents.hook import finish_leaving
 from harken.agents.verdict import ALLOWED, FORMS, Point, Question, is_question
 from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
-from harken.core.ids import MessageId
+from harken.core.ids import MessageId, number_of
 from harken.core.messages import ChatMessage, text_of
 from harken.core.text import LoggedString
 from harken.core.verdict_words import FAILED, said_in
@@ -90,6 +91,15 @@ def expected(point: Point) -> str:
     )
 
 
+def is_judging(hook: Agent) -> bool:
+    """Whether it acts because it was asked something, and is to give its verdict on that yet.
+
+    Not where something outside woke it, or where it has given its place away meanwhile.
+    """
+    asked = filter(is_question, _stretch(hook.session.context(hook.agent_id)))
+    return any(_number(entry.message_id) > _number(hook.state.placed) for entry in asked)
+
+
 def after_verdict(hook: Agent) -> None:
     """Do what is due after a verdict, where one was given: leave, or drop what it rests on."""
     state = hook.state
@@ -110,9 +120,12 @@ def after_verdict(hook: Agent) -> None:
 def finish_verdicts(session: Session, revived: Any) -> None:
     """Do what a crash left undone after verdicts. revived: gives an agent by its id."""
     for state in list(session.agents.values()):
-        is_smart = state.place == "hook" and state.language_model is not None
-        if is_smart and session.state.is_live(state.id):
-            after_verdict(revived(state.id))
+        if state.place != "hook" or not session.state.is_live(state.id):
+            continue
+        if state.language_model is None:
+            finish_leaving(session, state)
+        elif not (hook := revived(state.id)).cut_off:  # else hooks of its own still judge it
+            after_verdict(hook)
 
 
 def _stretch(context: Sequence[ChatMessage]) -> list[TranscriptEntry]:
@@ -144,7 +157,7 @@ def _is_judged(stretch: Sequence[TranscriptEntry]) -> bool:
             question, judged = entry.message_id, False
         elif entry.role == "system" and entry.cause == question:
             judged = judged or text_of(entry.content).startswith(FAILED)
-        else:
+        elif entry.cause is None:  # else it was cut off in the middle of what it said
             judged = judged or said_in(entry) is not None
     return judged
 
@@ -211,3 +224,7 @@ def _ranges(positions: Sequence[int]) -> list[Segment]:
         else:
             ranges.append((at, at + 1))
     return [Segment(start=start, stop=stop) for start, stop in ranges]
+
+
+def _number(id_: MessageId) -> int:
+    return number_of(id_, "msg_") or 0

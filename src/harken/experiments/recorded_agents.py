@@ -20,7 +20,7 @@ from harken.agents.smart import SmartAgent
 from harken.agents.templates import Template, Templates
 from harken.agents.verdict import Question, Verdict, verdict_of
 from harken.core import events as ev
-from harken.core.ids import AgentId
+from harken.core.ids import AgentId, MessageId
 from harken.core.messages import text_of
 from harken.core.verdict_words import FAILED, exactly
 from harken.errors import HarkenError, UnknownName
@@ -74,7 +74,7 @@ class RecordedAgent(Hook):
     async def judge(self, question: Question) -> Verdict:
         """Return the verdict that it gave, or fail as it did; leave after it, where it left."""
         await self._turn()
-        if any(isinstance(one, ev.AgentMoved) and one.place == "gone" for one in self._coming(3)):
+        if any(isinstance(one, ev.AgentMoved) and one.place == "gone" for one in self._coming(4)):
             self.quit()
         words = self._next_words()
         if words.startswith(FAILED):
@@ -89,6 +89,11 @@ class RecordedAgent(Hook):
         """Return what it said."""
         await self._turn()
         return self._next_words()
+
+    def note_leaving(self, asked: MessageId) -> None:
+        """Log it where the record has it: older ones do not."""
+        if isinstance(next(iter(self._coming(1)), None), ev.AgentConfigured):
+            super().note_leaving(asked)
 
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a stand-in for the copy that it made for an agent; None where it made none."""
@@ -120,7 +125,7 @@ class RecordedAgent(Hook):
 
     def _next_words(self) -> str:
         """Return what it says next; the state that it saves with it is saved, too."""
-        coming = self._coming(2)
+        coming = [one for one in self._coming(3) if not isinstance(one, ev.AgentConfigured)][:2]
         saved = next((one for one in coming if isinstance(one, ev.AgentStateSaved)), None)
         is_first = saved is not None and saved is coming[0]
         self._saves = saved if is_first or (saved is not None and saved.cause is None) else None

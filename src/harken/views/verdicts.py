@@ -3,8 +3,9 @@
 A hook is asked in its own transcript: a user entry whose cause is the subject. Its verdict comes
 after that, in words: an utterance (`OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`), or the
 system entry `[hook failed] ...`. A smart one may act in between, and is asked again once where what
-it says is no verdict. A hook is asked one thing at a time, except about calls of one
-message, which are made at once: there the verdicts come in the order of the questions.
+it says is no verdict; where hooks of its own make it think again, its last word counts. A hook is
+asked one thing at a time, except about calls of one message, which are made at once: there the
+verdicts come in the order of the questions.
 """
 
 from __future__ import annotations
@@ -94,8 +95,9 @@ def verdicts(events: Iterable[Event]) -> list[Verdict]:
     for found in interventions(links):
         if found.kind == "message":
             rewritten.setdefault(found.message_id, []).append(found)
-    reader = _Reader(links, rewritten)
-    return [reader.row(*judgement) for judgement in _judgements(links)]
+    judgements = _judgements(links)
+    reader = _Reader(links, rewritten, frozenset(judgements))
+    return [reader.row(*judgement) for judgement in judgements.values()]
 
 
 def read_words(entry: TranscriptEntry) -> _Said | None:
@@ -107,9 +109,12 @@ def read_words(entry: TranscriptEntry) -> _Said | None:
     return None if said is None else _Said(_KINDS[said.word], said.text)
 
 
-def _judgements(links: Links) -> Iterator[tuple[TranscriptEntry, TranscriptEntry, _Said]]:
-    """Yield questions with what was said to them, in the order of the verdicts."""
+def _judgements(links: Links) -> dict[MessageId, tuple[TranscriptEntry, TranscriptEntry, _Said]]:
+    """Return questions, by id, with what was said to them last, in the order of the verdicts."""
+    found: dict[MessageId, tuple[TranscriptEntry, TranscriptEntry, _Said]] = {}
     waiting: dict[AgentId, list[TranscriptEntry]] = {}
+    answered: dict[AgentId, TranscriptEntry] = {}
+    asked: dict[tuple[AgentId, Reference], MessageId] = {}
     state = SessionState()
     for event in links:
         if isinstance(event, AgentCreated | AgentMoved | TranscriptEntry):
@@ -117,6 +122,7 @@ def _judgements(links: Links) -> Iterator[tuple[TranscriptEntry, TranscriptEntry
         if isinstance(event, AgentMoved) and event.replaces is not None:
             for moved in (event.agent_id, event.replaces):
                 waiting.pop(moved or AgentId(""), None)
+                answered.pop(moved or AgentId(""), None)
         if not isinstance(event, TranscriptEntry) or event.agent_id is None:
             continue
         hook = state.agents.get(event.agent_id)
@@ -126,13 +132,31 @@ def _judgements(links: Links) -> Iterator[tuple[TranscriptEntry, TranscriptEntry
         if event.role == "user":
             if not _is_aside(links, event, hook):
                 waiting[hook.id] = _asked(questions, event)
-        elif questions and (said := read_words(event)) is not None:
-            if _is_asked_again(links, event):
+                answered.pop(hook.id, None)
+        elif (said := read_words(event)) is not None and not _is_asked_again(links, event):
+            question = _answered_by(event, questions) or answered.get(hook.id)
+            if question is None:
                 continue
-            named = (q for q in questions if q.message_id in causes_of(event))
-            question = next(named, questions[0])
-            questions.remove(question)
-            yield question, event, said
+            if question in questions:
+                questions.remove(question)
+            if not causes_of(event):  # a model said it, and may say something else yet
+                answered[hook.id] = question
+            # One that is asked the same again had not been heard: its own hooks still judged that.
+            subject = hook.id, causes_of(question)[0]
+            before = found.get(asked.get(subject, question.message_id))
+            if before is not None and (before[0] is question or before[2].kind != "failure"):
+                del found[before[0].message_id]
+            asked[subject] = question.message_id
+            found[question.message_id] = question, event, said
+    return found
+
+
+def _answered_by(
+    said: TranscriptEntry, questions: Sequence[TranscriptEntry]
+) -> TranscriptEntry | None:
+    """Return the open question that words answer: the one that they name, else the oldest."""
+    named = (one for one in questions if one.message_id in causes_of(said))
+    return next(named, next(iter(questions), None))
 
 
 def _is_aside(links: Links, heard: TranscriptEntry, hook: AgentState) -> bool:
@@ -171,6 +195,8 @@ class _Reader:
     links: Links
     rewritten: Mapping[MessageId, Sequence[Intervention]]
     """An original -> where others heard something else."""
+    questions: frozenset[MessageId]
+    """What hooks heard because something was said: nothing became of that by it."""
 
     def row(self, asked: TranscriptEntry, entry: TranscriptEntry, said: _Said) -> Verdict:
         """Return the row of one judgement."""
@@ -203,12 +229,7 @@ class _Reader:
         subject: Reference,
     ) -> Iterator[Outcome]:
         """Yield what names the verdict as its cause, else what became of the subject."""
-        caused: list[Event] = [
-            event
-            for event in self.links.down(entry.message_id)
-            if isinstance(event, TranscriptEntry | ActionRewritten)
-        ]
-        caused += self._taken_out(asked)
+        caused = [*self._caused_by(entry.message_id), *self._taken_out(asked)]
         if caused or kind in ("ok", "comment"):
             yield from map(self._outcome, caused)
         elif point == "action":
@@ -216,6 +237,17 @@ class _Reader:
         elif point == "response" and kind == "rewrite":
             for heard in self.rewritten.get(self.links.target(subject), ()):
                 yield _made(heard.became_id, heard.heard_by, heard.heard_by_name, heard.became)
+            yield from map(self._outcome, self._caused_by(self.links.target(subject)))
+
+    def _caused_by(self, message_id: MessageId) -> list[Event]:
+        """Return what names a message as its cause, but for questions about it."""
+        return [
+            event
+            for event in self.links.down(message_id)
+            if isinstance(event, TranscriptEntry | ActionRewritten)
+            and message_id in causes_of(event)
+            and event.message_id not in self.questions
+        ]
 
     def _taken_out(self, asked: TranscriptEntry) -> list[Event]:
         """Return the edit that took what was asked about out of what its agent reads."""

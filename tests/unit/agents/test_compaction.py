@@ -364,6 +364,40 @@ def test_a_denied_answer_and_why_it_was_denied_stay(tmp_path: Path) -> None:
     assert "three is better" in texts[4]
 
 
+@pytest.mark.parametrize("point", ["input", "response"])
+def test_what_a_hook_could_not_judge_yet_is_judged_though_a_user_compacts(
+    tmp_path: Path, point: str
+) -> None:
+    """The model that the hook asks fails: so the user compacts, and lets the agent go on."""
+    asked: list[str] = []
+
+    class Failing(Hook):
+        kind = "fails-once"
+
+        def judge(self, question: Question) -> Verdict:
+            if question.point == point:
+                asked.append(question.text)
+                if asked.count(question.text) == 1 and len(asked) == 3:
+                    raise ModelError("no connection")
+            return Ok()
+
+    scene = begin(tmp_path, talk(main=["one", "two", "three"]))
+    Failing(scene.stage.session, runtime=scene.stage.runtime).install(scene.root)
+    for text in ("first", "second"):
+        scene.ask(text)
+    with pytest.raises(ModelError, match="no connection"):
+        scene.ask("third")
+    if point == "input":
+        assert compacted(scene) is not None
+    else:
+        with pytest.raises(ModelError, match="waits for its hooks"):
+            compacted(scene)
+    assert scene.root.cut_off
+    assert scene.ask() == "three"
+    last = "third" if point == "input" else "three"
+    assert asked[2:] == [last, last]
+
+
 def test_what_it_costs_counts_in_the_budget(tmp_path: Path) -> None:
     scene = begin(tmp_path, talk(main=["one", "two"]), budget=Budget(model_calls=2))
     scene.ask("first")

@@ -12,7 +12,7 @@ from harken.agents.hooking import MAX_HOOKS
 from harken.agents.schemas import ACTIONS
 from harken.errors import UnknownName
 from harken.llm.base import Request
-from tests.agent_kit import call, calls, check_log, everything, play, quick, stage
+from tests.agent_kit import call, calls, check_log, everything, play, quick, run, stage
 from tests.unit.agents.hooking import SENT, Judging, send, watch
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, last, sends, texts
 
@@ -192,6 +192,40 @@ def test_what_a_hook_says_as_it_leaves_is_heard_after_a_crash_too(
         assert again.heard("main").count("[hook guard]: farewell") == 1
         assert again.root.hooks == []
         again.session.close()
+
+
+@pytest.mark.req("S4-31")
+def test_a_hook_that_quits_when_it_is_asked_nothing_is_gone_at_once(tmp_path: Path) -> None:
+    """Something outside woke it: it is asked nothing meanwhile, and gives no verdict then."""
+
+    def watches(request: Request) -> Any:
+        is_woken = any(text.startswith("[event clock]") for text in texts(request))
+        return calls(call("quit")) if is_woken else "OK"
+
+    one = guarded(tmp_path, Cast(main=sends, guard=watches))
+    hook = guard(one)
+    one.ask("Send.")
+
+    async def wake() -> None:
+        async with hook.asking.here():
+            await hook.response("[event clock] It is five.")
+
+    run(wake())
+    assert one.root.hooks == []
+
+
+@pytest.mark.req("S4-31", "S4-39")
+def test_a_hook_that_gives_its_place_away_and_quits_has_left(tmp_path: Path) -> None:
+    made = calls(call("task", "t", name="kim", instructions="Watch."))
+    leaves = calls(call("endo", "e", subagent="kim"), call("quit", "q"))
+    cast = Cast(main=sends, guard=always(made, leaves, "OK"), kim=lambda _: "OK")
+    one = guarded(tmp_path, cast)
+    guard(one, tools=["task", "endo"])
+    one.ask("Send.")
+    [kim] = one.root.hooks
+    assert (kim.name, kim.hooks) == ("kim", [])
+    assert SENT == ["hello"]
+    check_log(one.log)
 
 
 def test_calls_made_at_once_are_not_judged_by_a_hook_that_left(tmp_path: Path) -> None:

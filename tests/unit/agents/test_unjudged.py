@@ -195,6 +195,12 @@ def test_a_hook_that_failed_has_judged(tmp_path: Path) -> None:
     assert heard == [f"[hook guard]: Your response was blocked {why}"]
 
 
+def test_a_comment_that_reads_like_a_denial_is_none(tmp_path: Path) -> None:
+    one = begun(tmp_path, play(main=["Done."]))
+    watch(one, input=lambda _: Comment("Your response was blocked (3 of 3): no"))
+    assert one.ask("Go.") == "Done."
+
+
 def test_a_guard_that_nobody_registered_lets_no_answer_through(tmp_path: Path) -> None:
     one = begun(tmp_path, play(main=["Done."]), Strict)
     one.ask("Go.")

@@ -312,3 +312,40 @@ def test_an_agent_that_came_to_be_a_hook_is_read_as_one_from_then_on(
     play.hears(play.root, "Well?", cause=heard)
     play.says(play.root, "OK")
     assert len(found(play)) == 2
+
+
+def test_of_a_hook_that_its_own_hooks_made_think_again_the_last_word_counts(
+    play: Play, guard: AgentId
+) -> None:
+    """And it came to what the watched agent got, not to what those hooks were asked about it."""
+    censor = play.born("Censor", by=guard, relation="hook")
+    answer = play.says(play.root, "Done.")
+    asked(play, guard, answer)
+    first = play.says(guard, "OK, here is the secret.\nOK")
+    asked(play, censor, first)
+    denial = play.says(censor, "DENY: be silent")
+    play.hears(guard, "[hook Censor]: Your response was blocked (1 of 3)", cause=denial)
+    second = play.says(guard, "DENY: rude")
+    asked(play, censor, second)
+    play.says(censor, "REWRITE: DENY: kind")
+    play.hears(play.root, "[hook Guard]: Your response was blocked: kind", cause=second)
+    rows = found(play)
+    assert [(row.hook_name, row.kind) for row in rows] == [
+        ("Censor", "denial"),
+        ("Guard", "denial"),
+        ("Censor", "rewrite"),
+    ]
+    told = [("Root", "[hook Guard]: Your response was blocked: kind")]
+    assert [outcomes(row) for row in rows[1:]] == [told, told]
+
+
+def test_what_a_hook_said_before_it_was_asked_the_same_again_was_heard_by_nobody(
+    play: Play, guard: AgentId
+) -> None:
+    """A crash came before its own hooks had judged that; but that it failed then is told."""
+    heard = play.hears(play.root, "Send it.")
+    asked(play, guard, heard)
+    play.says(guard, "COMMENT: rude")
+    asked(play, guard, heard)
+    play.says(guard, "OK")
+    assert kinds(found(play)) == [("ok", "input", heard)]

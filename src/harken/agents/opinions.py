@@ -1,0 +1,156 @@
+"""What hooks have said of something, as others hear it.
+
+One idea: a verdict counts when it is through. What a model says as a hook is an answer like any
+other: hooks of its own may deny or rewrite it, and until they have said their word, it is none.
+All of it stands in the log: so nobody is asked twice, wherever a crash came, and nothing counts
+that would not have counted without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harken.agents.base import Agent
+from harken.agents.hook import is_concerned
+from harken.agents.replies import replies, reply_to
+from harken.agents.self_made import SELF_MADE, is_born_as_hook
+from harken.agents.verdict import (
+    ALLOWED,
+    Comment,
+    Deny,
+    Ok,
+    Opinion,
+    Question,
+    Rewrite,
+    Verdict,
+    is_question,
+    verdict_of,
+)
+from harken.core.events import Reference, TranscriptEntry
+from harken.core.ids import AgentId, MessageId, base_of, number_of
+from harken.core.messages import text_of
+from harken.core.verdict_words import FAILED, freely, said_in, unfenced
+from harken.errors import UnknownName
+from harken.session.session import Session
+from harken.session.state import AgentState
+
+
+def about(agent: Agent, entry: TranscriptEntry) -> Question:
+    """Return what hooks are asked about an answer."""
+    return Question("response", agent.name, entry.message_id, text_of(entry.content))
+
+
+def opinions(agent: Agent, question: Question) -> dict[AgentId, Opinion]:
+    """Return what hooks have said of something, also those that left with it, oldest first."""
+    ids = [*_left(agent, question.subject), *agent.hook_ids]
+    found = ((id_, _opinion(agent, agent.session.agent(id_), question)) for id_ in ids)
+    given = [(id_, opinion) for id_, opinion in found if opinion is not None]
+    return dict(sorted(given, key=lambda one: _number(one[1].message_id)))
+
+
+def to_ask(agent: Agent, given: dict[AgentId, Opinion]) -> Sequence[AgentId]:
+    """Return the hooks after the last that has spoken: one before it had nothing to say."""
+    ids = agent.hook_ids
+    spoken = [at for at, id_ in enumerate(ids) if id_ in given]
+    return ids[spoken[-1] + 1 :] if spoken else ids
+
+
+def is_due(agent: Agent, given: dict[AgentId, Opinion], question: Question) -> bool:
+    """Whether a hook that was there when something was said or done is to be asked about it."""
+    return any(_is_due(agent, id_, question) for id_ in to_ask(agent, given))
+
+
+def unheard(agent: Agent, hook: AgentState) -> list[Opinion]:
+    """Return the comments of a hook, in memory, that the agent has not heard, oldest first."""
+    answers = [*_unheard_answers(hook, agent.state)]
+    verdicts = ((one, _verdict(agent, hook, one)) for one in reversed(answers))
+    return [
+        Opinion(hook.name or hook.id, verdict, one.message_id)
+        for one, verdict in verdicts
+        if isinstance(verdict, Comment)
+    ]
+
+
+def left_unheard(session: Session, state: AgentState) -> bool:
+    """Whether an agent left as a hook, with a comment that nobody has heard yet."""
+    if state.place != "gone" or state.parent is None or not session.state.is_live(state.parent):
+        return False
+    if not any(map(is_question, state.transcript or ())):
+        return False
+    said = map(said_in, _unheard_answers(state, session.agent(state.parent)))
+    return any(one is not None and one.word == "COMMENT" for one in said)
+
+
+def _unheard_answers(hook: AgentState, watched: AgentState) -> Iterator[TranscriptEntry]:
+    """Yield what a hook said of an agent's that no message of the agent comes from."""
+    entries = watched.transcript or ()
+    heard = {one.cause for one in entries if one.role == "user" and isinstance(one.cause, str)}
+    own = {entry.message_id for entry in entries}
+    for one in replies(hook):
+        if base_of(one.subject) in own and one.answer.message_id not in heard:
+            yield one.answer
+
+
+def _opinion(agent: Agent, hook: AgentState, question: Question) -> Opinion | None:
+    """Return what a hook has said of something; None: it gave no verdict, or not yet.
+
+    So is one that failed where that blocks an action: it may not fail again.
+    """
+    entry, point = reply_to(hook, question.subject), question.point
+    if entry is None:
+        return None
+    text = text_of(entry.content)
+    verdict = _verdict(agent, hook, entry)
+    if text.startswith(FAILED) and entry.role == "system" and point != "action":
+        why = text.removeprefix(FAILED)
+        verdict = Deny(f"the hook failed ({why})") if point == "response" else Ok()
+    if verdict is None or not isinstance(verdict, ALLOWED[point]):
+        return None
+    if isinstance(verdict, Rewrite) and point == "action" and entry.cause is None:
+        verdict = Rewrite(unfenced(verdict.text))
+    return Opinion(hook.name or hook.id, verdict, entry.message_id)
+
+
+def _verdict(agent: Agent, hook: AgentState, entry: TranscriptEntry) -> Verdict | None:
+    """Return the verdict that a hook's words are, as its own hooks let them through."""
+    said = said_in(entry)
+    if said is None or entry.cause is not None:  # code has no hooks
+        return None if said is None else verdict_of(said)
+    try:
+        own = agent.sibling(hook.id)
+    except UnknownName:
+        return verdict_of(said)
+    question = about(own, entry)
+    given = opinions(own, question)
+    verdicts = [opinion.verdict for opinion in given.values()]
+    if any(isinstance(one, Deny) for one in verdicts) or is_due(own, given, question):
+        return None
+    rewritten = [one.text for one in verdicts if isinstance(one, Rewrite)]
+    said = freely(rewritten[-1]) if rewritten else said
+    return None if said is None else verdict_of(said)
+
+
+def _left(agent: Agent, subject: Reference) -> list[AgentId]:
+    """Return who has stood as a hook of an agent, and left after something was said or done."""
+    return [
+        one.id
+        for one in agent.session.agents.values()
+        if one.place == "gone"
+        and one.parent == agent.agent_id
+        and _number(one.placed) > _number(base_of(subject))
+        and (one.language_model is None or is_born_as_hook(one.spec) or SELF_MADE in one.spec)
+    ]
+
+
+def _is_due(agent: Agent, hook_id: AgentId, question: Question) -> bool:
+    if _number(agent.session.agents[hook_id].placed) > _number(base_of(question.subject)):
+        return False
+    try:
+        hook = agent.sibling(hook_id)
+    except UnknownName:
+        return True  # nobody passes a guard that is not here
+    return question.point in hook.asked_at and is_concerned(hook, question)
+
+
+def _number(id_: MessageId) -> int:
+    return number_of(id_, "msg_") or 0
