@@ -149,9 +149,6 @@ class Actor(Agent):
 
     def _watchers(self) -> list[AgentState]:
         """Return its hooks, and those that left and are still in memory: see `load_session`."""
-        gone = [
-            one
-            for one in self.session.agents.values()
-            if one.place == "gone" and one.parent == self.agent_id and one.transcript is not None
-        ]
+        left = (self.session.agents[id_] for id_ in self.state.left)
+        gone = [one for one in left if one.transcript is not None]
         return [*map(self.session.agent, self.state.hooks), *gone]

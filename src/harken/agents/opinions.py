@@ -9,11 +9,11 @@ that would not have counted without one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from harken.agents.base import Agent
 from harken.agents.hook import is_concerned
 from harken.agents.replies import replies, reply_to
-from harken.agents.self_made import SELF_MADE, is_born_as_hook
 from harken.agents.verdict import (
     ALLOWED,
     Comment,
@@ -131,15 +131,9 @@ def _verdict(agent: Agent, hook: AgentState, entry: TranscriptEntry) -> Verdict 
 
 
 def _left(agent: Agent, subject: Reference) -> list[AgentId]:
-    """Return who has stood as a hook of an agent, and left after something was said or done."""
-    return [
-        one.id
-        for one in agent.session.agents.values()
-        if one.place == "gone"
-        and one.parent == agent.agent_id
-        and _number(one.placed) > _number(base_of(subject))
-        and (one.language_model is None or is_born_as_hook(one.spec) or SELF_MADE in one.spec)
-    ]
+    """Return who was a hook of an agent when something was said or done, and has left since."""
+    since, agents = _number(base_of(subject)), agent.session.agents
+    return [*takewhile(lambda id_: _number(agents[id_].placed) > since, agent.state.left[::-1])]
 
 
 def _is_due(agent: Agent, hook_id: AgentId, question: Question) -> bool:

@@ -121,11 +121,13 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
     parent = event.parent
     if parent is None and event.place != "primary":
         parent = agent.parent
+    if agent.place == "hook" and event.place == "gone" and above is not None:
+        above.left.append(agent.id)
     _place(state, agent, event.place, parent)
 
 
 def _rows(above: AgentState) -> Sequence[list[AgentId]]:
-    return above.subagents, above.hooks, above.speakers, above.listeners
+    return above.subagents, above.hooks, above.left, above.speakers, above.listeners
 
 
 def _take_place(state: SessionState, agent: AgentState, before: AgentState, now: ev.Place) -> None:

@@ -86,6 +86,8 @@ class AgentState:
     subagents: list[AgentId] = field(default_factory=list)
     hooks: list[AgentId] = field(default_factory=list)
     """In the order in which they are asked."""
+    left: list[AgentId] = field(default_factory=list)
+    """Who stood there as its hook and is gone, in the order in which they went."""
     speakers: list[AgentId] = field(default_factory=list)
     listeners: list[AgentId] = field(default_factory=list)
     saved: Json = None

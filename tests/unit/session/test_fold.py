@@ -109,7 +109,19 @@ def test_terminate_takes_the_subtree_along(session: Session) -> None:
 def test_quit_takes_a_hook_off(session: Session) -> None:
     one, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
     moved(session, one, "gone")
-    assert agent(session).hooks == [two]
+    assert (agent(session).hooks, agent(session).left) == ([two], [one])
+
+
+def test_only_hooks_leave_as_such_and_only_while_they_are_gone(session: Session) -> None:
+    one, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
+    three = born(session, cause=BIRTH)
+    for id_ in (two, one, three):
+        moved(session, id_, "gone")
+    assert agent(session).left == [two, one]
+    moved(session, two, "subagent")
+    assert agent(session).left == [one]
+    moved(session, two, "gone")
+    assert agent(session).left == [one]
 
 
 @pytest.mark.req("S0-20")
