@@ -31,6 +31,8 @@ _INTERNAL = "internal_chat_message_metadata_passthrough"
 _BLOCKS = frozenset({"input_text", "input_image", "input_audio", "output_text"})
 """A message that holds another one Codex cannot read."""
 _SHELL = {"timeout_ms": None, "working_directory": None, "env": None, "user": None}
+_OF_CALL = frozenset({"type", "id", "status", "namespace", "name", "arguments", "call_id"})
+"""What Codex reads of a call; what another program wrote into it besides is lost there."""
 _SENT = CALLS | OUTPUTS | HOSTED | {"reasoning"}
 
 
@@ -125,6 +127,8 @@ def _is_sent(item: Record) -> bool:
 def _sent(item: Record, output_bytes: int) -> Record:
     """Return an item as it is sent."""
     item = {name: value for name, value in item.items() if name != _INTERNAL}
+    if item["type"] == "function_call":
+        return {name: value for name, value in item.items() if name in _OF_CALL}
     if item["type"] == "reasoning":
         return {"content": None, "encrypted_content": None, **item}
     if item["type"] == "local_shell_call":

@@ -364,6 +364,10 @@ def test_what_is_for_the_service_or_for_nobody_is_not_sent() -> None:
     assert sent(tip(rollout(internal, ghost, system, odd))) == [USER]
 
 
+def test_what_another_program_wrote_into_a_call_is_not_sent() -> None:
+    assert sent(tip(rollout(USER, {**CALL, "summary": "Looks."}, OUTPUT))) == [USER, CALL, OUTPUT]
+
+
 def test_a_shell_call_of_the_first_versions_says_what_it_leaves_open() -> None:
     action = {"type": "exec", "command": ["ls"]}
     call = {"type": "local_shell_call", "call_id": "call_1", "action": action}
