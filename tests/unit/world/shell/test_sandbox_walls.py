@@ -10,9 +10,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
+from harken.world.shell.sandbox import Entered
 from tests.unit.world.shell.boxing import SECRET, Box
 
 CONNECT = (
@@ -160,6 +162,32 @@ def test_what_would_steer_is_put_aside_where_a_command_made_it(box: Box, make: s
     assert "it was renamed to" in result
     box.run(make)
     assert len(list(box.work.iterdir())) == 2, "the second one does not take the first one's name"
+
+
+@contextmanager
+def without_power() -> Iterator[Path]:
+    """Yield a folder of a user who is not root, as whom the block runs."""
+    with TemporaryDirectory() as folder:
+        os.chown(folder, 65534 if os.getuid() == 0 else -1, -1)
+        if os.getuid() == 0:
+            os.seteuid(65534)
+        try:
+            yield Path(folder)
+        finally:
+            os.seteuid(os.getuid())
+
+
+def test_what_would_steer_is_put_aside_also_from_a_folder_that_is_kept_from_writing() -> None:
+    with without_power() as folder:
+        places = {str(folder / name): None for name in (".claude", ".harken")}
+        for place in places:
+            Path(place).mkdir(mode=0o000)
+        folder.chmod(0o555)
+        assert Entered([], {}, places).put_aside() == list(places)
+        assert sorted(one.name for one in folder.iterdir()) == [
+            ".claude.made-by-a-command",
+            ".harken.made-by-a-command",
+        ]
 
 
 def test_a_command_that_is_ended_leaves_nothing_that_steers(box: Box) -> None:
