@@ -73,6 +73,20 @@ def test_what_is_private_is_not_read(box: Box) -> None:
     assert len(result.splitlines()) > len(READING), "each is refused"
 
 
+def test_what_was_typed_into_a_shell_is_not_read(box: Box) -> None:
+    places = [
+        ".bash_history",
+        ".zsh_history",
+        ".zhistory",
+        ".sh_history",
+        ".local/share/fish/fish_history",
+        ".config/nushell/history.txt",
+        ".local/share/atuin/history.db",
+    ]
+    box.write({f"user/{place}": SECRET for place in places})
+    assert SECRET not in box.run("cd; cat " + " ".join(places))
+
+
 CHANGING = [
     "echo x > ../elsewhere/notes",
     "rm -rf ../elsewhere",
