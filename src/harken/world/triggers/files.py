@@ -198,7 +198,7 @@ class FilesChanged:
 
     def _files(self) -> Iterator[Path]:
         for path in self._meant:
-            if not path.is_dir():
+            if _inode(path) is None:
                 yield path
                 continue
             for folder, folders, names in os.walk(path):
@@ -221,7 +221,7 @@ class FilesChanged:
     def _check_places(self) -> None:
         """Raise Failed for a file in a folder that is not there."""
         for path in self._meant:
-            if not path.is_dir() and not path.parent.is_dir():
+            if _inode(path) is None and _inode(path.parent) is None:
                 raise Failed(f"there is no folder {self._root.shown(path.parent)}")
 
     def _inodes(self) -> list[tuple[int, int] | None]:
@@ -230,16 +230,16 @@ class FilesChanged:
 
     def _places(self) -> Iterator[tuple[list[str], bool]]:
         """Yield the folders to watch, and whether with all below: of a file, the one it is in."""
-        folders = [path for path in self._meant if path.is_dir()]
+        folders = [path for path in self._meant if _inode(path) is not None]
         others = (path.parent for path in self._meant if path not in folders)
-        parents = [place for place in others if place.is_dir()]
+        parents = [place for place in others if _inode(place) is not None]
         for places, recursive in ((folders, True), (parents, False)):
             if places:
                 yield [str(place) for place in places], recursive
 
 
 def _inode(folder: Path) -> tuple[int, int] | None:
-    """Return which folder it is; None for none."""
+    """Return which folder it is; None for none, and where nobody may look."""
     try:
         found = folder.stat()
     except OSError:

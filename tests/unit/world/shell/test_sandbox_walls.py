@@ -10,12 +10,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from harken.world.shell.sandbox import Entered
-from tests.unit.world.shell.boxing import SECRET, Box
+from tests.unit.world.shell.boxing import SECRET, Box, without_power
 
 CONNECT = (
     f"{sys.executable} -c 'import socket, sys; s = socket.socket(socket.AF_UNIX); "
@@ -176,19 +175,6 @@ def test_what_would_steer_is_put_aside_where_a_command_made_it(box: Box, make: s
     assert "it was renamed to" in result
     box.run(make)
     assert len(list(box.work.iterdir())) == 2, "the second one does not take the first one's name"
-
-
-@contextmanager
-def without_power() -> Iterator[Path]:
-    """Yield a folder of a user who is not root, as whom the block runs."""
-    with TemporaryDirectory() as folder:
-        os.chown(folder, 65534 if os.getuid() == 0 else -1, -1)
-        if os.getuid() == 0:
-            os.seteuid(65534)
-        try:
-            yield Path(folder)
-        finally:
-            os.seteuid(os.getuid())
 
 
 def test_what_would_steer_is_put_aside_also_from_a_folder_that_is_kept_from_writing() -> None:

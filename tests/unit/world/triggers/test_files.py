@@ -16,6 +16,7 @@ from harken.world.triggers import files
 from harken.world.triggers.files import FilesChanged, check_paths
 from harken.world.triggers.source import Happening
 from tests.agent_kit import run
+from tests.unit.world.shell.boxing import without_power
 
 
 def told(
@@ -96,6 +97,24 @@ def test_a_folder_that_was_away_is_watched_again(tmp_path: Path, path: str) -> N
     assert gone == "changed: a/b/c.txt (gone)"
     assert new == "changed: a/b/c.txt (new)"
     assert changed == 3 * ["changed: a/b/c.txt"]
+
+
+@pytest.mark.parametrize("path", ["a", "a/b", "a/b/c.txt"])
+def test_a_folder_that_nobody_may_look_into_is_empty_for_a_while(path: str) -> None:
+    pytest.importorskip("watchfiles")  # while its files may be read
+    with without_power() as folder:
+        (folder / "a/b").mkdir(parents=True)
+        (folder / "a/b/c.txt").write_text("one")
+
+        async def watch() -> list[str]:
+            source = FilesChanged(Root(folder), [path])
+            async with source.open():
+                (folder / "a").chmod(0)
+                gone = (await source.wait()).text
+                (folder / "a").chmod(0o755)
+                return [gone, (await source.wait()).text]
+
+        assert run(watch()) == ["changed: a/b/c.txt (gone)", "changed: a/b/c.txt (new)"]
 
 
 def test_a_time_that_is_set_back_hides_nothing(tmp_path: Path) -> None:
