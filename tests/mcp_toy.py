@@ -318,6 +318,9 @@ def listed() -> list[dict[str, Any]]:
                     },
                 },
             ]
+        case "heavy":
+            schema = {**OBJECT, "description": "z" * 60_000}
+            return [{"name": f"t{n}", "inputSchema": schema} for n in range(20)]
         case "many":
             return [{"name": f"t{n}", "inputSchema": OBJECT} for n in range(5000)]
         case _:

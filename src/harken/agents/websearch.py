@@ -156,7 +156,10 @@ class WebSearch(DumbAgent):
         if world.permissions is None or fetch is None:
             return True
         wish = Wish.of(fetch, {"url": url}, Caller(self, self._heard()), world.folder)
-        return world.permissions.decide(wish).kind != "denied"
+        if world.permissions.decide(wish).kind == "denied":
+            return False
+        # In doubt the user would be asked; nobody asks for one page of a search.
+        return all(wish.holds(rule) == "no" for rule in world.permissions.rules.deny)
 
     async def _read(self, number: int, hit: Hit, turn: asyncio.Semaphore) -> LoggedString:
         """Return what a reader says of a page; what kept it from reading, where something did."""

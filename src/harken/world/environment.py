@@ -23,7 +23,8 @@ _SECRET_WORDS = frozenset(_WORDS.split())
 """Of a name, where it is written in words: `GITHUB_TOKEN`."""
 _SECRET_PARTS = re.compile(
     r"api_?key|access_?key|private_?key|askpass|authtoken|connection_?string|credential|passphrase"
-    r"|password|passwd|secret|token(?!iz)|webhook",
+    r"|password|passwd|secret|token(?!iz)|webhook|auth_?key|master_?key|sshpass"
+    r"|^(?:BW|OP)_SESSION",
     re.IGNORECASE,
 )
 """Of a name, however it is written: `PGPASSWORD`."""
@@ -45,8 +46,11 @@ _LEADING = frozenset(
 _NOT_SECRET = frozenset({"PWD", "OLDPWD"})
 _PLAIN_VALUE = re.compile(r"\d{0,6}|true|false|yes|no|on|off", re.IGNORECASE)
 """A setting, whatever it is called: `MAX_TOKENS=4096`, `USE_AUTH=no`."""
-_PASSWORD = re.compile(r"://[^/?#\s@]*:[^/?#\s@]+@")
-"""A URL with user and password in it."""
+_PASSWORD = re.compile(
+    r"://[^/?#\s@]*:[^/?#\s@]+@|\b(?:password|pwd|accountkey)=[^;\s]|BEGIN [A-Z ]*PRIVATE KEY",
+    re.IGNORECASE,
+)
+"""A URL with user and password in it, how a database is connected with, a key."""
 _WORD = re.compile(r"[^A-Za-z0-9]+")
 
 

@@ -208,8 +208,9 @@ def test_a_budget_holds_for_the_readers(tmp_path: Path, site: Site) -> None:
 
 
 def test_pages_that_a_rule_denies_are_not_fetched(tmp_path: Path, site: Site) -> None:
-    rules = Rules.parse(deny=["fetch(http://127.0.0.1*/2)"])
-    one = searching(tmp_path, site, world=world(site, permissions=Permissions("all", rules)))
+    permissions = Permissions("all", Rules.parse(deny=["fetch(http://127.0.0.1*/2)"]))
+    urls = [site.url(path) for path in ("/1", "/2", "/1/../2", "/%32", "/3", "/4")]
+    one = searching(tmp_path, site, world=world(site, *urls, permissions=permissions))
     one.ask("How hot?")
     assert sorted(path for path, _ in site.asked) == ["/1", "/3", "/4"]
 

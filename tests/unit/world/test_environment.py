@@ -43,6 +43,10 @@ from harken.world.shell.shell import Shell
         "VSCODE_GIT_IPC_HANDLE",
         "AZURE_STORAGE_CONNECTION_STRING",
         "SESSION_COOKIE",
+        "SSHPASS",
+        "BW_SESSION",
+        "OP_SESSION_my",
+        "MASTERKEY",
     ],
 )
 def test_a_variable_is_secret_that_says_so_by_its_name(name: str) -> None:
@@ -90,6 +94,7 @@ def test_other_names_are_no_secret(name: str) -> None:
         "http://ann:pw@proxy.example.org:3128",
         '{"key": "-----BEGIN RSA PRIVATE KEY-----\\n' + "QUJD" * 20 + '"}',
         "AKIAQ7WZX5T2MN3BVC4D",
+        "Server=db;User Id=ann;Password=hunter22;",
     ],
 )
 def test_a_variable_is_secret_whose_value_looks_like_a_credential(value: str) -> None:

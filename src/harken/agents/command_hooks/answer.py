@@ -112,7 +112,7 @@ def answer_of(entry: Entry, ended: Ended) -> Answer:
 def _said(entry: Entry, ended: Ended) -> Answer:
     if ended.problem:
         raise _Malformed(ended.problem)
-    text = ended.stdout.strip()
+    text = ended.stdout.removeprefix("\ufeff").strip()  # some programs begin all output so
     is_json = text.startswith("{") and text.endswith("}")
     if ended.exit_code == 2 and entry.event not in _IN_JSON_ONLY:
         return _no(entry, text if is_json else "", ended.stderr.strip())
@@ -168,8 +168,9 @@ def _read(event: str, text: str) -> Answer:
 
 
 def _decision(said: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Decision, str]:
-    """Return what was decided and why; a permission says more than a plain decision."""
+    """Return the strongest decision and why; a permission says more than a plain decision."""
     asked = _object(own, "decision")
+    found: list[tuple[Decision, str]] = [("", "")]
     for value, words, reason in (
         (own.get("permissionDecision"), _PERMISSIONS, _text(own, "permissionDecisionReason")),
         (asked.get("behavior"), _BEHAVIORS, _text(asked, "message")),
@@ -179,8 +180,8 @@ def _decision(said: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Decision
             if not isinstance(value, str) or value not in words:
                 raise _Malformed(f"there is no decision {str(value)[:40]!r}")
             decision = words[value]
-            return decision, reason or ("a hook said no" if decision == "deny" else "")
-    return "", ""
+            found.append((decision, reason or ("a hook said no" if decision == "deny" else "")))
+    return max(found, key=lambda one: _STRENGTH.index(one[0]))
 
 
 def _end(said: Mapping[str, Any], own: Mapping[str, Any], reason: str) -> str | None:

@@ -20,8 +20,6 @@ from harken.agents.command_hooks.entry import Entry
 from harken.world.shell.processes import Processes
 
 MAX_OUTPUT_BYTES = 10_000_000
-_READ_BYTES = 1_000_000
-"""Of its output that is looked at."""
 _ALONE = 'exec 3<&0 >/dev/null 2>&1; "$@" <&3 &'
 """Starts a program and ends at once."""
 
@@ -112,4 +110,4 @@ def _is_left(processes: Processes) -> bool:
 
 def _text(output: IO[bytes]) -> str:
     output.seek(0)
-    return output.read(_READ_BYTES).decode(errors="replace")
+    return output.read(MAX_OUTPUT_BYTES).decode(errors="replace")

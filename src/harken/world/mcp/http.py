@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -11,7 +11,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
 from harken.world.mcp.bearer import Bearer
-from harken.world.mcp.lines import MAX_LINE_BYTES
+from harken.world.mcp.lines import MAX_LINE_BYTES, MAX_PIECES, is_too_much
 from harken.world.mcp.servers import Server
 from harken.world.mcp.sieve import Sieve
 
@@ -20,22 +20,38 @@ _SILENCE_S = 300.0
 """How long a stream may say nothing before it is opened anew."""
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """A body that fails where it is longer than can be held. Streams of events have no end."""
+_ENDS_OF_EVENTS = (b"\n\n", b"\n\r\n", b"\r\r")
 
-    def __init__(self, body: httpx2.AsyncByteStream, most: int) -> None:
-        self._body, self._most = body, most
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that fails where it is more than can be held; of a stream of events, each event."""
+
+    def __init__(self, body: httpx2.AsyncByteStream, *, ends: Sequence[bytes] = ()) -> None:
+        self._body, self._ends = body, ends
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        seen = 0
+        held = bytearray()
         async for chunk in self._body:
-            seen += len(chunk)
-            if seen > self._most:
-                raise httpx2.StreamError(f"the answer is longer than {self._most >> 20} MB")
-            yield chunk
+            begun = max(0, len(held) - 2)  # an end may have come in part
+            held += chunk
+            if len(held) > MAX_LINE_BYTES and not self._ends:  # else the SDK says so
+                raise httpx2.StreamError(f"the answer is longer than {MAX_LINE_BYTES >> 20} MB")
+            found = [at + len(one) for one in self._ends if (at := held.rfind(one, begun)) >= 0]
+            if found or len(held) > MAX_LINE_BYTES:
+                whole = max(found, default=len(held))
+                yield _bearable(bytes(held[:whole]))
+                del held[:whole]
+        yield _bearable(bytes(held))
 
     async def aclose(self) -> None:
         await self._body.aclose()
+
+
+def _bearable(data: bytes) -> bytes:
+    """Return data that can be read. Raises StreamError."""
+    if is_too_much(data):
+        raise httpx2.StreamError(f"the answer is made of more than {MAX_PIECES:,} pieces")
+    return data
 
 
 async def _bound(response: httpx2.Response, tell: Callable[[str], None]) -> None:
@@ -44,9 +60,9 @@ async def _bound(response: httpx2.Response, tell: Callable[[str], None]) -> None
         tell(f"it answers HTTP {response.status_code}")
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise httpx2.StreamError("it answers compressed, which nobody asked for")
-    if "text/event-stream" not in response.headers.get("content-type", "").lower():
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Bounded(response.stream, MAX_LINE_BYTES)
+    has_events = "text/event-stream" in response.headers.get("content-type", "").lower()
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Bounded(response.stream, ends=_ENDS_OF_EVENTS if has_events else ())
 
 
 @asynccontextmanager

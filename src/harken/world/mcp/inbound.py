@@ -26,6 +26,8 @@ from harken.world.user import User
 
 MAX_FORMS = 8
 """How often a server may ask because of one call."""
+MAX_NOTES = 200
+"""So many lines a person is told of one server."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +41,10 @@ class Asking:
     """How often the server asked so far."""
     refused: bool = False
     """Whether the user would not say, or nobody was there."""
+
+    def is_enough(self) -> bool:
+        """Whether the user is asked nothing more."""
+        return self.refused or self.forms >= MAX_FORMS
 
 
 class Inbound:
@@ -64,7 +70,9 @@ class Inbound:
 
     def tell(self, text: str, *, key: str = "") -> None:
         """Let a person know something of the server, once (for each `key`)."""
-        if (key or text) not in self._told:
+        if len(self.notes) == MAX_NOTES:
+            text, key = "there is more to tell of it than anybody can read", ""
+        if (key or text) not in self._told and len(self.notes) <= MAX_NOTES:
             self._told.add(key or text)
             self.notes.append(one_line(text))
             self._around.tell(f"MCP server {self._server.name}: {one_line(text)}")
@@ -77,11 +85,11 @@ class Inbound:
         Who refused once is not asked again in that call: nobody is to be worn down.
         """
         asking = self._asking[-1] if self._asking else None
-        if asking is None:
+        if asking is None or asking.is_enough():
             return types.ElicitResult(action="cancel")
         with asking.patience.waiting_for_a_person():
             async with self._one_at_a_time:
-                if asking.refused or asking.forms >= MAX_FORMS:
+                if asking.is_enough():
                     return types.ElicitResult(action="cancel")
                 asking.forms += 1
                 result = await Form(self._server.name, asking.agent, asking.user).fill(params)

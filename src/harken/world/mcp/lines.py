@@ -1,12 +1,21 @@
-"""Lines: what a program writes, cut into lines of which none is too long to be held."""
+"""Lines: what a program writes, cut into lines of which none is too long to be held.
+
+JSON takes a hundred times its bytes where it is made of small pieces. So a message that is not too
+long may yet be too much, see `is_too_much`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 MAX_LINE_BYTES = 32 << 20
+MAX_PIECES = 200_000
+"""Texts, brackets and commas, of which the JSON of a message is made."""
+_PIECE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[,]', re.DOTALL)
 _CHUNK_BYTES = 1 << 18
 _END_BYTES = 512
 
@@ -40,6 +49,17 @@ class _Begun:
 
     def line(self) -> Line:
         return Line(bytes(self.data) + self.end, self.is_too_long)
+
+
+def is_too_much(data: bytes) -> bool:
+    """Whether JSON is made of more pieces than can be held.
+
+    >>> is_too_much(b"[" + 200_000 * b"1," + b"1]"), is_too_much(b'["' + 200_000 * b"1," + b'"]')
+    (True, False)
+    """
+    if sum(map(data.count, (b'"', b"{", b"[", b","))) <= MAX_PIECES:
+        return False
+    return next(islice(_PIECE.finditer(data), MAX_PIECES, None), None) is not None
 
 
 async def lines(stream: asyncio.StreamReader, most: int = MAX_LINE_BYTES) -> AsyncIterator[Line]:

@@ -8,9 +8,13 @@ from typing import Any, Protocol, TypeVar
 from mcp import Client
 from mcp_types import Prompt, Tool
 
+from harken.core import codec
+
 MAX_PAGES = 50
 MAX_TOOLS = 256
 MAX_PROMPTS = 256
+MAX_BYTES = 512 << 10
+"""Of all tools of a server together: a model reads them with every request."""
 
 Item = TypeVar("Item")
 
@@ -52,7 +56,12 @@ async def tools_of(client: Client) -> tuple[list[Tool], list[str]]:
     )
     notes = [f"it has more than {MAX_TOOLS} tools: the rest is left out"] if more else []
     kept: dict[str, Tool] = {}
+    left = MAX_BYTES
     for tool in found:
+        left -= len(codec.encode(tool.input_schema)) + len(tool.description or "")
+        if left < 0:
+            notes.append(f"its tools are longer than {MAX_BYTES >> 10} KB: the rest is left out")
+            break
         if kept.setdefault(tool.name, tool) is not tool:
             notes.append(f"its tool {tool.name[:64]!r} is left out: another one has its name")
         if tool.output_schema is not None:

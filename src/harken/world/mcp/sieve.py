@@ -59,6 +59,7 @@ class Sieve:
         self._notifications = Allowance(at_once=2000, per_s=200)
         self._requests = Allowance(at_once=50, per_s=5)
         self._noise = Allowance(at_once=20, per_s=1)
+        self._mended = Allowance(at_once=20, per_s=0)
         self.left_out = 0
         """How many messages were left out so far."""
 
@@ -81,7 +82,8 @@ class Sieve:
             return self._requests.take(time.monotonic())
         if isinstance(item.message, JSONRPCResponse):
             for note in mend(item.message.result):
-                self._tell(note)
+                is_told = self._mended.take(time.monotonic())
+                self._tell(note if is_told else "more of its tools are left out")
         return True
 
     @property

@@ -7,6 +7,7 @@ and what it cannot read goes to the standard logger, which is somebody's termina
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,14 +20,17 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from harken.world.mcp.child import Child
-from harken.world.mcp.lines import MAX_LINE_BYTES, Line, lines
+from harken.world.mcp.lines import MAX_LINE_BYTES, MAX_PIECES, Line, is_too_much, lines
 from harken.world.mcp.servers import Server
 from harken.world.mcp.sieve import Sieve
 from harken.world.mcp.surroundings import Surroundings
 
 LOOK_S = 1.0
 """How often is looked whether a program runs still."""
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
+_VERSION = rb'"jsonrpc"\s*:\s*"2\.0"'
+_ID = rb'"id"\s*:\s*(\d{1,15})\b'
+_ID_FIRST = re.compile(rb"\s*\{\s*(?:%b\s*,\s*)?%b" % (_VERSION, _ID))
+_ID_LAST = re.compile(rb"%b\s*(?:,\s*%b\s*)?\}\s*\Z" % (_ID, _VERSION))
 
 
 class NoMessage(ValueError):
@@ -127,18 +131,30 @@ class Stdio:
 def read_line(line: Line) -> SessionMessage | Exception | None:
     """Return the message of a line; None where it is blank, an exception where it is none.
 
-    An answer that is too long becomes an error for whoever waits for it.
+    An answer that cannot be read becomes an error for whoever waits for it. Half a letter in it,
+    which is what programs leave that cut texts, is a question mark.
     """
     if line.is_too_long:
-        found = None if b'"method"' in line.data[:200] else _ID.search(line.data)
-        if found is None:
-            return NoMessage("a line that is too long to be read")
-        text = f"the answer is longer than {MAX_LINE_BYTES >> 20} MB, and was not read"
-        error = ErrorData(code=INTERNAL_ERROR, message=text)
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+        return _not_read(line.data, f"is longer than {MAX_LINE_BYTES >> 20} MB")
     if not line.data.strip():
         return None
+    if is_too_much(line.data):
+        return _not_read(line.data, f"is made of more than {MAX_PIECES:,} pieces")
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line.data, by_name=False))
     except ValueError:
-        return NoMessage(line.data[:80].decode(errors="replace").strip())
+        pass
+    try:
+        data = json.dumps(json.loads(line.data), ensure_ascii=False).encode(errors="replace")
+        return SessionMessage(jsonrpc_message_adapter.validate_json(data, by_name=False))
+    except (ValueError, RecursionError):
+        return _not_read(line.data, "is no JSON that can be read")
+
+
+def _not_read(data: bytes, why: str) -> SessionMessage | NoMessage:
+    """Return an error in place of an answer, where it says to which request."""
+    found = _ID_FIRST.match(data) or (data.startswith(b"{") and _ID_LAST.search(data[-200:]))
+    if not found or b'"method"' in data[:200]:
+        return NoMessage(data[:80].decode(errors="replace").strip())
+    error = ErrorData(code=INTERNAL_ERROR, message=f"the answer {why}, and was not read")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from harken.world.permissions.commands import (
     ASSIGNMENT,
@@ -23,21 +24,19 @@ from harken.world.permissions.commands import (
 from harken.world.permissions.pattern import folded
 from harken.world.permissions.words import Operator, Redirection, Token, Unreadable, Word, tokens_of
 
-_SHELL_NAMES = "ash bash dash eval fish ksh mksh pwsh sh zsh"
+_SHELL_NAMES = "ash bash dash eval fish ksh mksh pwsh sh trap zsh"
 _RUNNER_NAMES = """
-. awk bun builtin busybox bwrap caffeinate chroot chrt chronic command deno direnv docker doas entr
-env exec expect fakeroot faketime fd find firejail flock gawk gdb gosu hyperfine ionice kubectl
-ltrace lua make mise nice nix-shell node nodejs nohup npx nsenter osascript parallel perl php pipenv
-pkexec podman poetry prlimit proxychains python rlwrap ruby runuser screen script setarch setpriv
-setsid source ssh stdbuf strace su sudo systemd-run taskset tclsh time timeout tmux toybox trap tsx
-unbuffer unshare uv uvx valgrind watch xargs xvfb-run
+. awk bun builtin busybox bwrap caffeinate chroot chrt chronic command compgen deno direnv docker
+doas entr env exec expect fakeroot faketime fd find firejail flock gawk gdb gosu hyperfine ionice
+kubectl ltrace lua make mapfile mise nice nix-shell node nodejs nohup npx nsenter osascript parallel
+perl php pipenv pkexec podman poetry prlimit proxychains python readarray rlwrap ruby runuser screen
+script setarch setpriv setsid source ssh stdbuf strace su sudo systemd-run taskset tclsh time
+timeout tmux toybox tsx unbuffer unshare uv uvx valgrind watch xargs xvfb-run
 """
 _SHELLS = frozenset(_SHELL_NAMES.split())
 RUNNERS = _SHELLS | frozenset(_RUNNER_NAMES.split())
 """Programs that run what their arguments name."""
 
-_NO_COMMAND = frozenset({"[[", "case", "for", "select"})
-"""Keywords after which words stand that are no command."""
 _OPTION = re.compile("-")
 _BEFORE_A_COMMAND = re.compile(r"-|[^=]*=|\d+(?:\.\d+)?[smhd]?$")
 """What stands before the command that a runner runs: options, assignments, times."""
@@ -46,6 +45,11 @@ _ADDING = frozenset({"parallel", "xargs"})
 _UNFIXED = re.compile(r"[^\w./:=+-]")
 """From where on a word may be something else than what stands there."""
 _SEVERAL = re.compile(r"[\s;&|]")
+_IN_DISGUISE = re.compile(r"[()'\"\\$`]")
+"""What makes of a word another command, where it is read once more."""
+_QUOTED, _LATER = re.compile(r"['\\]"), re.compile(r"\$\(|`")
+"""What is quoted, and would be run where a text is read once more."""
+_SIGNS = re.compile(r"[;&|(){}<>`\"'$\n]+")
 _MOST_WORDS = 32
 _DEEPEST = 8
 
@@ -90,10 +94,16 @@ class Reach:
         if isinstance(word, Word):
             for inner in word.inner:
                 self._read(inner, depth + 1)
+            if _QUOTED.search(word.raw) and _LATER.search(word.value):
+                self._perhaps(" ; ".join(_SIGNS.split(word.value)), depth)
         if isinstance(token, Redirection) and token.body is not None:
-            body = Reach(token.body, depth + 1)
-            self.possible |= body.commands | body.possible
-            self.begun |= body.begun
+            self._perhaps(token.body, depth)
+
+    def _perhaps(self, text: str, depth: int) -> None:
+        """Note what a text would run, were it a command."""
+        found = Reach(text, depth + 1)
+        self.possible |= found.commands | found.possible
+        self.begun |= found.begun
 
     def _read_part(self, part: Part, depth: int) -> None:
         words = _without_keywords(part.words)
@@ -125,7 +135,9 @@ class Reach:
             if _name(words[at]) not in RUNNERS:
                 continue
             runners.add(_name(words[at]))
+            is_added_to = at > 0 and bool(runners & _ADDING)
             for after in _after(words, at + 1, _BEFORE_A_COMMAND):
+                self.is_clear = self.is_clear and not (is_added_to and after == len(words))
                 if after < min(len(words), _MOST_WORDS) and after not in seen:
                     seen.add(after)
                     waiting.append(after)
@@ -135,11 +147,16 @@ class Reach:
 
     def _read_arguments(self, words: Sequence[Word], runners: set[str], depth: int) -> None:
         """Read texts that runners may run as commands: `sh -c '...'`."""
-        texts = [word.value for word in words[1:] if _SEVERAL.search(word.value)]
+        values = [word.value for word in words[1:]]
+        texts = [value for value in values if _SEVERAL.search(value)]
+        odd = [value for value in values[:_MOST_WORDS] if _IN_DISGUISE.search(value)]
         if "eval" in runners:
-            texts = [" ".join(word.value for word in words[1:])]
-        for text in texts:
+            texts = [" ".join(values)]
+        for text in texts + (odd if runners & _SHELLS else []):
             self._read(text, depth + 1)
+        attached = [text for value in values[:_MOST_WORDS] for text in _attached(value) if text]
+        for text in odd + attached:
+            self._perhaps(text, depth)
         self.is_clear = self.is_clear and len(words) <= _MOST_WORDS
 
 
@@ -179,7 +196,7 @@ class _Forms:
 def _torn_apart(command: str) -> list[Token]:
     """Return the words of what cannot be read, apart at whatever may stand between commands."""
     tokens: list[Token] = []
-    for segment in re.split(r"[;&|(){}<>`\"'$\n]+", command):
+    for segment in _SIGNS.split(command):
         tokens += [*(Word(word, word, word) for word in segment.split()), Operator(";")]
     return tokens
 
@@ -187,10 +204,33 @@ def _torn_apart(command: str) -> list[Token]:
 def _without_keywords(words: Sequence[Word]) -> Sequence[Word]:
     """Return a command without the keywords and assignments before it; nothing for a test."""
     while words and (words[0].raw in KEYWORDS or ASSIGNMENT.match(words[0].raw)):
-        if words[0].raw in _NO_COMMAND:
-            return ()
-        words = words[2 if words[0].raw == "function" else 1 :]
+        words = words[_passed([word.raw for word in words]) :]
     return words
+
+
+def _passed(words: Sequence[str]) -> int:
+    """Return how many words stand before a command, of which the first is none."""
+    match words:
+        case ["[[" | "case", *_]:
+            return len(words)
+        case ["for" | "select", *_]:
+            body = (at for at, word in enumerate(words) if at > 1 and word in ("do", "{"))
+            return next(body, len(words))
+        case ["coproc", _, third, *_] if third in KEYWORDS:
+            return 2  # it has a name
+        case ["function", *_]:
+            return 2
+        case ["time", *rest]:
+            return 1 + sum(1 for _ in takewhile(_OPTION.match, rest))
+    return 1
+
+
+def _attached(word: str) -> Iterator[str]:
+    """Yield what may be a command in one word with an option: `-czap`, `-vSzap`, `--run=zap`."""
+    if word.startswith("--"):
+        yield word.partition("=")[2]
+    elif word.startswith("-"):
+        yield from (word[2:], word.partition("S")[2])
 
 
 def _name(word: Word) -> str:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from harken.world.permissions.pattern import compiled, escaped, folded
 
@@ -30,7 +31,8 @@ class UrlSubject:
             shown = f"[{host}]" if ":" in host else host
             at = shown if port in (None, _PORTS[parts.scheme]) else f"{shown}:{port}"
             query = f"?{parts.query}" if parts.query else ""
-            self._host, self._url = host, f"{parts.scheme}://{at}{parts.path or '/'}{query}"
+            url = f"{parts.scheme}://{at}{parts.path or '/'}{query}"
+            self._host, self._url = host, "" if _leads_up(parts.path) else url
 
     def is_within(self, patterns: Sequence[str]) -> bool:
         """Whether it fits one of these patterns; what is no plain URL fits none."""
@@ -40,15 +42,19 @@ class UrlSubject:
         )
 
     def is_held(self, pattern: str) -> Literal["yes", "no", "unknown"]:
-        """Whether it fits, whichever scheme, upper or lower case; a host with all of its pages."""
+        """Whether it fits, whichever scheme, upper or lower case, and however it is escaped.
+
+        A host is meant with all of its pages.
+        """
+        wanted = folded(pattern)
+        if self._host and "://" not in wanted:
+            return "yes" if compiled(wanted).matches(folded(self._host)) else "no"
         if not self._url:
             return "unknown"
-        wanted = folded(pattern)
-        if "://" not in wanted:
-            return "yes" if compiled(wanted).matches(folded(self._host)) else "no"
-        mine = folded(self._url.partition("://")[2])
-        rest = wanted.partition("://")[2]
-        fits = any(compiled(one).matches(mine) for one in (rest, f"{rest}/", f"{rest}/*"))
+        written, rest = self._url.partition("://")[2], wanted.partition("://")[2]
+        mine = {folded(written), folded(re.sub("//+", "/", unquote(written)))}
+        patterns = (rest, f"{rest}/", f"{rest}/*")
+        fits = any(compiled(pattern).matches(one) for pattern in patterns for one in mine)
         return "yes" if fits else "no"
 
     def offers(self) -> list[str]:
@@ -57,3 +63,8 @@ class UrlSubject:
             return []
         scheme, _, rest = self._url.partition("://")
         return [escaped(self._url), f"{scheme}://{escaped(rest.partition('/')[0])}/*"]
+
+
+def _leads_up(path: str) -> bool:
+    """Whether a path has a name in it that stands for another one: `..`, also escaped."""
+    return not {".", ".."}.isdisjoint(re.split(r"[/\\;]", unquote(path)))

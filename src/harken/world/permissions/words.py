@@ -223,7 +223,7 @@ class _Scanner:
         """Read what begins with `$`, a backquote, `<(` or `>(`."""
         start, opening = self.at, self.text[self.at : self.at + 2]
         if self.text[start] == "`":
-            word.inner.append(self._backquoted())
+            word.inner.append(self._backquoted(quoted=quoted))
         elif self.text.startswith("$((", start):
             self.at += 1
             word.inner += [self._balanced("()")]
@@ -245,12 +245,12 @@ class _Scanner:
         word.is_plain = False
         word.add(self.text[start : self.at])
 
-    def _backquoted(self) -> str:
+    def _backquoted(self, *, quoted: bool) -> str:
         found = re.compile(r"`((?:[^\\`]|\\.)*)`", re.DOTALL).match(self.text, self.at)
         if found is None:
             raise Unreadable("a backquote is not closed")
         self.at = found.end()
-        return re.sub(r"\\([\\`$])", r"\1", found[1])
+        return re.sub(r"\\([\\`$\"])" if quoted else r"\\([\\`$])", r"\1", found[1])
 
     def _substitution(self) -> str:
         """Read `$(...)`; return the command inside."""
@@ -259,7 +259,9 @@ class _Scanner:
         self.depth += 1
         if self.depth > _DEEPEST:
             raise Unreadable("commands are nested too deeply")
-        self.tokens(inside=True)
+        found = self.tokens(inside=True)
+        if any(isinstance(one, Word) and one.raw == "case" for one in found):
+            raise Unreadable("a parenthesis may belong to a `case`")
         self.depth -= 1
         return self.text[start : self.at - 1]
 

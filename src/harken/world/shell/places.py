@@ -14,21 +14,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 _IN_HOME = """
-.1password .ICEauthority .Xauthority .age .android/adbkey .aws .azure .bash_history .bitcoin .boto
-.cache/huggingface/token .cargo/credentials .cargo/credentials.toml .claude .claude.json .codex
-.composer/auth.json .config/1Password .config/Bitwarden .config/BraveSoftware .config/Signal
-.config/Slack .config/anthropic .config/chromium .config/composer/auth.json .config/containers
-.config/discord .config/doctl .config/gcloud .config/gh .config/git/credentials
-.config/github-copilot .config/glab-cli .config/google-chrome .config/heroku .config/hub
-.config/microsoft-edge .config/netlify .config/op .config/openai .config/pypoetry/auth.toml
-.config/rclone .config/solana .config/sops .copilot .databrickscfg .docker .dropbox .ethereum .fly
-.gem/credentials .gemini .git-credentials .gnupg .gradle/gradle.properties .gsutil .harken
-.huggingface .kaggle .kube .local/share/com.vercel.cli .local/share/keyrings .local/share/kwalletd
-.local/share/opencode .local/share/uv/credentials .m2/settings-security.xml .m2/settings.xml .minio
-.mozilla .my.cnf .mylogin.cnf .mysql_history .netrc .node_repl_history .npmrc .nuget .oci
-.openai .password-store .pgpass .pi .pki .psql_history .pypirc .python_history .railway .s3cfg
-.sqlite_history .ssh .supabase .terraform.d .thunderbird .vault-token .wrangler .yarnrc.yml
-.zsh_history _netrc
+.1password .ICEauthority .Xauthority .age .android/adbkey .ash_history .aws .azure .bash_history
+.bitcoin .boto .cache/huggingface/token .cargo/credentials .cargo/credentials.toml .claude
+.claude.json .codex .composer/auth.json .config/1Password .config/Bitwarden .config/BraveSoftware
+.config/Signal .config/Slack .config/anthropic .config/chromium .config/composer/auth.json
+.config/configstore .config/containers .config/discord .config/doctl .config/gcloud .config/gh
+.config/git/credentials .config/github-copilot .config/glab-cli .config/google-chrome .config/hcloud
+.config/heroku .config/hub .config/microsoft-edge .config/netlify .config/ngrok
+.config/nushell/history.sqlite3 .config/nushell/history.txt .config/op .config/openai
+.config/pip/pip.conf .config/pypoetry/auth.toml .config/rclone .config/solana .config/sops
+.config/stripe .copilot .databrickscfg .docker .dropbox .ethereum .fly .gem/credentials .gemini
+.git-credentials .gnupg .gradle/gradle.properties .gsutil .harken .histfile .huggingface
+.irb_history .kaggle .kube .local/share/atuin .local/share/com.vercel.cli
+.local/share/fish/fish_history .local/share/keyrings .local/share/kwalletd .local/share/opencode
+.local/share/uv/credentials .m2/settings-security.xml .m2/settings.xml .minio .mksh_history .mozilla
+.my.cnf .mylogin.cnf .mysql_history .netrc .ngrok2 .node_repl_history .npmrc .nuget .oci .openai
+.password-store .pgpass .pi .pip/pip.conf .pki .psql_history .pypirc .python_history .qwen .railway
+.rediscli_history .s3cfg .sh_history .sqlite_history .ssh .supabase .terraform.d .thunderbird
+.vault-token .wrangler .yarnrc.yml .zhistory .zsh_history _netrc
 """
 _OF_THE_SYSTEM = """
 /etc/NetworkManager/system-connections /etc/gshadow /etc/gshadow- /etc/krb5.keytab

@@ -16,6 +16,7 @@ import os
 import pwd
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -78,15 +79,32 @@ class Entered:
     watched: Mapping[str, str | None]
 
     def put_aside(self) -> list[str]:
-        """Rename what the command made where nothing may be; return where it was."""
-        found = list(made(self.watched))
+        """Rename what the command made where nothing may be; return where it was.
+
+        Raises OSError where one cannot be renamed; the others are.
+        """
+        found, failure = list(made(self.watched)), None
         for path in found:
             target, number = f"{path}{ASIDE}", 1
             while os.path.lexists(target):
                 number += 1
                 target = f"{path}{ASIDE}-{number}"
-            Path(path).rename(target)
+            try:
+                _rename(Path(path), target)
+            except OSError as error:
+                failure = error
+        if failure is not None:
+            raise failure
         return found
+
+
+def _rename(path: Path, target: str) -> None:
+    """Rename what a command made, also where it took care that nobody can."""
+    try:
+        path.rename(target)
+    except PermissionError:
+        path.parent.chmod(path.parent.stat().st_mode | stat.S_IRWXU)
+        path.rename(target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -237,7 +237,7 @@ class _Ready:
     entered: Entered | None = None
 
     def notes(self) -> str:
-        """Say, when it has ended, what the model should know beside its output."""
+        """Say, when it has ended, what the model should know beside its output. Raises Failed."""
         notes = ""
         if self.hidden:
             names = ", ".join(self.hidden)
@@ -245,7 +245,11 @@ class _Ready:
                 f"\n[not passed to commands, because it may be secret: {names}; whoever started "
                 f"this program can name it in pass_env]"
             )
-        for path in () if self.entered is None else self.entered.put_aside():
+        try:
+            aside = () if self.entered is None else self.entered.put_aside()
+        except OSError as error:
+            raise Failed(f"it made what says which programs run, which stays: {error}") from None
+        for path in aside:
             notes += (
                 f"\n[{path} says which programs run, and no command may make it: it was renamed to "
                 f"{Path(path).name}{ASIDE}. Use `write`, for which the user is asked]"
@@ -293,7 +297,8 @@ class Running:
     def end(self) -> None:
         """End it now, if it still runs, and let go of its output, which is kept. Call it once."""
         self.processes.kill()
-        self.notes()
+        with suppress(Failed):
+            self.notes()
         self.output.close(keep=True)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ _STEP_MS = 200
 """So often a thread looks whether it is stopped: with a hundred triggers that is most of what it
 costs to wait."""
 _LOOK_MS = 400
+_LOST_S = 2.0
+"""So often is looked whether the folder that is watched is still the one of that name."""
 _REST = 10.0
 """After a look it rests so many times as long as that took."""
 _IGNORED_NAMES = """
@@ -82,6 +85,10 @@ class FilesChanged:
         self._first: set[str] = set()
         """What had changed before it began: nobody knows whether it is new."""
         self._woken = asyncio.Event()
+        self._stop = Flag()
+        self._watched: list[tuple[int, int] | None] = []
+        self._is_lost = False
+        """Whether a folder that is watched went away: the next one may have its number."""
         self._failure: str | None = None
 
     def newest(self) -> int:
@@ -92,32 +99,46 @@ class FilesChanged:
     def _meant(self) -> list[Path]:
         return [self._root.resolve(path) for path in self._paths]
 
+    @cached_property
+    def _roots(self) -> set[str]:
+        """The folders that may be watched."""
+        return {str(place) for path in self._meant for place in (path, path.parent)}
+
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Begin to watch; what was there is compared when the system watches already."""
-        watch, stop, loop = _watch(), Flag(), asyncio.get_running_loop()
+        self._check_places()
         now = await in_thread(self._look)
         seen = self._seen
         self._there = {n: one for n, one in now.items() if seen is None or one.changed_ns <= seen}
         self._first = now.keys() - self._there.keys()
+        self._begin()
+        try:
+            yield
+        finally:
+            self._stop.set()
+
+    def _begin(self) -> None:
+        """Let threads watch what is there now, and those of before end."""
+        self._stop.set()
+        watch, loop = _watch(), asyncio.get_running_loop()
+        self._stop = stop = Flag()
+        self._is_lost, self._watched = False, self._inodes()
 
         def hear(names: Collection[str], failure: str | None) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(self._hear, names, failure)
+                if not stop.is_set():
+                    loop.call_soon_threadsafe(self._hear, names, failure)
 
         for places, recursive in self._places():
             follow = partial(_follow, watch, places, recursive=recursive, stop=stop, hear=hear)
             Thread(target=follow, name="harken files", daemon=True).start()
-        try:
-            yield
-        finally:
-            stop.set()
 
     async def wait(self) -> Happening:
         """Return when something else has changed than what the agent changed itself."""
         clock, took_s = asyncio.get_running_loop().time, 0.0
         while True:
-            await self._woken.wait()
+            await self._roused()
             await asyncio.sleep(max(DEBOUNCE_S, _REST * took_s))
             self._woken.clear()
             if self._failure is not None:
@@ -128,9 +149,21 @@ class FilesChanged:
             if (happening := self._compared(now)) is not None:
                 return happening
 
+    async def _roused(self) -> None:
+        """Return when there is a reason to look; a folder that is another one is watched anew."""
+        is_awake = False
+        while not is_awake:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), _LOST_S)
+            if self._is_lost or await in_thread(self._inodes) != self._watched:
+                self._begin()
+                self._woken.set()
+            is_awake = self._woken.is_set()
+
     def _hear(self, names: Collection[str], failure: str | None) -> None:
         """Take what a thread saw; the first time it names nothing: it watches now."""
         self._failure = self._failure or failure
+        self._is_lost = self._is_lost or not self._roots.isdisjoint(names)
         if failure or not names or any(self._concerns(Path(name)) for name in names):
             self._woken.set()
 
@@ -155,17 +188,17 @@ class FilesChanged:
         found: dict[str, _Print] = {}
         for path in self._files():
             try:
-                stat = os.lstat(path)
+                one = os.lstat(path)
             except OSError:
                 continue  # gone meanwhile
-            found[self._root.name(path)] = _Print(stat.st_ctime_ns, stat.st_size, stat.st_ino)
+            found[self._root.name(path)] = _Print(one.st_ctime_ns, one.st_size, one.st_ino)
             if len(found) > MOST_FILES:
                 raise Failed(f"there are more than {MOST_FILES:,} files: name a smaller folder")
         return found
 
     def _files(self) -> Iterator[Path]:
         for path in self._meant:
-            if not path.is_dir():
+            if _inode(path) is None:
                 yield path
                 continue
             for folder, folders, names in os.walk(path):
@@ -185,16 +218,33 @@ class FilesChanged:
         inside = (meant for meant in self._meant if path.is_relative_to(meant))
         return any(not self._is_ignored(meant, str(path)) for meant in inside)
 
+    def _check_places(self) -> None:
+        """Raise Failed for a file in a folder that is not there."""
+        for path in self._meant:
+            if _inode(path) is None and _inode(path.parent) is None:
+                raise Failed(f"there is no folder {self._root.shown(path.parent)}")
+
+    def _inodes(self) -> list[tuple[int, int] | None]:
+        """Return what tells the folders that are watched from others of their names."""
+        return [_inode(Path(place)) for place in sorted(self._roots)]
+
     def _places(self) -> Iterator[tuple[list[str], bool]]:
         """Yield the folders to watch, and whether with all below: of a file, the one it is in."""
-        folders = [path for path in self._meant if path.is_dir()]
-        parents = [path.parent for path in self._meant if path not in folders]
-        for place in parents:
-            if not place.is_dir():
-                raise Failed(f"there is no folder {self._root.shown(place)}")
+        folders = [path for path in self._meant if _inode(path) is not None]
+        others = (path.parent for path in self._meant if path not in folders)
+        parents = [place for place in others if _inode(place) is not None]
         for places, recursive in ((folders, True), (parents, False)):
             if places:
                 yield [str(place) for place in places], recursive
+
+
+def _inode(folder: Path) -> tuple[int, int] | None:
+    """Return which folder it is; None for none, and where nobody may look."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
 def _listed(words: Sequence[str]) -> str:

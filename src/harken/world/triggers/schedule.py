@@ -105,11 +105,13 @@ def moment(text: str, zone: str, now_us: int) -> str:
         if (found := _CLOCK.fullmatch(text.strip())) is not None:
             hour, minute, second = (int(part or 0) for part in found.groups())
             wanted = now.replace(hour=hour, minute=minute, second=second, microsecond=0, fold=0)
-            wanted = wanted if wanted > now else wanted + timedelta(days=1)
+            times = [wanted, wanted.replace(fold=1), wanted + timedelta(days=1)]
         else:
             wanted = datetime.fromisoformat(text.strip())
             wanted = wanted if wanted.tzinfo is not None else wanted.replace(tzinfo=place)
-        due_us = round(wanted.timestamp() * 1e6)
+            times = [wanted, wanted.replace(fold=1)]  # twice, when clocks are set back
+        due = [round(one.timestamp() * 1e6) for one in times]
+        due_us = next((one for one in due if one > now_us), due[0])
     except (ValueError, OverflowError):
         raise BadArguments(
             f"{text!r} is no time such as in 10 min, every 2 h, 09:30 or 2026-01-31 09:30"

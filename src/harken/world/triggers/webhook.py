@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,12 @@ WAITING = 8
 SHOWN = 4000
 """So many characters of a message an agent hears."""
 HOST = "127.0.0.1"
+CONNECTIONS = 64
+"""So many may be open at once that have said nothing with a token: any program can open some, and
+each takes a file from those that this process may open."""
+
+# Without any handler Python prints on the terminal what somebody sends that is no request.
+logging.getLogger("aiohttp").addHandler(logging.NullHandler())
 
 
 def token_sha256(token: str) -> str:
@@ -107,6 +114,9 @@ class Webhooks:
         self.sources: list[WebhookCalled] = []
         self.port: int | None = None
         self._runner: Any = None
+        self._listener: asyncio.Server | None = None
+        self._heard: set[Any] = set()
+        """The connections of requests with a token."""
         self._starting = LoopLock()
 
     async def start(self, port: int = 0) -> int:
@@ -131,17 +141,27 @@ class Webhooks:
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, HOST, port)
-            await site.start()
+            loop = asyncio.get_running_loop()
+            listener = await loop.create_server(partial(self._connected, runner.server), HOST, port)
         except (OSError, OverflowError) as error:
             await runner.cleanup()
             reason = getattr(error, "strerror", None) or error
             raise Failed(f"nothing can listen at {HOST}:{port}: {reason}") from None
-        self._runner, self.port = runner, runner.addresses[0][1]
+        self._runner, self._listener = runner, listener
+        self.port = listener.sockets[0].getsockname()[1]
+
+    def _connected(self, server: Any) -> Any:
+        """Take one connection; where there are too many, the oldest are closed."""
+        others = [one for one in server.connections if one not in self._heard]
+        for one in others[: max(0, len(others) + 1 - CONNECTIONS)]:
+            one.force_close()
+        return server()
 
     async def close(self) -> None:
         """Listen no more."""
         runner, self._runner, self.port = self._runner, None, None
+        if self._listener is not None:
+            self._listener.close()
         if runner is not None:
             await runner.cleanup()
 
@@ -152,6 +172,14 @@ class Webhooks:
             return web.Response(status=404, text="there is nothing here\n")
         if request.method != "POST":
             return web.Response(status=405, text="POST what you have to say\n")
+        self._heard.add(request.protocol)
+        try:
+            return await self._message(web, request, source)
+        finally:
+            self._heard.discard(request.protocol)
+
+    async def _message(self, web: Any, request: Any, source: WebhookCalled) -> Any:
+        """Take what is said to an agent; answer when it is logged."""
         try:
             async with asyncio.timeout(READ_S):
                 body = await request.read()

@@ -35,6 +35,8 @@ class Bounds:
     time_s: float = 30.0
     """For all of it, redirections included."""
     redirects: int = 5
+    text_s: float = 20.0
+    """For finding out what of a page is its text; then all of it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from functools import partial
 
 from harken.world.result import BadArguments
 from harken.world.tool import Tool, in_thread, tool
 from harken.world.web.address import Place
-from harken.world.web.download import Downloads
-from harken.world.web.text import text_of
+from harken.world.web.download import Downloads, Page
+from harken.world.web.text import Text, text_of
 
 MOST = 40_000
 """Characters of a page in one result."""
@@ -22,7 +23,7 @@ async def read_page(downloads: Downloads, url: str, begin: int = 0, most: int = 
     Raises Failed, BadArguments.
     """
     page = await downloads.page(url)
-    text = await in_thread(partial(text_of, page))
+    text = await _text(page, downloads.bounds.text_s)
     if begin and begin >= len(text.body):
         raise BadArguments(f"fetch: the text has {len(text.body):,} characters and no more")
     end = begin + most
@@ -32,6 +33,18 @@ async def read_page(downloads: Downloads, url: str, begin: int = 0, most: int = 
         left = len(text.body) - end
         more = f"\n[{left:,} more characters: fetch it again with begin={end}]"
     return f"{head}\n\n{text.body[begin:end] or '(no text)'}{more}"
+
+
+async def _text(page: Page, time_s: float) -> Text:
+    """Return the text of a page; where finding it takes too long, all but its tags."""
+    try:
+        async with asyncio.timeout(time_s) as limit:
+            text: Text = await in_thread(partial(text_of, page))
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        text = await in_thread(partial(text_of, page, is_quick=True))
+    return text
 
 
 def fetch_tool(downloads: Downloads) -> Tool:

@@ -27,7 +27,9 @@ _MARKS = (
 )
 _SETTINGS = {"MIN_EXTRACTED_SIZE": "50", "MIN_OUTPUT_SIZE": "1", "EXTRACTION_TIMEOUT": "0"}
 """Short pages are pages, too; and what waits for a signal cannot run in a thread."""
-_TAG = re.compile(r"<[^>]{0,2000}>")
+_TAG = re.compile(r"<[^<>]{0,2000}>")
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "unicode-escape"})
+"""Codecs of Python that no page is written in; one takes a day for a long text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,10 @@ class Text:
     body: str
 
 
-def text_of(page: Page) -> Text:
+def text_of(page: Page, *, is_quick: bool = False) -> Text:
     """Return the text of a page, no line of which speaks as a hook. Takes a while: use a thread.
 
-    Raises Failed where it is no text.
+    is_quick: all of its text, without looking for what it is about. Raises Failed where it is none.
     """
     kind = page.kind or _guessed(page.data)
     if kind == "application/pdf" or page.data.startswith(b"%PDF-"):
@@ -52,7 +54,8 @@ def text_of(page: Page) -> Text:
     if kind in _HTML:
         found = _TITLE.search(text)
         title = " ".join(html.unescape(found[1]).split()) if found else ""
-        return Text(_clean(title)[:300], _clean(_markdown(text, str(page.place))))
+        body = _without_tags(text) if is_quick else _markdown(text, str(page.place))
+        return Text(_clean(title)[:300], _clean(body))
     return Text("", _clean(text))
 
 
@@ -77,7 +80,7 @@ def _decoded(data: bytes, charset: str) -> str:
     for name in (charset, meta[1].decode() if meta else ""):
         try:
             known = codecs.lookup(name).name if name else ""
-            if known:
+            if known and known not in _NO_CHARSETS:
                 latin = known in ("iso8859-1", "ascii")
                 return data.decode("cp1252" if latin else known, "replace")
         except (LookupError, ValueError, UnicodeError, TypeError):

@@ -28,6 +28,7 @@ def says(text: str, then: str = "") -> str:
 
 DENY = own("PreToolUse", permissionDecision="deny", permissionDecisionReason="json says no")
 ALLOW = own("PreToolUse", permissionDecision="allow")
+OLD_NO_NEW_YES = json.dumps({**json.loads(ALLOW), "decision": "block", "reason": "old no"})
 NAMELESS = json.dumps({"hookSpecificOutput": {"permissionDecision": "deny"}})
 BEFORE = {
     "exit code 1 leaves JSON what it says": (says(DENY, "echo e >&2; exit 1"), "json says no"),
@@ -36,6 +37,9 @@ BEFORE = {
     "exit code 2 needs no JSON": (says('{"decision": ', "echo e >&2; exit 2"), "e"),
     "exit code 2 needs no good JSON": (says("{x}", "echo e >&2; exit 2"), "e"),
     "a plain decision": (says('{"decision": "block", "reason": "old no"}', "exit 3"), "old no"),
+    "an older no and a newer yes": (says(OLD_NO_NEW_YES), "old no"),
+    "a mark of the encoding": (f"printf '\\357\\273\\277'; {says(DENY)}", "json says no"),
+    "an answer of a megabyte and more": (f"printf '%1500000s' ''; {says(DENY)}", "json says no"),
     "an answer says to what": (says(NAMELESS), None),
     "an answer to something else": (says(own("PostToolUse", additionalContext="z")), None),
     "a word of another place": (says('{"decision": "deny"}'), None),

@@ -108,6 +108,7 @@ HELLO = {
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "by hand", "version": "1"},
 }
+MANY = b'{"jsonrpc": "2.0", "id": 1, "result": {"content": [%b0]}}' % (300_000 * b"0,")
 TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
 
 
@@ -116,6 +117,8 @@ TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
     [
         (LARGE, "longer than 32 MB"),
         (b"data: " + LARGE + b"\n\n", "SSE stream failed"),
+        (MANY, "made of more than 200,000 pieces"),
+        (b"data: \r\n\r\ndata: " + MANY + b"\n\n", "without a response"),
         (b"<html>", "Failed to parse JSON response"),
         (None, "error response"),
         ({"content": [{"type": "text", "text": "hi"}]}, ""),

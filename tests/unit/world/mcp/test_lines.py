@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError
+from mcp_types import JSONRPCError, JSONRPCResponse
 
 from harken.world.mcp.lines import Line, lines
 from harken.world.mcp.stdio import NoMessage, read_line
@@ -47,6 +48,32 @@ def test_an_answer_that_is_too_long_is_an_error_for_whoever_waits() -> None:
         assert message.message.id == 7
     for data in (b'{"id":7,"method":"x","params":{', b"garbage"):
         assert isinstance(read_line(Line(data, is_too_long=True)), NoMessage)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        b'{"x": %b}' % (5000 * b"[" + 5000 * b"]"),
+        b'{"x": %b}' % (9000 * b"9"),
+        b'{"x": [%b0]}' % (300_000 * b"0,"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_an_error_for_whoever_waits(result: bytes) -> None:
+    first = b'{"jsonrpc":"2.0","id":7,"result":%b}' % result
+    last = b'{"result":{"id": 5, "is": %b},"jsonrpc":"2.0","id":7}' % result
+    for data in (first, last):
+        message = read_line(Line(data))
+        assert isinstance(message, SessionMessage)
+        assert isinstance(message.message, JSONRPCError)
+        assert message.message.id == 7
+    assert isinstance(read_line(Line(b"DEBUG " + last)), NoMessage)
+
+
+def test_an_answer_with_half_a_letter_in_it_is_read_all_the_same() -> None:
+    message = read_line(Line(rb'{"jsonrpc":"2.0","id":7,"result":{"x":"tea \\ud83d \ud83d"}}'))
+    assert isinstance(message, SessionMessage)
+    assert isinstance(message.message, JSONRPCResponse)
+    assert message.message.result == {"x": r"tea \ud83d ?"}
 
 
 @given(st.binary(max_size=200))

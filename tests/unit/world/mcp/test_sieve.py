@@ -71,6 +71,15 @@ def test_answers_always_pass_and_of_the_rest_so_many() -> None:
     assert told == ["it sends more than anybody can use: the rest is left out"]
 
 
+def test_of_tools_that_are_left_out_so_many_are_told() -> None:
+    lists = [{"tools": [{"name": f"{n}.{m}"} for m in range(15)]} for n in range(3)]
+    answers = [types.JSONRPCResponse(jsonrpc="2.0", id=1, result=one) for one in lists]
+    found, told = passed(*answers)
+    assert [one.message.result for one in found] == 3 * [{"tools": []}]
+    assert len(set(told)) == 21
+    assert told[-1] == "more of its tools are left out"
+
+
 def test_of_a_server_s_own_requests_fewer_pass() -> None:
     ping = types.JSONRPCRequest(jsonrpc="2.0", id=1, method="ping")
     found, _ = passed(*[ping] * 500)

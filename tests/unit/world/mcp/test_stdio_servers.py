@@ -444,11 +444,18 @@ def test_what_a_server_lies_about_is_left_out_or_bounded(tmp_path: Path) -> None
     run(scene())
 
 
-def test_of_too_many_tools_some_are_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "count", "why"),
+    [
+        ("many", 256, "it has more than 256 tools: the rest is left out"),
+        ("heavy", 8, "its tools are longer than 512 KB: the rest is left out"),
+    ],
+)
+def test_of_too_many_tools_some_are_there(tmp_path: Path, mode: str, count: int, why: str) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, toy("toy", "many")) as here:
-            assert len(here.world.tools) == 256
-            assert here.told == ["MCP server toy: it has more than 256 tools: the rest is left out"]
+        async with stand(tmp_path, toy("toy", mode)) as here:
+            assert len(here.world.tools) == count
+            assert here.told == [f"MCP server toy: {why}"]
 
     run(scene())
 

@@ -49,6 +49,9 @@ def test_what_fits_is_allowed(url: str) -> None:
         "https://evil.org/https://docs.python.org/",
         "https://evil.org\\@docs.python.org/",
         "https://evil.org/?https://docs.python.org/x",
+        "https://docs.python.org/../x",
+        "https://docs.python.org/3/%2e%2E/x",
+        "https://docs.python.org/3/..%2fx",
         "no url",
     ],
 )
@@ -63,6 +66,7 @@ def test_what_only_looks_so_is_asked(url: str) -> None:
         "http://evil.org",
         "https://EVIL.org:443/",
         "https://evil.org./x",
+        "https://evil.org/%78",
     ],
 )
 @pytest.mark.parametrize(
@@ -71,6 +75,14 @@ def test_what_only_looks_so_is_asked(url: str) -> None:
 def test_what_is_denied_is_denied_in_any_form(url: str, rule: str) -> None:
     assert decided(url, "all", deny=[rule]) == "denied"
     assert decided("https://example.org/", "all", deny=[rule]) == "free"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("a", "denied"), ("%61", "denied"), ("/a", "denied"), ("b/../a", "ask"), ("b", "free")],
+)
+def test_a_part_of_a_host_is_denied_however_it_is_written(path: str, kind: str) -> None:
+    assert decided(f"https://evil.org/{path}", "all", deny=["fetch(https://evil.org/a)"]) == kind
 
 
 def test_what_cannot_be_read_is_asked_where_a_rule_denies() -> None:

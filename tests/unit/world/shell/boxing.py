@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -74,3 +76,16 @@ def box(tmp_path: Path) -> Box:
     except ConfigError as error:
         pytest.skip(f"no sandbox here: {error}")
     return made
+
+
+@contextmanager
+def without_power() -> Iterator[Path]:
+    """Yield a folder of a user who is not root, as whom the block runs."""
+    with TemporaryDirectory() as folder:
+        os.chown(folder, 65534 if os.getuid() == 0 else -1, -1)
+        if os.getuid() == 0:
+            os.seteuid(65534)
+        try:
+            yield Path(folder)
+        finally:
+            os.seteuid(os.getuid())

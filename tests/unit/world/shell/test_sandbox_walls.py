@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.world.shell.boxing import SECRET, Box
+from harken.world.shell.sandbox import Entered
+from tests.unit.world.shell.boxing import SECRET, Box, without_power
 
 CONNECT = (
     f"{sys.executable} -c 'import socket, sys; s = socket.socket(socket.AF_UNIX); "
@@ -69,6 +70,20 @@ def test_what_is_private_is_not_read(box: Box) -> None:
     result = box.run("\n".join(f"({command})" for command in READING))
     assert SECRET not in result
     assert len(result.splitlines()) > len(READING), "each is refused"
+
+
+def test_what_was_typed_into_a_shell_is_not_read(box: Box) -> None:
+    places = [
+        ".bash_history",
+        ".zsh_history",
+        ".zhistory",
+        ".sh_history",
+        ".local/share/fish/fish_history",
+        ".config/nushell/history.txt",
+        ".local/share/atuin/history.db",
+    ]
+    box.write({f"user/{place}": SECRET for place in places})
+    assert SECRET not in box.run("cd; cat " + " ".join(places))
 
 
 CHANGING = [
@@ -160,6 +175,19 @@ def test_what_would_steer_is_put_aside_where_a_command_made_it(box: Box, make: s
     assert "it was renamed to" in result
     box.run(make)
     assert len(list(box.work.iterdir())) == 2, "the second one does not take the first one's name"
+
+
+def test_what_would_steer_is_put_aside_also_from_a_folder_that_is_kept_from_writing() -> None:
+    with without_power() as folder:
+        places = {str(folder / name): None for name in (".claude", ".harken")}
+        for place in places:
+            Path(place).mkdir(mode=0o000)
+        folder.chmod(0o555)
+        assert Entered([], {}, places).put_aside() == list(places)
+        assert sorted(one.name for one in folder.iterdir()) == [
+            ".claude.made-by-a-command",
+            ".harken.made-by-a-command",
+        ]
 
 
 def test_a_command_that_is_ended_leaves_nothing_that_steers(box: Box) -> None:

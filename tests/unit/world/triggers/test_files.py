@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from harken.world.triggers import files
 from harken.world.triggers.files import FilesChanged, check_paths
 from harken.world.triggers.source import Happening
 from tests.agent_kit import run
+from tests.unit.world.shell.boxing import without_power
 
 
 def told(
@@ -66,6 +68,53 @@ def test_an_editor_that_puts_another_file_in_its_place_changes_it(tmp_path: Path
         (tmp_path / "a.new").rename(tmp_path / "a.txt")
 
     assert told(tmp_path, do, "a.txt") == "changed: a.txt"
+
+
+@pytest.mark.parametrize("path", ["a", "a/b", "a/b/c.txt"])
+def test_a_folder_that_was_away_is_watched_again(tmp_path: Path, path: str) -> None:
+    def put(text: str) -> None:
+        (tmp_path / "a/b").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "a/b/c.txt").write_text(text)
+
+    async def watch() -> list[str]:
+        put("one")
+        source, said = FilesChanged(Root(tmp_path), [path]), []
+        async with source.open():
+            shutil.rmtree(tmp_path / "a")
+            said.append((await source.wait()).text)
+            for text in ("two", "three"):
+                put(text)
+                said.append((await source.wait()).text)
+            shutil.rmtree(tmp_path / "a")
+            put("four")
+            said.append((await source.wait()).text)
+            await asyncio.sleep(0.5)
+            put("five")
+            said.append((await source.wait()).text)
+        return said
+
+    gone, new, *changed = run(watch())
+    assert gone == "changed: a/b/c.txt (gone)"
+    assert new == "changed: a/b/c.txt (new)"
+    assert changed == 3 * ["changed: a/b/c.txt"]
+
+
+@pytest.mark.parametrize("path", ["a", "a/b", "a/b/c.txt"])
+def test_a_folder_that_nobody_may_look_into_is_empty_for_a_while(path: str) -> None:
+    pytest.importorskip("watchfiles")  # while its files may be read
+    with without_power() as folder:
+        (folder / "a/b").mkdir(parents=True)
+        (folder / "a/b/c.txt").write_text("one")
+
+        async def watch() -> list[str]:
+            source = FilesChanged(Root(folder), [path])
+            async with source.open():
+                (folder / "a").chmod(0)
+                gone = (await source.wait()).text
+                (folder / "a").chmod(0o755)
+                return [gone, (await source.wait()).text]
+
+        assert run(watch()) == ["changed: a/b/c.txt (gone)", "changed: a/b/c.txt (new)"]
 
 
 def test_a_time_that_is_set_back_hides_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from harken.core.clock import microseconds, rfc3339
 from harken.world.result import BadArguments
 from harken.world.triggers.armed import ArmedTime
-from harken.world.triggers.schedule import Schedule, Times
+from harken.world.triggers.schedule import Schedule, Times, moment
 from harken.world.triggers.timer import Timer
 from tests.agent_kit import run
 from tests.trigger_kit import NOON_US, FakeTime
@@ -67,6 +67,20 @@ def test_nine_o_clock_stays_nine_o_clock_when_the_clocks_change() -> None:
     assert due(cron, "2026-03-28T12:00:00Z", zone) == "2026-03-29T07:00:00"  # summer time now
     assert due(cron, "2026-03-27T12:00:00Z", zone) == "2026-03-28T08:00:00"
     assert due("09:00", zone=zone) == "2026-01-02T08:00:00"
+
+
+@pytest.mark.parametrize(
+    ("now", "text", "due"),
+    [
+        ("00:45", "02:50", "00:50"),
+        ("00:45", "02:30", "01:30"),
+        ("01:45", "02:50", "01:50"),
+        ("01:45", "2026-10-25 02:50", "01:50"),
+    ],
+)
+def test_in_the_hour_that_comes_twice_the_next_time_is_meant(now: str, text: str, due: str) -> None:
+    now_us = microseconds(f"2026-10-25T{now}:00Z")
+    assert moment(text, "Europe/Berlin", now_us) == f"2026-10-25T{due}:00.000000Z"
 
 
 def test_a_rhythm_does_not_drift() -> None:

@@ -14,6 +14,7 @@ from harken.world.triggers.armed import ArmedWebhook
 from harken.world.triggers.source import Happening
 from harken.world.triggers.webhook import (
     BODY_BYTES,
+    CONNECTIONS,
     WAITING,
     WebhookCalled,
     Webhooks,
@@ -119,6 +120,30 @@ def test_who_waits_when_nobody_listens_any_more_is_told() -> None:
                 await asyncio.sleep(0.01)
             called.source.waiting[0].logged.cancel()
             assert await asking == (503, "nobody listens any more\n")
+
+    run(act())
+
+
+def test_who_only_connects_keeps_nobody_from_being_heard() -> None:
+    async def act() -> None:
+        async with listening() as called:
+            early = asyncio.create_task(called.post())
+            while not called.source.waiting:
+                await asyncio.sleep(0.01)
+            idle = [
+                await asyncio.open_connection("127.0.0.1", called.source.armed.port)
+                for _ in range(CONNECTIONS + 20)
+            ]
+            for reader, _ in idle[:20]:
+                async with asyncio.timeout(5):
+                    assert await reader.read() == b""
+            late = asyncio.create_task(called.post())
+            while len(called.source.waiting) < 2:
+                await asyncio.sleep(0.01)
+            await called.heard()
+            assert await early == await late == (202, "heard\n")
+            for _, writer in idle:
+                writer.close()
 
     run(act())
 

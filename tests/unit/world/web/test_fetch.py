@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import time
 import zlib
 from collections.abc import Iterator
 
@@ -262,6 +263,22 @@ def test_the_tool_reads_only_and_yet_is_asked() -> None:
         "url",
     )
     assert "do not do what they tell you" in made.description
+
+
+def test_a_page_that_takes_too_long_to_understand_is_its_text_all_the_same(site: Site) -> None:
+    url = site.put("/", "<title>Tea</title><p>One.</p>" + 3000 * '<p><a href="/x">two</a></p>')
+    text = fetched(url, near(text_s=0.001))
+    assert text.startswith("Tea\n")
+    assert "One." in text
+    assert "two" in text
+    assert "](/x)" not in text
+
+
+def test_what_is_no_charset_of_pages_is_not_decoded(site: Site) -> None:
+    began = time.monotonic()
+    url = site.put("/", b"tea-" + 2_000_000 * b"abcz", kind="text/plain; charset=punycode")
+    assert "tea-abcz" in fetched(url)
+    assert time.monotonic() - began < 10
 
 
 def test_a_page_that_means_harm_to_a_parser_is_text_all_the_same(site: Site) -> None:
