@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextvars import ContextVar
 from types import TracebackType
 
@@ -31,11 +32,11 @@ class LoopLock:
         return self._held is not None and self._held[1].locked()
 
 
-_inside: ContextVar[LoopLock | None] = ContextVar("lock inside a tool", default=None)
+_inside: ContextVar[Mapping[LoopLock, LoopLock]] = ContextVar("locks inside a tool", default={})
 
 
 class Held:
-    """Holds a lock until the end of an `async with`; inside of another, that one's inner lock.
+    """Holds a lock until the end of an `async with`; inside of itself, an inner lock instead.
 
     No generator: asyncio keeps a list of those that run, and each call of a tool enters this.
     """
@@ -46,9 +47,10 @@ class Held:
         self._outer = lock
 
     async def __aenter__(self) -> None:
-        self._lock = (_inside.get() or self._outer).here()
+        inside = _inside.get()
+        self._lock = inside.get(self._outer, self._outer).here()
         await self._lock.acquire()
-        self._token = _inside.set(LoopLock())
+        self._token = _inside.set({**inside, self._outer: LoopLock()})
 
     async def __aexit__(
         self,

@@ -78,6 +78,9 @@ class Tool:
     """The same arguments as a type, against which calls are checked."""
     reads_only: bool = False
     """It changes nothing, so it may run beside others."""
+    changes: str = ""
+    """What it changes where that is something apart, such as an MCP server: tools that change the
+    same wait for each other alone. Empty: the world."""
     idempotent: bool = False
     """Running it again does no harm: a call cut off by a crash is simply run again."""
     timeout_s: float | None = None

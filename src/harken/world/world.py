@@ -7,6 +7,7 @@ may use. The only state is what agents know of files, and variables that tools a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -60,7 +61,8 @@ class World:
         """What each agent knows of files; tools and hooks read it."""
         self.mcp = mcp
         """The connections to MCP servers; tools and hooks read them. None: there can be none."""
-        self._changing = LoopLock()
+        self._changing: defaultdict[str, LoopLock] = defaultdict(LoopLock)
+        """By what is changed: see `Tool.changes`."""
         for tool in tools:
             if tool.name in self.tools:
                 raise ValueError(f"two tools are named {tool.name}")
@@ -109,20 +111,20 @@ class World:
             await self.permissions.check(tool, checked, caller, self.folder)
             wish = Wish.of(tool, checked, caller, self.folder)
             caller = replace(caller, keeps=self.permissions.keeps(wish))
-        async with nullcontext() if tool.reads_only else self.changing():
+        async with nullcontext() if tool.reads_only else self.changing(tool.changes):
             caller.agent.session.settle()  # all that led to what happens now is safe
             content = await tool.run(arguments, caller)
         if isinstance(content, LoggedString):
             return Result(str(content), substance=content.message_id)
         return Result(content)
 
-    def changing(self) -> Held:
-        """Hold the world while a tool changes it: one at a time, whichever subtree it acts for.
+    def changing(self, what: str = "") -> Held:
+        """Hold what a tool changes: one at a time, whichever subtree it acts for.
 
         A tool that lets agents act while it runs holds the world for them: their tools wait for
         each other, not for it.
         """
-        return Held(self._changing)
+        return Held(self._changing[what])
 
     async def instructions(self, given: str, caller: Caller) -> str:
         """Return the instructions that `file:PATH` or `mcp:SERVER/URI` name. Raises Failed.

@@ -1,0 +1,67 @@
+"""What changes the same thing runs one at a time; what changes another waits for nothing."""
+
+import asyncio
+from pathlib import Path
+
+from harken.world.tool import tool
+from harken.world.world import World
+from tests.mcp_kit import run, stand, toy
+
+
+@tool
+def note() -> str:
+    """Change the world."""
+    return "noted"
+
+
+def test_a_server_that_hangs_holds_up_no_call_but_those_to_itself(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with stand(tmp_path, toy(), toy("other"), tools=[note]) as here:
+            hangs = asyncio.create_task(here.do("mcp__toy__hang"))
+            await asyncio.sleep(0)
+            waits = asyncio.create_task(here.do("mcp__toy__echo", text="a"))
+            assert await here.text("mcp__other__echo", text="b") == "b"
+            assert await here.text("note") == "noted"
+            assert not hangs.done()
+            assert not waits.done()
+            hangs.cancel()
+            assert (await waits).content == "a"
+
+    run(scene())
+
+
+def test_inside_of_what_holds_a_thing_its_own_wait_for_each_other_and_others_for_it() -> None:
+    world, order = World(), list[str]()
+
+    async def hold(name: str, *whats: str) -> None:
+        for what in whats:
+            await asyncio.sleep(0)
+            async with world.changing(what):
+                order.append(f"{name} {what}")
+                await asyncio.sleep(0)
+                order.append(f"{name} {what} end")
+
+    async def outer() -> None:
+        async with world.changing("a"):
+            order.append("outer")
+            await asyncio.gather(hold("one", "a"), hold("two", "a", "b"))
+            order.append("outer end")
+
+    async def scene() -> None:
+        task = asyncio.create_task(outer())
+        other = asyncio.create_task(hold("other", "a"))
+        async with world.changing("b"):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            order.append("b is free")
+        await asyncio.gather(task, other)
+
+    run(scene())
+    assert order == [
+        "outer",
+        *["one a", "one a end", "two a", "two a end"],
+        "b is free",
+        *["two b", "two b end"],
+        "outer end",
+        *["other a", "other a end"],
+    ]
