@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextvars import ContextVar
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 
 class LoopLock:
@@ -32,7 +32,9 @@ class LoopLock:
         return self._held is not None and self._held[1].locked()
 
 
-_inside: ContextVar[Mapping[LoopLock, LoopLock]] = ContextVar("locks inside a tool", default={})
+_inside: ContextVar[Mapping[LoopLock, LoopLock]] = ContextVar(
+    "locks inside a tool", default=MappingProxyType({})
+)
 
 
 class Held:
