@@ -42,6 +42,8 @@ def about(agent: Agent, entry: TranscriptEntry) -> Question:
 
 def opinions(agent: Agent, question: Question) -> dict[AgentId, Opinion]:
     """Return what hooks have said of something, also those that left with it, oldest first."""
+    if agent.session.state.last_id == base_of(question.subject):
+        return {}  # nothing was said since
     ids = [*_left(agent, question.subject), *agent.hook_ids]
     found = ((id_, _opinion(agent, agent.session.agent(id_), question)) for id_ in ids)
     given = [(id_, opinion) for id_, opinion in found if opinion is not None]
