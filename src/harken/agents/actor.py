@@ -14,7 +14,7 @@ from harken.agents.schemas import may_use, with_templates
 from harken.agents.skills import SKILL, skills_of, with_skills
 from harken.agents.templates import Template
 from harken.agents.verdict import Comment, Opinion
-from harken.core.ids import number_of
+from harken.core.ids import message_number
 from harken.llm.base import ToolSchema, tools_hash
 from harken.session.state import AgentState, OpenCall
 from harken.world.mcp.naming import server_in
@@ -145,7 +145,7 @@ class Actor(Agent):
         Also of those that left with their comment: what they said last still counts.
         """
         found = [one for hook in self._watchers() for one in unheard(self, hook)]
-        return sorted(found, key=lambda opinion: number_of(opinion.message_id, "msg_") or 0)
+        return sorted(found, key=lambda opinion: message_number(opinion.message_id))
 
     def _watchers(self) -> list[AgentState]:
         """Return its hooks, and those that left and are still in memory: see `load_session`."""

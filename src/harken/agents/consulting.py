@@ -20,7 +20,7 @@ from harken.agents.schemas import ACTIONS, is_action
 from harken.agents.unjudged import BLOCKED, MAX_DENIALS
 from harken.agents.verdict import Deny, Opinion, Point, Question, Rewrite
 from harken.core.events import Reference, TranscriptEntry
-from harken.core.ids import USER, MessageId, number_of
+from harken.core.ids import USER, message_number
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
 from harken.core.text import LoggedString
 from harken.session.state import OpenCall
@@ -50,11 +50,11 @@ def new_results(agent: Actor) -> list[TranscriptEntry]:
     if not agent.state.spent.model_calls:
         return []  # what it began with are another's results
     last = agent.state.request
-    asked = -1 if last is None else _number(last.message_id)
+    asked = -1 if last is None else message_number(last.message_id)
     context = agent.session.context(agent.agent_id)
     since = takewhile(lambda one: one.role != "assistant", reversed(context))
     new = [one for one in since if isinstance(one, TranscriptEntry) and _is_result(agent, one)]
-    return [one for one in reversed(new) if _number(one.message_id) > asked]
+    return [one for one in reversed(new) if message_number(one.message_id) > asked]
 
 
 def _is_result(agent: Actor, entry: TranscriptEntry) -> bool:
@@ -102,10 +102,6 @@ def rewritten(agent: Agent, call: Reference) -> str | None:
     said = opinions(agent, Question("action", agent.name, call, "")).values()
     texts = [one.verdict.text for one in said if isinstance(one.verdict, Rewrite)]
     return texts[-1] if texts else None
-
-
-def _number(id_: MessageId) -> int:
-    return number_of(id_, "msg_") or 0
 
 
 async def judge_answer(agent: Actor, entry: TranscriptEntry) -> Judgement:

@@ -15,7 +15,7 @@ from harken.agents.actions import end_subtree, lenient, texts
 from harken.agents.base import Agent
 from harken.agents.self_made import is_born_as_hook, is_made, may_act
 from harken.core.events import AgentCreated, AgentMoved, Event
-from harken.core.ids import AgentId, base_of, number_of
+from harken.core.ids import AgentId, message_number
 from harken.session.reader import events
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
@@ -153,8 +153,8 @@ def _note_on_discuss(agent: Agent, call: OpenCall) -> str:
 def _made_by(agent: Agent, call: OpenCall) -> AgentState | None:
     """Return the living subagent that a `task` made; a hook may have changed its name."""
     subagents = [agent.session.agents[id_] for id_ in agent.state.subagents]
-    since = _number(call.reference)
-    born = [child for child in subagents if _number(child.birth) > since]
+    since = message_number(call.reference)
+    born = [child for child in subagents if message_number(child.birth) > since]
     name = lenient(call.arguments).get("name")
     named = [child for child in born if child.name == name]
     tasks = [other for other in agent.state.open_calls.values() if other.name == "task"]
@@ -165,16 +165,12 @@ def _spoke(agent: Agent, other: AgentState, call: OpenCall) -> bool:
     """Whether another agent has answered, to the end, since the call was made."""
     causes: set[str] = set()  # an answer that was cut off is the cause of a note that says so
     for entry in reversed(agent.session.agent(other.id).transcript or ()):
-        if _number(entry.message_id) <= _number(call.reference):
+        if message_number(entry.message_id) <= message_number(call.reference):
             return False
         if entry.is_utterance and entry.message_id not in causes:
             return True
         causes.add(entry.cause if isinstance(entry.cause, str) else "")
     return False
-
-
-def _number(reference: str) -> int:
-    return number_of(base_of(reference), "msg_") or 0
 
 
 def _name(agent: AgentState) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from harken.agents.runtime import OnChunk
 from harken.core.chunks import Draft, Finish
 from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry, Usage
-from harken.core.ids import AgentId, MessageId, number_of
+from harken.core.ids import AgentId, MessageId, message_number
 from harken.core.messages import (
     CallPlace,
     ContentPart,
@@ -257,9 +257,9 @@ def log_interrupted(session: Session, request: LlmRequest) -> None:
 def _answer_to(session: Session, request: LlmRequest) -> TranscriptEntry | None:
     """Return the assistant entry that stands after a request, the agent's last, if it does."""
     entries = session.agent(str(request.agent_id)).transcript or []
-    asked = number_of(request.message_id, "msg_") or 0
+    asked = message_number(request.message_id)
     for entry in reversed(entries):
-        if (number_of(entry.message_id, "msg_") or 0) < asked:
+        if message_number(entry.message_id) < asked:
             return None
         if entry.role == "assistant":
             return entry

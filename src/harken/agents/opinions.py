@@ -27,7 +27,7 @@ from harken.agents.verdict import (
     verdict_of,
 )
 from harken.core.events import Reference, TranscriptEntry
-from harken.core.ids import AgentId, MessageId, base_of, number_of
+from harken.core.ids import AgentId, base_of, message_number
 from harken.core.messages import text_of
 from harken.core.verdict_words import FAILED, freely, said_in, unfenced
 from harken.errors import UnknownName
@@ -47,7 +47,7 @@ def opinions(agent: Agent, question: Question) -> dict[AgentId, Opinion]:
     ids = [*_left(agent, question.subject), *agent.hook_ids]
     found = ((id_, _opinion(agent, agent.session.agent(id_), question)) for id_ in ids)
     given = [(id_, opinion) for id_, opinion in found if opinion is not None]
-    return dict(sorted(given, key=lambda one: _number(one[1].message_id)))
+    return dict(sorted(given, key=lambda one: message_number(one[1].message_id)))
 
 
 def to_ask(agent: Agent, given: dict[AgentId, Opinion]) -> Sequence[AgentId]:
@@ -134,19 +134,17 @@ def _verdict(agent: Agent, hook: AgentState, entry: TranscriptEntry) -> Verdict 
 
 def _left(agent: Agent, subject: Reference) -> list[AgentId]:
     """Return who was a hook of an agent when something was said or done, and has left since."""
-    since, agents = _number(base_of(subject)), agent.session.agents
-    return [*takewhile(lambda id_: _number(agents[id_].placed) > since, agent.state.left[::-1])]
+    since, agents = message_number(subject), agent.session.agents
+    return [
+        *takewhile(lambda id_: message_number(agents[id_].placed) > since, agent.state.left[::-1])
+    ]
 
 
 def _is_due(agent: Agent, hook_id: AgentId, question: Question) -> bool:
-    if _number(agent.session.agents[hook_id].placed) > _number(base_of(question.subject)):
+    if message_number(agent.session.agents[hook_id].placed) > message_number(question.subject):
         return False
     try:
         hook = agent.sibling(hook_id)
     except UnknownName:
         return True  # nobody passes a guard that is not here
     return question.point in hook.asked_at and is_concerned(hook, question)
-
-
-def _number(id_: MessageId) -> int:
-    return number_of(id_, "msg_") or 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harken.agents.verdict import is_question
 from harken.core.events import Reference, TranscriptEntry
-from harken.core.ids import base_of, number_of
+from harken.core.ids import message_number
 from harken.core.verdict_words import said_in
 from harken.session.state import AgentState
 
@@ -28,11 +28,11 @@ class Reply:
 
 def replies(hook: AgentState, since: Reference = "") -> Iterator[Reply]:
     """Yield what a hook, in memory, was asked since a message and has answered, newest first."""
-    begin = _number(since)
+    begin = message_number(since)
     said: TranscriptEntry | None = None
     answers: dict[str, TranscriptEntry] = {}
     for entry in reversed(hook.transcript or ()):
-        if _number(entry.message_id) < begin:
+        if message_number(entry.message_id) < begin:
             return
         if entry.role != "user":
             if isinstance(entry.cause, str):
@@ -51,7 +51,3 @@ def replies(hook: AgentState, since: Reference = "") -> Iterator[Reply]:
 def reply_to(hook: AgentState, subject: Reference) -> TranscriptEntry | None:
     """Return what a hook, in memory, has said of this last, or that it failed; None: neither."""
     return next((one.answer for one in replies(hook, subject) if one.subject == subject), None)
-
-
-def _number(reference: Reference) -> int:
-    return number_of(base_of(reference), "msg_") or 0

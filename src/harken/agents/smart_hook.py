@@ -18,7 +18,7 @@ from harken.agents.base import Agent
 from harken.agents.hook import finish_leaving
 from harken.agents.verdict import ALLOWED, FORMS, Point, Question, is_question
 from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
-from harken.core.ids import MessageId, number_of
+from harken.core.ids import MessageId, message_number
 from harken.core.messages import ChatMessage, text_of
 from harken.core.text import LoggedString
 from harken.core.verdict_words import FAILED, said_in
@@ -97,7 +97,9 @@ def is_judging(hook: Agent) -> bool:
     Not where something outside woke it, or where it has given its place away meanwhile.
     """
     asked = filter(is_question, _stretch(hook.session.context(hook.agent_id)))
-    return any(_number(entry.message_id) > _number(hook.state.placed) for entry in asked)
+    return any(
+        message_number(entry.message_id) > message_number(hook.state.placed) for entry in asked
+    )
 
 
 def after_verdict(hook: Agent) -> None:
@@ -224,7 +226,3 @@ def _ranges(positions: Sequence[int]) -> list[Segment]:
         else:
             ranges.append((at, at + 1))
     return [Segment(start=start, stop=stop) for start, stop in ranges]
-
-
-def _number(id_: MessageId) -> int:
-    return number_of(id_, "msg_") or 0

@@ -13,7 +13,7 @@ from harken.agents.base import Agent, asks_nothing
 from harken.agents.opinions import about, is_due, opinions
 from harken.agents.verdict import Deny, Opinion, Rewrite, is_question
 from harken.core.events import TranscriptEntry
-from harken.core.ids import AgentId, MessageId, number_of
+from harken.core.ids import AgentId, MessageId, message_number
 from harken.core.messages import ChatMessage, text_of
 
 MAX_DENIALS = 3
@@ -102,4 +102,4 @@ def _asks_hook(message: ChatMessage) -> bool:
 
 
 def _is_later(id_: MessageId, entry: TranscriptEntry) -> bool:
-    return (number_of(id_, "msg_") or 0) > (number_of(entry.message_id, "msg_") or 0)
+    return message_number(id_) > message_number(entry.message_id)

@@ -168,7 +168,11 @@ class NoVerdict(ValueError):
 
 
 def verdict_in(words: str, point: Point) -> Verdict:
-    """Read a verdict as a model says it, where it may be said. Raises NoVerdict."""
+    r"""Read a verdict as a model says it, where it may be said. Raises NoVerdict.
+
+    >>> verdict_in("It is the third one.\n**DENY:** too many", "action"), verdict_in("ok", "input")
+    (Deny(reason='too many'), Ok())
+    """
     said = freely(words)
     verdict = None if said is None else verdict_of(said)
     if verdict is None or not isinstance(verdict, ALLOWED[point]):
@@ -177,18 +181,6 @@ def verdict_in(words: str, point: Point) -> Verdict:
         )
         raise NoVerdict(f"its answer {preview(words)!r} is none of {forms}")
     return verdict
-
-
-def read_verdict(words: str) -> Verdict:
-    r"""Read a verdict as a model says it. Raises ValueError where the words are none.
-
-    >>> read_verdict("It is the third one.\n**DENY:** too many"), read_verdict("ok")
-    (Deny(reason='too many'), Ok())
-    """
-    said = freely(words)
-    if said is None:
-        raise ValueError(f"{preview(words)!r} is none of OK, COMMENT: ..., DENY: ..., REWRITE: ...")
-    return verdict_of(said)
 
 
 def verdict_of(said: Said) -> Verdict:

@@ -60,3 +60,12 @@ def base_of(reference: str) -> MessageId:
     ('msg_003', 'msg_003')
     """
     return MessageId(reference.partition(".")[0])
+
+
+def message_number(reference: str) -> int:
+    """Return where in a log a message stands, also that of a call; 0 for a foreign id.
+
+    >>> message_number("msg_012"), message_number("msg_012.call_a"), message_number("mine")
+    (12, 12, 0)
+    """
+    return number_of(base_of(reference), "msg_") or 0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harken import Comment, Deny, Ok, Question, Rewrite, SmartAgent
-from harken.agents.verdict import Verdict, in_words, read_verdict
+from harken.agents.verdict import NoVerdict, Verdict, in_words, verdict_in
 from harken.errors import LogWriteError, UnknownName
 from harken.testing import FailingDisk
 from tests.agent_kit import check_log, play, quick, raw_call, stage
@@ -114,13 +114,13 @@ def test_the_first_denial_ends_the_asking(tmp_path: Path) -> None:
     "verdict", [Ok(), Comment("a: b"), Deny("two\nlines"), Rewrite('{"a": 1}'), Comment("")]
 )
 def test_verdicts_can_be_written_and_read(verdict: Verdict) -> None:
-    assert read_verdict(in_words(verdict)) == verdict
+    assert verdict_in(in_words(verdict), "action") == verdict
 
 
 @pytest.mark.parametrize("words", ["", "Fine.", "OKAY", "I say DENY: x", "DENY"])
 def test_other_words_are_no_verdict(words: str) -> None:
-    with pytest.raises(ValueError, match="is none of"):
-        read_verdict(words)
+    with pytest.raises(NoVerdict, match="is none of"):
+        verdict_in(words, "action")
 
 
 @pytest.mark.req("S4-25", "S4-26")

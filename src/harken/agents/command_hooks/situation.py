@@ -24,7 +24,7 @@ from harken.agents.consulting import rewritten
 from harken.agents.verdict import Question
 from harken.core import codec
 from harken.core.events import TranscriptEntry
-from harken.core.ids import number_of
+from harken.core.ids import message_number
 from harken.core.messages import text_of
 
 _MODES = {"ask": "default", "edits": "acceptEdits", "all": "bypassPermissions", "plan": "plan"}
@@ -197,7 +197,7 @@ class Situation:
             if entry.is_utterance:
                 answered.add(entry.cause)
             elif entry.message_id in answered and text_of(entry.content).startswith("[input] "):
-                return number_of(entry.message_id, "msg_") or 0
+                return message_number(entry.message_id)
         return -1
 
     @cached_property

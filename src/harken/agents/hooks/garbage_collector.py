@@ -16,7 +16,7 @@ from harken.agents.hooks.watching import newest_first, requests_of, saved_dict
 from harken.agents.options import HookOptions
 from harken.agents.spending import spent_by
 from harken.agents.verdict import Comment, Ok, Point, Question, Verdict
-from harken.core.ids import AgentId, number_of
+from harken.core.ids import AgentId, message_number
 from harken.session.state import AgentState, Spent
 
 _NAMED = 20
@@ -106,7 +106,7 @@ def _requests(agent: Agent) -> Iterator[int]:
     """Yield the numbers of the messages with which an agent's model answered, newest first."""
     for entry in newest_first(agent):
         if entry.role == "assistant":
-            yield number_of(entry.message_id, "msg_") or 0
+            yield message_number(entry.message_id)
 
 
 def last_active(state: AgentState) -> int:
@@ -116,7 +116,7 @@ def last_active(state: AgentState) -> int:
     """
     events = [state.birth, state.committed, *state.fresh[-1:]]
     events += [event.message_id for event in (state.request, state.edited) if event is not None]
-    return max(number_of(id_, "msg_") or 0 for id_ in events if id_ is not None)
+    return max(message_number(id_) for id_ in events if id_ is not None)
 
 
 def words(idle: Sequence[Idle], requests: int) -> str:

@@ -13,7 +13,7 @@ from harken.agents.base import Agent
 from harken.agents.budget import upwards
 from harken.agents.hook import Hook
 from harken.core.events import Reference, TranscriptEntry
-from harken.core.ids import base_of, number_of
+from harken.core.ids import base_of, message_number
 from harken.session.state import AgentState
 
 MAKING = frozenset({"task", "clone", "restore"})
@@ -28,11 +28,11 @@ def newest_first(agent: Agent) -> Iterator[TranscriptEntry]:
 def entry_at(agent: Agent, subject: Reference) -> TranscriptEntry | None:
     """Return the message that a question is about; None where it is none of this agent's."""
     wanted = base_of(subject)
-    at = number_of(wanted, "msg_") or 0
+    at = message_number(wanted)
     for entry in newest_first(agent):
         if entry.message_id == wanted:
             return entry
-        if (number_of(entry.message_id, "msg_") or 0) < at:
+        if message_number(entry.message_id) < at:
             return None
     return None
 
