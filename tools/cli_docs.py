@@ -165,6 +165,7 @@ GROUPS = {
         "LogDamaged",
         "LogLocked",
         "LogWriteError",
+        "LogDeleted",
         "EventRefused",
         "UnknownName",
         "ConfigError",

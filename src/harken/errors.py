@@ -9,6 +9,7 @@
     │   ├── LogReadOnly             an older dialect: it can be read, not continued
     │   ├── LogLocked               another process writes it (its pid)
     │   └── LogWriteError           the disk refused a write or a sync
+    │       └── LogDeleted          the file was deleted while a session wrote it
     ├── StoreError                  something about one store
     │   ├── NotAStore               the file is something else
     │   ├── StoreTooNew             written by a newer format
@@ -127,6 +128,19 @@ class LogWriteError(LogError):
         safe = "everything acknowledged before is safe"
         super().__init__(file, f"could not be written ({reason}); {safe}; {advice}")
         self.reason = reason
+
+
+class LogDeleted(LogWriteError):
+    """The file was deleted while a session wrote it; nothing that it held is safe."""
+
+    def __init__(self, file: str | Path) -> None:
+        LogError.__init__(
+            self,
+            file,
+            "was deleted while this session wrote it: its messages are lost, but for those that "
+            "were committed (`harken ctx log` lists the commits); start a new session",
+        )
+        self.reason = "the file was deleted"
 
 
 class StoreError(HarkenError):

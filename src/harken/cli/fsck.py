@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home, has_no_event, home_option, json_option, warn_of_unstarted
 from harken.cli.opened_store import store_of
 from harken.cli.progress import Tell, progress
 from harken.cli.settings import load_settings
@@ -17,7 +17,6 @@ from harken.core.commits import CommitId
 from harken.core.events import ContextCommitted, ContextLoaded
 from harken.errors import LogError
 from harken.session.file import is_being_written
-from harken.session.packed import stat_log
 from harken.session.reader import events
 from harken.session.repair import verify
 from harken.store.base import Store
@@ -31,7 +30,8 @@ from harken.store.tiered import TieredStore
 def command(as_json: bool, home: Home) -> int:
     """Check the store and the logs of all sessions. Exit code 1 where something is wrong.
 
-    Everything is read and hashed again; nothing is changed.
+    Everything is read and hashed again; nothing is changed. A log without an event, which a start
+    that was cut off leaves behind, is named and is no damage.
     """
     with progress("Checking") as tell:
         found = list(findings(home, tell))
@@ -42,6 +42,7 @@ def command(as_json: bool, home: Home) -> int:
             say(f"{one.place}: {one.problem}")
         if not found:
             say(f"{home.folder}: whole")
+    warn_of_unstarted(home.logs())
     return int(bool(found))
 
 
@@ -59,8 +60,8 @@ def _of_logs(home: Home, store: Store | None, tell: Tell) -> Iterator[Finding]:
     logs = home.logs()
     for at, path in enumerate(logs):
         tell(at, len(logs))
-        if stat_log(path).size_bytes == 0:
-            continue  # nothing was ever written to it
+        if has_no_event(path):
+            continue  # `warn_of_unstarted` names it
         try:
             for found in verify(path):
                 if found.kind != "torn" or not is_being_written(path):

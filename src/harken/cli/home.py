@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,13 +15,17 @@ from typing import Any, TypeVar
 import click
 
 from harken.cli.terminal import program
-from harken.errors import ConfigError, UnknownName
+from harken.errors import ConfigError, LogError, UnknownName
+from harken.session.file import is_being_written
 from harken.session.new_log import new_log
 from harken.session.packed import is_packed, log_of, stat_log
 
 LATEST = "latest"
 """What the session is called that was written last."""
 _CHOSEN = "harken.home"
+_MAX_START_BYTES = 64 * 1024
+"""A log that is larger holds its first event."""
+_NAMED_LOGS = 3
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -106,12 +110,16 @@ class Home:
         found = [(stat_log(path).written_ns, path) for path in names if path.suffix == ".jsonl"]
         return [path for _, path in sorted(found, reverse=True)]
 
+    def started_logs(self) -> Iterator[Path]:
+        """Yield the logs that hold an event, the last written first."""
+        return (path for path in self.logs() if not has_no_event(path))
+
     def latest(self) -> Path:
-        """Return the log that was written last. Raises ConfigError where there is none."""
-        logs = self.logs()
-        if not logs:
+        """Return the started log that was written last. Raises ConfigError if there is none."""
+        path = next(self.started_logs(), None)
+        if path is None:
             raise ConfigError(f"{self.sessions_folder}: no session yet; `harken demo` makes one")
-        return logs[0]
+        return path
 
     def find(self, name: str) -> Path:
         """Return the log that a person means: an id or its unique beginning, a path, `latest`.
@@ -133,6 +141,28 @@ class Home:
         if not fitting:
             raise UnknownName("session", name, by_id)
         return by_id[fitting[0]]
+
+
+def has_no_event(path: Path) -> bool:
+    """Whether the start of a session was cut off before its first event was written."""
+    from harken.session.reader import is_unstarted  # a third of the start of every command
+
+    try:
+        return stat_log(path).size_bytes <= _MAX_START_BYTES and is_unstarted(path)
+    except (LogError, OSError):  # unreadable: the command that uses the log reports why
+        return False
+
+
+def warn_of_unstarted(paths: Iterable[Path]) -> None:
+    """Name the logs without an event in one line on stderr, but for those of a starting session."""
+    names = [path.name for path in paths if has_no_event(path) and not is_being_written(path)]
+    if names:
+        more = f" and {len(names) - _NAMED_LOGS} more" if len(names) > _NAMED_LOGS else ""
+        click.echo(
+            f"No event in {', '.join(names[:_NAMED_LOGS])}{more}: the start of the session was cut "
+            f"off. Nothing is lost; the file can be deleted.",
+            err=True,
+        )
 
 
 def here() -> Path:

@@ -55,7 +55,7 @@ def find_log(home: Home, given: str) -> Path | None:
 
     Raises ConfigError for an ambiguous beginning, and where there is nothing at all.
     """
-    if given == LATEST and not home.logs() and imported(home):
+    if given == LATEST and not any(home.started_logs()) and imported(home):
         return None
     try:
         path = home.find(given)

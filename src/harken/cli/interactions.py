@@ -102,8 +102,8 @@ def export_command(
     from harken.interactions.exported import How
 
     name = session
-    if session == LATEST and (logs := home.logs()):
-        name = logs[0].stem
+    if session == LATEST and (latest := next(home.started_logs(), None)):
+        name = latest.stem
     viewer = open_viewer(home, name)
     events = [*viewer.events]
     stem = viewer.path.stem if viewer.path.suffix == ".jsonl" else str(viewer.path)

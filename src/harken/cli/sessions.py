@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import click
 
 from harken.analytics.moment import minute, moment
-from harken.cli.home import Home, command_line, home_option, json_option
+from harken.cli.home import (
+    Home,
+    command_line,
+    has_no_event,
+    home_option,
+    json_option,
+    warn_of_unstarted,
+)
 from harken.cli.imported import imported
 from harken.cli.local_zone import LocalZone
 from harken.cli.terminal import one_line, say, say_json
@@ -53,9 +60,9 @@ _NATIVE = 8
 PEEK = 40
 """How many events are read of each log: a list must not cost what the logs hold."""
 TAIL_BYTES = 1 << 16
-State: TypeAlias = Literal["being written", "ended", "recorded", "cut off?"]
+State: TypeAlias = Literal["being written", "ended", "recorded", "cut off?", "empty"]
 """Recorded: of another program, which does not say whether it goes on. Of a packed one, it takes
-too long to tell."""
+too long to tell. Empty: its start was cut off, it holds no event."""
 
 
 @click.command()
@@ -73,6 +80,10 @@ def command(
 ) -> None:
     """List the sessions that are kept, and those that were imported, the newest first."""
     found = list(_found(home, runtime, project))
+    if not as_json:
+        unstarted = {path.stem: path for path in home.logs() if has_no_event(path)}
+        warn_of_unstarted(unstarted[s.name] for s in found if s.name in unstarted)
+        found = [session for session in found if session.name not in unstarted]
     most = limit if limit is not None or as_json else NEWEST
     shown = found[: most or None]
     rows = [one.describe() for one in shown]
@@ -160,6 +171,8 @@ def describe(path: Path) -> dict[str, Any]:
         "began": None,
         "rerun": None,
     }
+    if has_no_event(path):
+        return {**row, "state": "empty"}
     try:
         began = beginning(path)
         state = "packed" if stat.is_packed else state_of(path, is_recorded=began.is_recorded)

@@ -11,9 +11,11 @@ import contextlib
 import os
 import stat
 import sys
+from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
-from harken.errors import LogLocked, LogNotFound, LogWriteError, NotALog
+from harken.errors import LogDeleted, LogLocked, LogNotFound, LogWriteError, NotALog
 from harken.session.disk import Disk, RealDisk
 from harken.session.packed import drop_packs, is_packed, unpack
 
@@ -21,6 +23,8 @@ if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 __all__ = ["Disk", "LogFile", "RealDisk", "free_name", "is_being_written"]
 
@@ -36,6 +40,7 @@ class LogFile:
         self.path = path
         self.disk = disk or RealDisk()
         self._broken: str | None = None
+        self._is_deleted = False
         self.fd = -1
         while self.fd < 0:
             self.fd = self._opened(create=create)
@@ -87,8 +92,7 @@ class LogFile:
         """
         if os.getpid() != self._pid:
             raise LogLocked(self.path, pid=self._pid)
-        if self._broken is not None:
-            raise LogWriteError(self.path, reason=self._broken)
+        self._check_usable()
         try:
             written = self.disk.write(self.fd, data)
         except OSError as error:
@@ -97,11 +101,15 @@ class LogFile:
             raise self._break(f"only {written} of {len(data)} bytes were taken: is the disk full?")
 
     def sync(self) -> None:
-        """Return when all that was appended would survive a power cut. Raises LogWriteError."""
-        if self._broken is not None:
-            raise LogWriteError(self.path, reason=self._broken)
+        """Return when all that was appended would survive a power cut.
+
+        Raises LogWriteError; LogDeleted if the file has no name anymore.
+        """
+        self._check_usable()
         if os.fstat(self.fd).st_nlink == 0:
-            raise self._break("it was deleted while it was written")
+            self._is_deleted = True
+            self._broken = "the file was deleted"
+            raise LogDeleted(self.path)
         try:
             self.disk.sync(self.fd)
         except OSError as error:
@@ -119,21 +127,43 @@ class LogFile:
 
         Returns that file's path. Raises LogWriteError; the log is only cut after the copy is safe.
         """
-        aside = free_name(self.path.with_name(f"{self.path.name}.torn-{end}"))
         try:
-            fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            aside = self._copy_torn(end, torn)
+            os.ftruncate(self.fd, end)
+            self.disk.sync(self.fd)
+        except OSError as error:
+            raise self._break(error.strerror or str(error)) from error
+        return aside
+
+    def _copy_torn(self, end: int, torn: bytes) -> Path:
+        """Copy a torn tail durably to a file beside the log and return the path of the copy.
+
+        The copy gets its name when it is complete, and an equal copy is used again. So each retry
+        on a full disk leaves the same files. Raises OSError.
+        """
+        name = self.path.with_name(f"{self.path.name}.torn-{end}")
+        part = name.with_name(f"{name.name}.part")
+        copy = next((path for path in _numbered(name) if _has_content(path, torn)), free_name(name))
+        try:
+            fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_FOLLOW, 0o600)
             try:
                 if self.disk.write(fd, torn) != len(torn):
                     raise OSError("the disk is full")
                 self.disk.sync(fd)
             finally:
                 os.close(fd)
+            part.replace(copy)
             self.disk.sync_folder(self.path.parent)
-            os.ftruncate(self.fd, end)
-            self.disk.sync(self.fd)
-        except OSError as error:
-            raise self._break(error.strerror or str(error)) from error
-        return aside
+        finally:
+            part.unlink(missing_ok=True)
+        return copy
+
+    def _check_usable(self) -> None:
+        """Raise LogDeleted or LogWriteError if an earlier operation failed."""
+        if self._is_deleted:
+            raise LogDeleted(self.path)
+        if self._broken is not None:
+            raise LogWriteError(self.path, reason=self._broken)
 
     def close(self) -> None:
         """Release the log. A second call does nothing."""
@@ -208,6 +238,22 @@ def free_name(path: Path) -> Path:
     """Return this path, or with `.1`, `.2`, ... after it, where something is there already."""
     names = (path if n == 0 else path.with_name(f"{path.name}.{n}") for n in range(10_000))
     return next(name for name in names if not name.exists())
+
+
+def _numbered(path: Path) -> Iterator[Path]:
+    """Yield the files that `free_name` has named after this path, until the first free name."""
+    free = free_name(path)
+    names = (path if n == 0 else path.with_name(f"{path.name}.{n}") for n in range(10_000))
+    return takewhile(lambda name: name != free, names)
+
+
+def _has_content(path: Path, content: bytes) -> bool:
+    """Whether a regular file has exactly this content."""
+    try:
+        is_same_size = stat.S_ISREG(path.lstat().st_mode) and path.stat().st_size == len(content)
+        return is_same_size and path.read_bytes() == content
+    except OSError:
+        return False
 
 
 def _pid_file(path: Path) -> Path:

@@ -116,8 +116,26 @@ def events(path: Path, reading: Reading | None = None) -> Iterator[Event]:
         yield event
 
 
+def is_unstarted(path: Path) -> bool:
+    """Whether a log holds no event because its start was cut off: no byte, zeros, half a line.
+
+    Raises LogNotFound, NotALog.
+    """
+    with open_log(path) as file:
+        first = file.readline()
+    if not first.strip(b"\x00\n"):
+        return True
+    if first.endswith(b"\n"):
+        return False
+    try:
+        decode(first)  # only its newline is missing
+    except ValueError:
+        return first.startswith(b"{")
+    return False
+
+
 def _check_first(first: bytes, path: Path) -> None:
-    if not first:
+    if not first.strip(b"\x00"):  # after a power cut, a file may hold zeros
         raise NotALog(path, "is empty: nothing was recorded in it; start a new session")
     if not first.startswith(b"{") and first.strip():
         raise NotALog(path, "is no session log: its first line is no JSON object")

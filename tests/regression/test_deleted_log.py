@@ -1,0 +1,31 @@
+"""A log that is deleted while a session writes it.
+
+The error said "everything acknowledged before is safe", which is true of a full disk and not of a
+deleted file. It has its own class and says that the messages are lost.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harken import LogDeleted
+from harken.session.session import Session
+from tests.session_kit import born, hear, options
+
+
+def test_a_deleted_log_is_not_called_safe(tmp_path: Path) -> None:
+    session = Session(tmp_path / "s.jsonl", options=options(durability="turn"))
+    agent = born(session)
+    session.path.unlink()
+    hear(session, agent, "one")
+    for _ in range(2):  # every later call fails in the same way
+        with pytest.raises(LogDeleted, match="was deleted while this session wrote it") as error:
+            session.settle()
+        assert "safe" not in str(error.value)
+        assert "messages are lost" in str(error.value)
+    with pytest.raises(LogDeleted):
+        hear(session, agent, "two")
+    with pytest.raises(LogDeleted):
+        session.close()
