@@ -44,7 +44,13 @@ transcript can do nothing to the terminal that shows it.
 | 70 | a bug in Harken: please report it |
 | 130 | interrupted with Ctrl-C |
 
-An error is one line on standard error. It says what is wrong, where, and what to do.
+An error is one line on standard error. It says what is wrong, where, and what to do. A misspelled
+command or option gets a suggestion, also one that belongs to another command.
+
+Three commands check something. `verify` checks a client: whether it sends the context that was
+written for it. `sessions check` checks a log, and `store fsck` everything that is kept.
+`interactions` and `context` are not on the first page of `harken --help`: programs use them more
+than people.
 
 | environment variable | means |
 |---|---|

@@ -76,8 +76,8 @@ class LogDamaged(LogError):
         super().__init__(
             file,
             f"damaged at line {line}, byte {byte}: {reason}; nothing was changed; "
-            f"`harken session verify` lists all damage, "
-            f"`harken session repair` writes what is whole to a new file",
+            f"`harken sessions check` lists all damage, "
+            f"`harken sessions repair` writes what is whole to a new file",
         )
         self.line, self.byte, self.reason = line, byte, reason
 
@@ -100,7 +100,7 @@ class LogReadOnly(LogError):
         super().__init__(
             file,
             f"is of the older dialect {dialect}, which is read but not written; "
-            f"`harken session repair {file} --out NEW` writes it as a current log",
+            f"`harken sessions repair {file} --out NEW` writes it as a current log",
         )
         self.dialect = dialect
 

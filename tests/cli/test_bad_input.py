@@ -56,8 +56,8 @@ KINDS = {
 COMMANDS = {
     "view": ["view", "bad.jsonl", "tree"],
     "chat": ["chat", "--resume", "bad.jsonl", "-p", "hello"],
-    "verify": ["session", "verify", "bad.jsonl"],
-    "repair": ["session", "repair", "bad.jsonl", "--out", "new.jsonl"],
+    "check": ["sessions", "check", "bad.jsonl"],
+    "repair": ["sessions", "repair", "bad.jsonl", "--out", "new.jsonl"],
     "replay": ["chat", "--model", "replay:bad.jsonl", "-p", "hello"],
 }
 
@@ -80,7 +80,7 @@ def test_an_older_log_is_not_resumed_but_how_to_is_said(cli: Cli) -> None:
     shutil.copy(DIALECTS / "s0.jsonl", old)
     before = old.read_bytes()
     text = cli.refused("chat", "--resume", old, "-p", "hello")
-    assert f"`harken session repair {old.absolute()} --out NEW`" in text
+    assert f"`harken sessions repair {old.absolute()} --out NEW`" in text
     assert old.read_bytes() == before
 
 
@@ -97,8 +97,8 @@ def test_a_damaged_log_is_named_with_line_and_byte_and_what_to_do(
     log.write_bytes(damaged)
     text = demo.refused(*arguments)
     assert "damaged at line 3, byte " in text
-    assert "`harken session verify`" in text
-    assert "`harken session repair`" in text
+    assert "`harken sessions check`" in text
+    assert "`harken sessions repair`" in text
     assert log.read_bytes() == damaged
 
 
@@ -176,17 +176,11 @@ def test_a_hook_that_only_a_program_knows_is_told_before_anything_is_said(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (
-            ["frobnicate"],
-            "No such command 'frobnicate'; commands: demo, chat, agent, sessions, view",
-        ),
-        (["--frob"], "No such option '--frob'"),
-        (["session"], None),
-        (
-            ["session", "frob"],
-            "commands: pack, repair, unpack, verify; see `harken session --help`",
-        ),
-        (["session", "verify"], "Missing argument 'FILE'; see `harken session verify --help`"),
+        (["frobnicate"], "No such command 'frobnicate'; see `harken --help`"),
+        (["--frob"], "No such option '--frob'; see `harken --help`"),
+        (["store"], None),
+        (["sessions", "frob"], "it has check, repair, pack, unpack; see `harken sessions --help`"),
+        (["sessions", "check"], "Missing argument 'FILE'; see `harken sessions check --help`"),
         (["chat", "--resume"], "Option '--resume' requires an argument"),
         (["chat", "--resume", "x", "--continue"], "--resume and --continue exclude each other"),
         (["demo", "extra"], "unexpected extra argument (extra); see `harken demo --help`"),
@@ -196,7 +190,7 @@ def test_a_command_line_that_is_wrong_says_what_there_is(
     cli: Cli, arguments: list[str], text: str | None
 ) -> None:
     if text is None:
-        assert "Usage: harken session" in cli(*arguments).err
+        assert "Usage: harken store" in cli(*arguments).err
     else:
         assert text in cli.refused(*arguments)
 
@@ -249,7 +243,7 @@ def test_a_log_that_another_process_holds_is_refused_with_its_pid(demo: Cli, hol
     assert f"is being written by process {holder}; end it, or look at the log with" in text
     assert demo.sessions()[0].read_bytes() == before
     demo.ok("view", "demo", "tree")  # looking is allowed
-    demo.ok("session", "verify", "demo")
+    demo.ok("sessions", "check", "demo")
 
 
 @pytest.fixture

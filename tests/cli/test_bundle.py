@@ -44,10 +44,10 @@ def test_all_that_is_kept_goes_to_another_machine(
     talked: Cli, script: str, elsewhere: Path, out: Path
 ) -> None:
     before = talked.ok("ctx", "log", "--all", "--json").json
-    made = talked.ok("bundle", "create", "-o", out, "--as-is")
+    made = talked.ok("store", "bundle", "create", "-o", out, "--as-is")
     assert made.out.startswith(f"{out}: {len(before)} commits, 2 sessions, ")
     assert "is in it as it was: anthropic-key (1)" in made.err
-    ran = talked.ok("bundle", "open", out, *home_of(elsewhere))
+    ran = talked.ok("store", "bundle", "open", out, *home_of(elsewhere))
     assert (
         ran.out == f"{len(before)} commits, {len(before)} of them new; 2 sessions, 2 of them new\n"
     )
@@ -69,16 +69,16 @@ def test_a_session_goes_with_its_commits_and_a_commit_with_those_before_it(
     talked: Cli, elsewhere: Path, out: Path
 ) -> None:
     first, second = talked.sessions()
-    made = talked.ok("bundle", "create", first.stem, "-o", out, "--json").json
+    made = talked.ok("store", "bundle", "create", first.stem, "-o", out, "--json").json
     assert [one["name"] for one in made["manifest"]["sessions"]] == [f"sessions/{first.name}"]
     sessions = {row["session_id"] for row in talked.ok("ctx", "log", "--all", "--json").json}
-    talked.ok("bundle", "open", out, *home_of(elsewhere))
+    talked.ok("store", "bundle", "open", out, *home_of(elsewhere))
     came = talked.ok("ctx", "log", "--all", "--json", *home_of(elsewhere)).json
     assert len(sessions) == 2
     assert {row["session_id"] for row in came} == {first.stem}
     tip = talked.ok("ctx", "log", "-n", "1", "--json").json[0]["id"]
     other = out.with_name("other.zip")
-    made = talked.ok("bundle", "create", tip[:12], "-o", other, "--json").json
+    made = talked.ok("store", "bundle", "create", tip[:12], "-o", other, "--json").json
     assert made["manifest"]["tips"] == [tip]
     assert made["manifest"]["sessions"] == []
     assert second.exists()
@@ -87,71 +87,75 @@ def test_a_session_goes_with_its_commits_and_a_commit_with_those_before_it(
 def test_credentials_are_redacted_unless_one_says_otherwise(
     talked: Cli, elsewhere: Path, out: Path
 ) -> None:
-    made = talked.ok("bundle", "create", "-o", out)
+    made = talked.ok("store", "bundle", "create", "-o", out)
     assert "was redacted: anthropic-key (1)" in made.err
     with zipfile.ZipFile(out) as bundle:
         assert not any(b"k1k1k1" in bundle.read(name) for name in bundle.namelist())
-    talked.ok("bundle", "open", out, *home_of(elsewhere))
+    talked.ok("store", "bundle", "open", out, *home_of(elsewhere))
     told = talked.ok("ctx", "log", "--all", "--json", *home_of(elsewhere)).json
     said = [talked.ok("ctx", "cat", row["id"], *home_of(elsewhere)).out for row in told]
     assert any("hello [redacted anthropic-key]" in text for text in said)
-    assert talked.ok("fsck", *home_of(elsewhere)).code == 0
+    assert talked.ok("store", "fsck", *home_of(elsewhere)).code == 0
     assert KEY in talked.ok("ctx", "cat", talked.ok("ctx", "log", "--json").json[0]["id"]).out
 
 
 def test_a_dry_run_checks_and_takes_nothing(talked: Cli, elsewhere: Path, out: Path) -> None:
-    talked.ok("bundle", "create", "-o", out)
+    talked.ok("store", "bundle", "create", "-o", out)
     number = len(talked.ok("ctx", "log", "--all", "--json").json)
-    ran = talked.ok("bundle", "open", out, "--dry-run", *home_of(elsewhere))
+    ran = talked.ok("store", "bundle", "open", out, "--dry-run", *home_of(elsewhere))
     assert ran.out.splitlines()[0] == f"{number} commits, {number} of them new"
     assert len(ran.out.splitlines()) == 3
     assert not elsewhere.exists()
-    row = talked.ok("bundle", "open", out, "--dry-run", "--json").json
+    row = talked.ok("store", "bundle", "open", out, "--dry-run", "--json").json
     assert (row["new_commits"], row["manifest"]["commits"]) == (0, number)
 
 
 def test_opened_twice_nothing_changes_and_names_that_are_taken_are_told(
     talked: Cli, elsewhere: Path, out: Path
 ) -> None:
-    talked.ok("bundle", "create", "-o", out)
-    again = talked.ok("bundle", "open", out)  # here the logs are others: they are not redacted
+    talked.ok("store", "bundle", "create", "-o", out)
+    again = talked.ok(
+        "store", "bundle", "open", out
+    )  # here the logs are others: they are not redacted
     [told] = [line for line in again.out.splitlines() if "is kept as" in line]
     assert told.endswith("-2")
     before = {path.name: path.read_bytes() for path in talked.sessions()}
     assert len(before) == 3
-    assert "0 of them new; 2 sessions, 0 of them new" in talked.ok("bundle", "open", out).out
+    assert (
+        "0 of them new; 2 sessions, 0 of them new" in talked.ok("store", "bundle", "open", out).out
+    )
     assert {path.name: path.read_bytes() for path in talked.sessions()} == before
-    rows = talked.ok("bundle", "open", out, "--json").json["sessions"]
+    rows = talked.ok("store", "bundle", "open", out, "--json").json["sessions"]
     assert [row["is_new"] for row in rows] == [False, False]
 
 
 def test_a_damaged_log_is_left_out_and_the_exit_code_says_so(talked: Cli, out: Path) -> None:
     [path] = [path for path in talked.sessions() if b"Ann" in path.read_bytes()]
     path.write_bytes(path.read_bytes().replace(b"Ann", b"Bnn"))
-    ran = talked("bundle", "create", "-o", out)
+    ran = talked("store", "bundle", "create", "-o", out)
     assert (ran.code, ran.out.count("1 session,")) == (1, 1)
     assert f"left out: {path}: " in ran.err
 
 
 def test_what_cannot_be_done_is_said_in_a_line(talked: Cli, out: Path, tmp_path: Path) -> None:
-    assert "no commit" in talked.refused("bundle", "create", "ctx-0000", "-o", out)
-    assert "no session" in talked.refused("bundle", "create", "none", "-o", out)
+    assert "no commit" in talked.refused("store", "bundle", "create", "ctx-0000", "-o", out)
+    assert "no session" in talked.refused("store", "bundle", "create", "none", "-o", out)
     out.write_text("x")
-    assert "is there already" in talked.refused("bundle", "create", "-o", out)
-    assert "is no whole bundle" in talked.refused("bundle", "open", out)
-    assert "No such file" in talked.refused("bundle", "open", tmp_path / "none.zip")
+    assert "is there already" in talked.refused("store", "bundle", "create", "-o", out)
+    assert "is no whole bundle" in talked.refused("store", "bundle", "open", out)
+    assert "No such file" in talked.refused("store", "bundle", "open", tmp_path / "none.zip")
     assert out.read_text() == "x"
     assert sorted(path.name for path in talked.home.iterdir()) == ["sessions", "store.db"]
 
 
 def test_without_a_name_the_file_has_that_of_the_moment(talked: Cli) -> None:
-    talked.ok("bundle", "create")
+    talked.ok("store", "bundle", "create")
     [file] = Path().glob("*.zip")
     assert file.name.startswith("harken_20")
 
 
 def test_an_empty_home_has_nothing_to_give(cli: Cli, out: Path) -> None:
-    assert "neither a commit nor a session" in cli.refused("bundle", "create", "-o", out)
+    assert "neither a commit nor a session" in cli.refused("store", "bundle", "create", "-o", out)
     assert not out.exists()
 
 
@@ -168,13 +172,15 @@ def test_one_that_is_interrupted_leaves_nothing(cli: Cli, out: Path, elsewhere: 
         parent = commit_in(batch)
     store.close()
     before = sorted(out.parent.iterdir())
-    interrupt(cli.home, ["bundle", "create", "-o", str(out)], out.parent, ".out.zip.*/store.db")
+    interrupt(
+        cli.home, ["store", "bundle", "create", "-o", str(out)], out.parent, ".out.zip.*/store.db"
+    )
     assert sorted(out.parent.iterdir()) == before
-    cli.ok("bundle", "create", "-o", out)
-    interrupt(elsewhere, ["bundle", "open", str(out)], elsewhere, ".bundle-*/store.db")
+    cli.ok("store", "bundle", "create", "-o", out)
+    interrupt(elsewhere, ["store", "bundle", "open", str(out)], elsewhere, ".bundle-*/store.db")
     assert not [path for path in elsewhere.iterdir() if path.name.startswith(".")]
-    cli.ok("bundle", "open", out, *home_of(elsewhere))
-    assert start(elsewhere, "fsck").returncode == 0
+    cli.ok("store", "bundle", "open", out, *home_of(elsewhere))
+    assert start(elsewhere, "store", "fsck").returncode == 0
     assert len(cli.ok("ctx", "log", "--all", "--json", *home_of(elsewhere)).json) == 30
 
 

@@ -179,9 +179,9 @@ def test_who_goes_on_with_the_session_of_somebody_else_runs_none_of_their_comman
     cli.ok("trust")
     chat = ("chat", "--model", script, "-p", "hello")
     assert cli.ok(*chat, "--claude-hooks").out == "[stopped] hook claude-hooks: no\n"
-    cli.ok("bundle", "create", "-o", "all.bundle")
+    cli.ok("store", "bundle", "create", "-o", "all.bundle")
     other = ("--home", str(tmp_path / "other"))
-    cli.ok("bundle", "open", "all.bundle", *other)
+    cli.ok("store", "bundle", "open", "all.bundle", *other)
     ran = cli.ok(*chat, "--continue", *other)
     assert ran.out != "[stopped] hook claude-hooks: no\n"
     assert "hook claude-hooks: its commands are not run: they come with the log" in ran.err

@@ -55,7 +55,7 @@ def test_a_conversation_is_told(talked: Cli) -> None:
     assert "## User" in ran.out
     assert "```\nHi there.\n```" in ran.out
     assert ran.err == "narrative-v1: 3 messages (tier 3, rendered)\n"
-    assert talked.ok("ctx", "export", last(talked)).out == ran.out
+    assert talked.ok("export", last(talked)).out == ran.out
 
 
 @pytest.mark.req("S2-52", "S2-61")

@@ -100,7 +100,7 @@ def test_a_session_that_is_being_written_is_told_as_far_as_it_has_ended(demo: Cl
 
 @pytest.mark.req("S3-30")
 def test_an_imported_session_and_a_packed_one_go_out_too(demo: Cli, tmp_path: Path) -> None:
-    demo.ok("session", "pack", "demo")
+    demo.ok("sessions", "pack", "demo")
     lines = [
         {"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": "u1"},
         {

@@ -37,17 +37,17 @@ def names(cli: Cli) -> list[str]:
 
 def test_a_dry_run_says_what_would_go_and_gc_takes_it(talked: Cli) -> None:
     before = names(talked)
-    would = talked.ok("gc", "--dry-run", "--grace", "0s", "--json").json
+    would = talked.ok("store", "gc", "--dry-run", "--grace", "0s", "--json").json
     assert (would["things"], would["commits"], would["dry_run"]) == (1, [], True)
     assert names(talked) == before
-    assert "1 thing and 0 commits went" in talked.ok("gc", "--grace", "0s").out
+    assert "1 thing and 0 commits went" in talked.ok("store", "gc", "--grace", "0s").out
     assert {*before} - {*names(talked)} == {raw_ref(b"loose")}
-    assert talked.ok("gc", "--grace", "0s").out.startswith("0 things and 0 commits went")
-    talked.ok("fsck")
+    assert talked.ok("store", "gc", "--grace", "0s").out.startswith("0 things and 0 commits went")
+    talked.ok("store", "fsck")
 
 
 def test_what_is_young_stays(talked: Cli) -> None:
-    assert talked.ok("gc").out.startswith("0 things")
+    assert talked.ok("store", "gc").out.startswith("0 things")
 
 
 def test_what_a_log_mentions_stays(talked: Cli) -> None:
@@ -56,9 +56,9 @@ def test_what_a_log_mentions_stays(talked: Cli) -> None:
     mentioned, other = store.newest(1)[0], batch_of("nobody mentions this")
     store.write(other)
     store.close()
-    talked.ok("keep", mentioned, commit_in(other), "--for", "0s")
-    assert talked.ok("gc", "--grace", "0s", "--json").json["commits"] == [commit_in(other)]
-    talked.ok("fsck")
+    talked.ok("store", "keep", mentioned, commit_in(other), "--for", "0s")
+    assert talked.ok("store", "gc", "--grace", "0s", "--json").json["commits"] == [commit_in(other)]
+    talked.ok("store", "fsck")
 
 
 def test_what_is_removed_is_found_no_more(talked: Cli) -> None:
@@ -66,25 +66,25 @@ def test_what_is_removed_is_found_no_more(talked: Cli) -> None:
     store.write(other)
     store.close()
     assert talked.ok("search", "marzipan", "--json").json["total"] == 1
-    talked.ok("keep", commit_in(other), "--for", "0s")
-    talked.ok("gc", "--grace", "0s")
+    talked.ok("store", "keep", commit_in(other), "--for", "0s")
+    talked.ok("store", "gc", "--grace", "0s")
     assert b"marzipan" not in b"".join(one.read_bytes() for one in talked.home.glob("facts.db*"))
     assert talked.ok("search", "marzipan", "--json").json["total"] == 0
 
 
 def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
     loose, ctx = raw_ref(b"loose"), next(n for n in names(talked) if n.startswith("ctx-"))
-    assert talked.ok("keep").out == ""
-    talked.ok("keep", loose[:16], "--pin")
-    talked.ok("keep", ctx, "--for", "7d")
-    rows = {row["name"]: row for row in talked.ok("keep", "--json").json}
+    assert talked.ok("store", "keep").out == ""
+    talked.ok("store", "keep", loose[:16], "--pin")
+    talked.ok("store", "keep", ctx, "--for", "7d")
+    rows = {row["name"]: row for row in talked.ok("store", "keep", "--json").json}
     assert rows[loose] == {"name": loose, "policy": "pin"}
     assert rows[ctx]["policy"] == "ephemeral"
-    assert f"{loose[:16]}  pin" in talked.ok("keep").out
-    assert talked.ok("gc", "--grace", "0s").out.startswith("0 things")
-    talked.ok("keep", loose, ctx, "--default")
-    assert talked.ok("keep", "--json").json == []
-    assert talked.ok("gc", "--grace", "0s").out.startswith("1 thing ")
+    assert f"{loose[:16]}  pin" in talked.ok("store", "keep").out
+    assert talked.ok("store", "gc", "--grace", "0s").out.startswith("0 things")
+    talked.ok("store", "keep", loose, ctx, "--default")
+    assert talked.ok("store", "keep", "--json").json == []
+    assert talked.ok("store", "gc", "--grace", "0s").out.startswith("1 thing ")
 
 
 @pytest.mark.parametrize(
@@ -102,23 +102,23 @@ def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
 def test_what_cannot_be_kept_is_refused_in_a_line(
     talked: Cli, arguments: list[str], because: str
 ) -> None:
-    assert because in talked.refused("keep", *arguments)
+    assert because in talked.refused("store", "keep", *arguments)
 
 
 @pytest.mark.req("D-02")
 def test_fsck_says_what_is_wrong_with_store_and_logs(talked: Cli) -> None:
-    assert talked.ok("fsck").out.endswith("whole\n")
+    assert talked.ok("store", "fsck").out.endswith("whole\n")
     [log] = talked.sessions()
     whole = log.read_bytes()
     log.write_bytes(whole.replace(b'"content":"', b'"content":"x', 1))
-    ran = talked("fsck", "--json")
+    ran = talked("store", "fsck", "--json")
     assert ran.code == 1
     assert [row["place"].startswith(f"{log}:") for row in ran.json] == [True]
     log.write_bytes(whole)
     (talked.home / "store.db").unlink()
     for end in ("-wal", "-shm"):
         (talked.home / f"store.db{end}").unlink(missing_ok=True)
-    ran = talked("fsck")
+    ran = talked("store", "fsck")
     assert ran.code == 1
     assert "which is not in the store" in ran.out
     assert len(ran.out.splitlines()) > 1
@@ -129,7 +129,7 @@ def test_ctrl_c_in_the_middle_leaves_everything_whole(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     litter(store, 0, 1500)
     commits = store.newest(10_000)
-    command = [str(HARKEN), "gc", "--grace", "0s", "--home", str(tmp_path)]
+    command = [str(HARKEN), "store", "gc", "--grace", "0s", "--home", str(tmp_path)]
     begin = time.monotonic()
     subprocess.run([*command, "--dry-run"], check=True, capture_output=True)
     takes_s = time.monotonic() - begin
@@ -158,14 +158,14 @@ def test_a_backing_store_is_sent_what_is_new_and_what_is_too_much_goes(
         f'[store]\nbacking = "{tmp_path / "behind.db"}"\nmost_mb = 0.001\n'
     )
     before = talked.ok("ctx", "cat", talked.ok("ctx", "log", "--json").json[0]["id"]).out
-    moved = talked.ok("gc", "--json").json["moved"]
+    moved = talked.ok("store", "gc", "--json").json["moved"]
     assert moved["commits"] > 1
     assert moved["evicted_things"] > 1
     tip = talked.ok("ctx", "log", "--json").json[0]["id"]
     assert talked.ok("ctx", "cat", tip).out == before
-    talked.ok("fsck")
+    talked.ok("store", "fsck")
     talked.ok("chat", "--model", script, "-p", "hello", "--from", tip)
-    assert "1 commit sent" in talked.ok("gc").out
+    assert "1 commit sent" in talked.ok("store", "gc").out
     behind = SqliteStore(tmp_path / "behind.db")
     assert behind.commits([CommitId(tip)])
     assert fsck(behind) == []
@@ -183,9 +183,9 @@ def test_a_backing_store_is_sent_what_is_new_and_what_is_too_much_goes(
 )
 def test_a_wrong_backing_store_is_refused_in_a_line(talked: Cli, config: str, because: str) -> None:
     (talked.home / "config.toml").write_text(f"[store]\n{config}\n")
-    assert because in talked.refused("gc")
+    assert because in talked.refused("store", "gc")
 
 
 def test_a_home_without_a_store_has_nothing_to_collect(cli: Cli) -> None:
-    assert "no store yet" in cli.refused("gc")
-    assert cli.ok("fsck").out.endswith("whole\n")
+    assert "no store yet" in cli.refused("store", "gc")
+    assert cli.ok("store", "fsck").out.endswith("whole\n")

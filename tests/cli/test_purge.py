@@ -45,7 +45,7 @@ def leaked(cli: Cli, tmp_path: Path) -> Cli:
 
 
 def purge(cli: Cli, *arguments: str, text: str = KEY) -> Ran:
-    command = [str(HARKEN), "purge", "--home", str(cli.home), *arguments]
+    command = [str(HARKEN), "store", "purge", "--home", str(cli.home), *arguments]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     return Ran(done.returncode, done.stdout, done.stderr)
 
@@ -75,7 +75,7 @@ def test_the_key_is_nowhere_and_the_sessions_go_on(leaked: Cli, tmp_path: Path) 
     assert holding(leaked.home) == []
     for log in leaked.sessions():
         assert verify(log) == []
-    assert leaked.ok("fsck").out.endswith("whole\n")
+    assert leaked.ok("store", "fsck").out.endswith("whole\n")
     told = "".join(leaked.ok("view", log.stem, "timeline").out for log in leaked.sessions())
     assert "I log in with [purged]." in told
     first = leaked.sessions()[0].stem
@@ -139,7 +139,7 @@ def test_a_copy_from_before_an_upgrade_is_named_and_deleted(leaked: Cli) -> None
 
 
 def test_a_person_is_asked_and_the_key_is_not_shown(leaked: Cli) -> None:
-    command = ["purge", "--home", str(leaked.home)]
+    command = ["store", "purge", "--home", str(leaked.home)]
     for answer, stays in (("n", True), ("y", False)):
         terminal = pexpect.spawn(str(HARKEN), command, encoding="utf-8", timeout=30)
         screen = io.StringIO()
@@ -156,7 +156,7 @@ def test_a_person_is_asked_and_the_key_is_not_shown(leaked: Cli) -> None:
 
 
 def test_the_text_is_never_an_argument(leaked: Cli) -> None:
-    assert "Got unexpected extra argument" in leaked.refused("purge", KEY)
+    assert "Got unexpected extra argument" in leaked.refused("store", "purge", KEY)
 
 
 def test_a_home_without_a_store_is_purged_too(cli: Cli, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_key_in_a_title_goes_and_imported_sessions_stay(cli: Cli, tmp_path: Pa
     assert KEY.encode() in (cli.home / "index.db").read_bytes()
     assert purge(cli, "--yes").code == 0
     assert [path for path in cli.home.rglob("*") if holds(path)] == []
-    assert cli.ok("fsck").code == 0
+    assert cli.ok("store", "fsck").code == 0
     source.unlink()
     assert "Key [purged]" in cli.ok("sessions").out
     assert "the key is [purged]" in cli.ok("view", "s1", "timeline").out

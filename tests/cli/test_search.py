@@ -138,7 +138,7 @@ def test_without_the_index_import_leaves_it_to_the_search(cli: Cli, tmp_path: Pa
 
 def test_a_secret_that_was_purged_is_found_no_more(imported: Cli) -> None:
     assert imported.ok("search", "door", "--json").json["total"] == 1
-    done = start(imported.home, "purge", "--yes", stdin="the door")
+    done = start(imported.home, "store", "purge", "--yes", stdin="the door")
     assert done.returncode == 0, done
     assert b"facts.db" not in done.stdout
     assert not [*imported.home.glob("facts.db*")]
@@ -148,9 +148,9 @@ def test_a_secret_that_was_purged_is_found_no_more(imported: Cli) -> None:
 def test_what_a_collection_took_is_found_no_more(imported: Cli) -> None:
     found = imported.ok("search", "cafe", "--kind", "response", "--json").json
     ctx = found["hits"][0]["ctx"]
-    imported.ok("keep", ctx, "--for", "1s")
+    imported.ok("store", "keep", ctx, "--for", "1s")
     time.sleep(1.1)
-    assert ctx in imported.ok("gc", "--grace", "0s", "--json").json["commits"]
+    assert ctx in imported.ok("store", "gc", "--grace", "0s", "--json").json["commits"]
     left = imported.ok("search", "cafe", "--json").json
     assert ctx not in [hit["ctx"] for hit in left["hits"]]
     assert left["total"] == 1

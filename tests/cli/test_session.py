@@ -1,4 +1,4 @@
-"""`harken session verify` and `repair`: what they say, and their exit codes."""
+"""`harken sessions check` and `repair`: what they say, and their exit codes."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def damage(log: Path) -> bytes:
 
 def test_a_whole_log_is_whole(demo: Cli) -> None:
     log = demo.sessions()[0]
-    assert demo.ok("session", "verify", "demo").out == f"{log}: whole\n"
-    assert demo.ok("session", "verify", log).out == f"{log}: whole\n"
-    assert demo.ok("session", "verify", "demo", "--json").json == []
+    assert demo.ok("sessions", "check", "demo").out == f"{log}: whole\n"
+    assert demo.ok("sessions", "check", log).out == f"{log}: whole\n"
+    assert demo.ok("sessions", "check", "demo", "--json").json == []
 
 
 def test_damage_is_exit_code_1_with_file_line_and_byte(demo: Cli) -> None:
     log = demo.sessions()[0]
     before = log.read_bytes()
     damage(log)
-    ran = demo("session", "verify", "demo")
+    ran = demo("sessions", "check", "demo")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert f"harken session repair {log} --out NEW.jsonl` saves what is whole" in ran.err
+    assert f"harken sessions repair {log} --out NEW.jsonl` saves what is whole" in ran.err
     byte = before.index(before.splitlines()[3])
     assert ran.out.startswith(f"{log}:4 (byte {byte}): damaged: ")
-    data = demo("session", "verify", "demo", "--json")
+    data = demo("sessions", "check", "demo", "--json")
     assert data.code == 1
     assert [(row["line"], row["kind"]) for row in data.json] == [(4, "damaged")]
 
@@ -46,36 +46,36 @@ def test_damage_is_exit_code_1_with_file_line_and_byte(demo: Cli) -> None:
 def test_a_torn_log_is_resumed_as_verify_says(demo: Cli) -> None:
     log = demo.sessions()[0]
     log.write_bytes(log.read_bytes()[:-30])
-    ran = demo("session", "verify", "demo")
+    ran = demo("sessions", "check", "demo")
     assert ran.code == 1
     assert f"harken chat --resume {log}` sets the half line aside" in ran.err
     assert "set aside in" in demo.ok("chat", "--resume", log, "-p", "go on").err
-    assert demo.ok("session", "verify", "demo").err == ""
+    assert demo.ok("sessions", "check", "demo").err == ""
 
 
 def test_a_log_that_is_torn_and_damaged_is_to_be_repaired(demo: Cli) -> None:
     log = demo.sessions()[0]
     damage(log)
     log.write_bytes(log.read_bytes()[:-30])
-    assert "session repair" in demo("session", "verify", "demo", "--json").err
+    assert "sessions repair" in demo("sessions", "check", "demo", "--json").err
 
 
 def test_repair_writes_a_new_log_that_is_whole_and_can_be_resumed(demo: Cli) -> None:
     log = demo.sessions()[0]
     line = damage(log)
     damaged = log.read_bytes()
-    ran = demo.ok("session", "repair", "demo", "--out", "new.jsonl")
+    ran = demo.ok("sessions", "repair", "demo", "--out", "new.jsonl")
     assert ran.out.startswith("new.jsonl: 54 events kept, 1 lost\n  line 4 (byte ")
     assert "new.jsonl.lost" in ran.out
     assert log.read_bytes() == damaged
     assert Path("new.jsonl.lost").read_bytes() == line
-    demo.ok("session", "verify", "new.jsonl")
+    demo.ok("sessions", "check", "new.jsonl")
     assert "Jill's story" in demo.ok("chat", "--resume", "new.jsonl", "-p", "go on").out
 
 
 def test_repair_as_json_says_the_same(demo: Cli) -> None:
     damage(demo.sessions()[0])
-    data = demo.ok("session", "repair", "demo", "--out", "new.jsonl", "--json").json
+    data = demo.ok("sessions", "repair", "demo", "--out", "new.jsonl", "--json").json
     assert (data["out"], data["lost_file"]) == ("new.jsonl", "new.jsonl.lost")
     assert data["kept"] == 54
     assert [row["line"] for row in data["lost"]] == [4]
@@ -86,12 +86,12 @@ def test_an_older_log_is_viewed_verified_and_written_as_a_current_one(cli: Cli, 
     old = DIALECTS / f"{name}.jsonl"
     viewed = cli.ok("view", old, "tree", "--json")
     assert "An older log" in viewed.err
-    verified = cli("session", "verify", old)
+    verified = cli("sessions", "check", old)
     assert verified.code == 1
     assert "unverified" in verified.out
     assert "An older log, readable as it is" in verified.err
-    cli.ok("session", "repair", old, "--out", "new.jsonl")
-    cli.ok("session", "verify", "new.jsonl")
+    cli.ok("sessions", "repair", old, "--out", "new.jsonl")
+    cli.ok("sessions", "check", "new.jsonl")
     again = cli.ok("view", "new.jsonl", "tree", "--json")
     assert again.err == ""
     assert [row["name"] for row in again.json] == [row["name"] for row in viewed.json]
@@ -101,15 +101,15 @@ def test_repair_refuses_to_write_over_anything(demo: Cli) -> None:
     log = demo.sessions()[0]
     before = log.read_bytes()
     Path("there").write_text("mine")
-    assert "is there already" in demo.refused("session", "repair", "demo", "--out", "there")
-    assert "is there already" in demo.refused("session", "repair", "demo", "--out", log)
+    assert "is there already" in demo.refused("sessions", "repair", "demo", "--out", "there")
+    assert "is there already" in demo.refused("sessions", "repair", "demo", "--out", log)
     assert (Path("there").read_text(), log.read_bytes()) == ("mine", before)
 
 
 def test_repair_needs_a_place_for_the_new_log(demo: Cli) -> None:
-    assert "Missing option '--out'" in demo.refused("session", "repair", "demo")
+    assert "Missing option '--out'" in demo.refused("sessions", "repair", "demo")
     assert "its folder does not exist" in demo.refused(
-        "session", "repair", "demo", "--out", "no/such/folder.jsonl"
+        "sessions", "repair", "demo", "--out", "no/such/folder.jsonl"
     )
 
 
@@ -123,7 +123,7 @@ def test_a_packed_session_is_listed_viewed_searched_bundled_replayed_and_resumed
     facts = demo.ok("search", "Jill").out
     views = {what: demo.ok("view", name, what).out for what in ("tree", "raw", "timeline")}
     before = demo.sessions()[0].stat().st_size
-    said = demo.ok("session", "pack", name).out
+    said = demo.ok("sessions", "pack", name).out
     assert said.startswith(f"{name}: {before / 1024:.1f} KB, now ")
     assert (demo.sessions(), len(packed(demo))) == ([], 1)
     [row] = demo.ok("sessions", "--json").json
@@ -136,10 +136,10 @@ def test_a_packed_session_is_listed_viewed_searched_bundled_replayed_and_resumed
         assert demo.ok("view", name, what).out == shown
         assert demo.ok("view", "latest", what).out == shown
         assert demo.ok("view", packed(demo)[0], what).out == shown
-    assert demo.ok("session", "verify", name).out.endswith(": whole\n")
-    assert demo.ok("fsck").out.endswith(": whole\n")
-    demo.ok("bundle", "create", "-o", "b.harken", name)
-    demo.ok("bundle", "open", "b.harken")
+    assert demo.ok("sessions", "check", name).out.endswith(": whole\n")
+    assert demo.ok("store", "fsck").out.endswith(": whole\n")
+    demo.ok("store", "bundle", "create", "-o", "b.harken", name)
+    demo.ok("store", "bundle", "open", "b.harken")
     assert demo.sessions() == [], "it is there already, packed"
     assert demo("chat", "--model", f"replay:{name}", "-p", "hello").code == 1
     demo.ok("chat", "--resume", name, "-p", "go on")
@@ -151,16 +151,16 @@ def test_old_logs_are_packed_together_and_unpacked_again(demo: Cli) -> None:
     demo.ok("demo")
     old, new = demo.sessions()
     os.utime(old, (1_700_000_000, 1_700_000_000))
-    assert demo.ok("session", "pack", "--older-than", "30d", "--dry-run").out.startswith(old.stem)
+    assert demo.ok("sessions", "pack", "--older-than", "30d", "--dry-run").out.startswith(old.stem)
     assert demo.sessions() == [old, new]
-    [row] = demo.ok("session", "pack", "--older-than", "30d", "--json").json
+    [row] = demo.ok("sessions", "pack", "--older-than", "30d", "--json").json
     assert (row["session"], row["path"]) == (old.stem, f"{old}.zst")
     assert row["after_bytes"] < row["before_bytes"]
     assert demo.sessions() == [new]
-    nothing = demo.ok("session", "pack", "--older-than", "30d")
+    nothing = demo.ok("sessions", "pack", "--older-than", "30d")
     assert (nothing.out, nothing.err) == ("", "No log is so old and not packed.\n")
     assert [row["session"] for row in demo.ok("sessions", "--json").json] == [new.stem, old.stem]
-    demo.ok("session", "unpack", old.stem)
+    demo.ok("sessions", "unpack", old.stem)
     assert demo.sessions() == [old, new]
 
 
@@ -168,29 +168,29 @@ def test_one_that_cannot_be_packed_is_said_and_the_others_are_packed(demo: Cli) 
     demo.ok("demo")
     one, other = demo.sessions()
     with Session.load(one):
-        ran = demo("session", "pack", one.stem, other.stem)
+        ran = demo("sessions", "pack", one.stem, other.stem)
     assert (ran.code, len(packed(demo))) == (1, 1)
     assert "is being written" in one_line(ran.err)
-    assert "name sessions, or say --older-than" in demo.refused("session", "pack")
-    assert "30 days" in demo.refused("session", "pack", "--older-than", "30 days")
+    assert "name sessions, or say --older-than" in demo.refused("sessions", "pack")
+    assert "30 days" in demo.refused("sessions", "pack", "--older-than", "30 days")
 
 
 @pytest.mark.req("S3-31")
 def test_a_damaged_pack_is_one_line_wherever_it_is_met(demo: Cli) -> None:
     name = demo.sessions()[0].stem
-    demo.ok("session", "pack", name)
+    demo.ok("sessions", "pack", name)
     [pack] = packed(demo)
     pack.write_bytes(pack.read_bytes()[:-200])
     assert "is damaged" in demo.refused("view", name, "tree")
     assert "is damaged" in demo.refused("chat", "--resume", name, "-p", "x")
     assert "is damaged" in demo.ok("sessions", "--json").json[0].get("error", "is damaged")
-    ran = demo("fsck")
+    ran = demo("store", "fsck")
     assert (ran.code, "is damaged" in ran.out) == (1, True)
     assert packed(demo) == [pack]
 
 
 def test_a_new_session_never_takes_the_name_of_a_packed_one(demo: Cli) -> None:
     log = demo.sessions()[0]
-    demo.ok("session", "pack", log.stem)
+    demo.ok("sessions", "pack", log.stem)
     made = Home(str(demo.home)).new_session(log.stem)
     assert made.name == f"{log.stem}-2.jsonl"

@@ -112,7 +112,7 @@ def test_a_session_that_cannot_be_read_is_listed_and_the_others_are_too(demo: Cl
     (demo.home / "sessions" / "folder.jsonl").mkdir()
     (demo.home / "sessions" / "gone.jsonl").symlink_to("nowhere")
     out = demo.ok("sessions").out
-    assert "`harken session verify broken` says why" in out
+    assert "`harken sessions check broken` says why" in out
     assert "Let Jack and Jill" in out
     assert len(out.splitlines()) == 2
     broken = demo.ok("sessions", "--json").json[0]
@@ -153,7 +153,7 @@ def test_only_the_owner_can_read_what_is_kept(cli: Cli, script: str) -> None:
         cli.ok("demo")
         cli.ok("chat", "--model", script, "-p", "hello")
         repaired = cli.home / "sessions" / "again.jsonl"
-        cli.ok("session", "repair", "demo", "--out", repaired)
+        cli.ok("sessions", "repair", "demo", "--out", repaired)
     finally:
         os.umask(before)
     assert [cli.home.stat().st_mode & 0o777, (cli.home / "sessions").stat().st_mode & 0o777] == [

@@ -41,7 +41,7 @@ def test_sessions_go_there_once_without_credentials(cli: Cli, tmp_path: Path) ->
     assert verify(arrived) == []
     assert KEY not in arrived.read_text()
     assert len(arrived.read_text().splitlines()) == len(log.read_text().splitlines())
-    assert cli("fsck", "--home", there).code == 0
+    assert cli("store", "fsck", "--home", there).code == 0
     with serving(there, "--socket", str(socket)) as (_, url):
         assert "0 with something new" in cli.ok("ship", "--all", url, *home).out
     text = log.read_text()

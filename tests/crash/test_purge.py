@@ -45,7 +45,7 @@ def filled(home: Path, commits: int) -> CommitId:
 
 
 def purging(home: Path) -> subprocess.Popen[bytes]:
-    command = [str(HARKEN), "purge", "--yes", "--home", str(home)]
+    command = [str(HARKEN), "store", "purge", "--yes", "--home", str(home)]
     nowhere = subprocess.DEVNULL
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere)
     assert process.stdin is not None

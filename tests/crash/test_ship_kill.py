@@ -118,7 +118,7 @@ def check(there: Path, logs: dict[str, bytes]) -> None:
         assert verify(there / "sessions" / name) == []
         assert KEY.encode() not in data
     assert len(logs) == 3
-    assert run(["fsck", "--home", str(there)]) == 0
+    assert run(["store", "fsck", "--home", str(there)]) == 0
 
 
 def kills(tmp_path: Path, runs: int, seed: int, lines: int) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harken.cli.chat import wish_options
+from harken.cli.command_group import CommandGroup
 from harken.cli.duration import Duration
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.errors import ModelError
@@ -29,7 +30,7 @@ TERMINATED = 128 + signal.SIGTERM
 INTERRUPTED = 128 + signal.SIGINT
 
 
-@click.group(name="agent")
+@click.group(name="agent", cls=CommandGroup)
 def command() -> None:
     """Run an agent that nobody chats with."""
 

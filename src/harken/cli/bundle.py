@@ -1,4 +1,4 @@
-"""`harken bundle`: sessions and commits in one file, for a colleague or another machine."""
+"""`harken store bundle`: write sessions and commits to one file, or add those of one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from harken.cli.command_group import CommandGroup
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.opened_store import open_store
 from harken.cli.progress import progress
@@ -32,7 +33,7 @@ _TIPS = 3
 """How many commits to go on from are told."""
 
 
-@click.group(name="bundle")
+@click.group(name="bundle", cls=CommandGroup)
 def command() -> None:
     """Put sessions and commits into one file, or take them out of one."""
 

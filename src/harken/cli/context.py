@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from harken.cli.command_group import CommandGroup
 from harken.cli.home import environment
 from harken.context.socket import VARIABLE, current_context
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """Say which commit the agent is at that runs this program."""
 

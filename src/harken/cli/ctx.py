@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from harken.cli.export import command as export
+from harken.cli.command_group import CommandGroup
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.opened_store import store_of
 from harken.cli.summarize import summarize
@@ -39,15 +39,12 @@ EVERY = 2**62
 AT_ONCE = 1000
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """Look at commits: what agents understood, and when.
 
     A CTX is the name of a commit (ctx-...), or any unique beginning of one.
     """
-
-
-command.add_command(export)
 
 
 def looks(function: Callable[..., None]) -> click.Command:

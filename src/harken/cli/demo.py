@@ -87,7 +87,7 @@ def further(log: Path, home: Home, request: str) -> list[str]:
         f"{harken} view {id_} perspective Jill{at}",
         f"{harken} view {id_} timeline{at}",
         f"{harken} view {id_} context {request}{at}   # the exact messages that Jill's model saw",
-        f"{harken} session verify {id_}{at}",
+        f"{harken} sessions check {id_}{at}",
         f'{harken} chat --resume {id_} -p "go on"{at}   # the session goes on where it stopped',
     ]
 

@@ -1,4 +1,4 @@
-"""`harken fsck`: is everything that is kept whole. Nothing is changed."""
+"""`harken store fsck`: check the store and the logs of all sessions; change nothing."""
 
 from __future__ import annotations
 

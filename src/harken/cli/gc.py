@@ -1,4 +1,4 @@
-"""`harken gc`: what nobody needs any more goes, and the store gets smaller."""
+"""`harken store gc`: remove unreferenced objects from the store."""
 
 from __future__ import annotations
 

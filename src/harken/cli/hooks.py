@@ -14,6 +14,7 @@ from harken.agents.hook import Hook
 from harken.agents.hook_files import HookFile, Known
 from harken.agents.runtime import Runtime
 from harken.agents.verdict import ALLOWED, Point
+from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import one_line, safe, say, say_json
@@ -21,7 +22,7 @@ from harken.core import codec
 from harken.errors import UnknownName
 
 
-@click.group(name="hooks", invoke_without_command=True)
+@click.group(name="hooks", cls=CommandGroup, invoke_without_command=True)
 @json_option
 @home_option
 @click.pass_context
@@ -32,6 +33,7 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
     new chat; others are put there by templates, and by agents.
     """
     if context.invoked_subcommand is not None:
+        refuse_options_before_subcommand(context)
         return
     settings = settled(home)
     known = settings.hooks.known()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from harken.cli.command_group import CommandGroup
 from harken.cli.home import LATEST, Home, command_line, home_option, json_option
 from harken.cli.opened_store import store_of
 from harken.cli.settings import load_settings
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _ID, _KIND, _SHOWN = 12, 17, 100
 
 
-@click.group(name="interactions")
+@click.group(name="interactions", cls=CommandGroup)
 def command() -> None:
     """Show, export and import what each request saw: threads of messages with positions."""
 

@@ -1,4 +1,4 @@
-"""`harken keep`: how long commits and artifacts are kept, where not as usual."""
+"""`harken store keep`: set how long commits and artifacts are kept."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def command(
 ) -> None:
     """Say how long commits and artifacts are kept; without names, list what was said.
 
-    A commit stays where nobody says otherwise; an artifact as long as a commit needs it. What is
-    kept `--for` a time goes with the first `harken gc` after it, unless something is built on it
-    or it has a label.
+    By default a commit is kept always, an artifact as long as a commit needs it. What is kept
+    `--for` a time is removed by the first `harken store gc` after it, unless another commit is
+    built on it or it has a label.
     """
     if not names and (how is not None or seconds is not None):
         raise click.UsageError("name what shall be kept so: a CTX or an ART")

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from harken.cli.chat_world import connections_of
+from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.mcp_edit import add_command, remove_command
 from harken.cli.mcp_login import login_command, logout_command
@@ -25,7 +26,7 @@ SHOWN = 12
 """How many tools of a server a list of all shows."""
 
 
-@click.group(name="mcp", invoke_without_command=True)
+@click.group(name="mcp", cls=CommandGroup, invoke_without_command=True)
 @json_option
 @home_option
 @click.pass_context
@@ -36,6 +37,7 @@ def command(context: click.Context, as_json: bool, home: Home) -> int:
     where none of them can be used.
     """
     if context.invoked_subcommand is not None:
+        refuse_options_before_subcommand(context)
         return 0
     settings = load_settings(home)
     for note in settings.notes:

@@ -1,4 +1,4 @@
-"""`harken purge`: a text that must not be kept, such as a leaked key, goes from everything kept."""
+"""`harken store purge`: remove a text, such as a leaked key, from everything that is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`harken session verify|repair|pack|unpack`: is a log whole, what can be saved, and its size."""
+"""`harken sessions check|repair|pack|unpack`: check, repair and compress session logs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,11 @@ from harken.session.repair import Finding, repair, verify
 from harken.views.written import size_text
 
 
-@click.group(name="session")
-def command() -> None:
-    """Check, repair or pack session logs."""
-
-
-@command.command(name="verify")
+@click.command(name="check")
 @click.argument("session", metavar="FILE")
 @json_option
 @home_option
-def verify_command(session: str, as_json: bool, home: Home) -> int:
+def check_command(session: str, as_json: bool, home: Home) -> int:
     """Check every line of a log. Exit code 1 where something is wrong; nothing is changed."""
     path = home.find(session)
     findings = verify(path)
@@ -54,13 +49,13 @@ def advice(path: Path, findings: Sequence[Finding]) -> str:
     if kinds == {"torn"}:
         resume = f"{program()} chat --resume {file}"
         return f"Nothing that was acknowledged is lost: `{resume}` sets the half line aside."
-    repaired = f"`{program()} session repair {file} --out NEW.jsonl`"
+    repaired = f"`{program()} sessions repair {file} --out NEW.jsonl`"
     if kinds == {"unverified"}:
         return f"An older log, readable as it is; {repaired} writes it as a current one."
     return f"{repaired} saves what is whole; this log stays as it is."
 
 
-@command.command(name="repair")
+@click.command(name="repair")
 @click.argument("session", metavar="FILE")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The new log.")
 @json_option
@@ -79,7 +74,7 @@ def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
         say(f"What is lost stands, as it was, in {done.lost_file}")
 
 
-@command.command(name="pack")
+@click.command(name="pack")
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
 @click.option("--older-than", type=Duration(), metavar="AGE", help="All older ones: 30d, 12h.")
 @click.option("--dry-run", is_flag=True, help="Say which; change nothing.")
@@ -147,7 +142,7 @@ def _now(row: Mapping[str, Any]) -> str:
     return size_text(row["after_bytes"])
 
 
-@command.command(name="unpack")
+@click.command(name="unpack")
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION...")
 @home_option
 def unpack_command(sessions: Sequence[str], home: Home) -> None:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import click
 
 from harken.analytics.moment import minute, moment
+from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
+from harken.cli.command_tree import SESSION_COMMANDS
 from harken.cli.home import (
     Home,
     command_line,
@@ -65,7 +67,9 @@ State: TypeAlias = Literal["being written", "ended", "recorded", "cut off?", "em
 too long to tell. Empty: its start was cut off, it holds no event."""
 
 
-@click.command()
+@click.group(
+    name="sessions", cls=CommandGroup, entries=SESSION_COMMANDS, invoke_without_command=True
+)
 @click.option("--runtime", metavar="NAME", help="Only of this runtime: harken, claude, codex, ...")
 @click.option("--project", metavar="FOLDER", help="Only those that worked there, or below.")
 @click.option(
@@ -75,10 +79,22 @@ too long to tell. Empty: its start was cut off, it holds no event."""
 )
 @json_option
 @home_option
+@click.pass_context
 def command(
-    runtime: str | None, project: str | None, limit: int | None, as_json: bool, home: Home
+    context: click.Context,
+    runtime: str | None,
+    project: str | None,
+    limit: int | None,
+    as_json: bool,
+    home: Home,
 ) -> None:
-    """List the sessions that are kept, and those that were imported, the newest first."""
+    """List all sessions, recorded and imported ones, the newest first.
+
+    A subcommand checks, repairs or packs the logs of sessions.
+    """
+    if context.invoked_subcommand is not None:
+        refuse_options_before_subcommand(context)
+        return
     found = list(_found(home, runtime, project))
     if not as_json:
         unstarted = {path.stem: path for path in home.logs() if has_no_event(path)}
@@ -247,7 +263,7 @@ def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
     for name, row in zip(shown, rows, strict=True):
         note = one_line(_said(row), 60)
         if "error" in row:
-            note = f"(cannot be read: `harken session verify {row['session']}` says why)"
+            note = f"(cannot be read: `harken sessions check {row['session']}` says why)"
         written = moment(microseconds(row["written"]))
         size_kb = row["size_bytes"] / 1024
         when, state = minute(written, LocalZone()), row["state"] or ""

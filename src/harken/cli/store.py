@@ -1,4 +1,4 @@
-"""`harken store info`: how much is in the store, and of what."""
+"""`harken store info`: count the objects of the store, and their size."""
 
 from __future__ import annotations
 
@@ -75,15 +75,10 @@ class Info:
         }
 
 
-@click.group(name="store")
-def command() -> None:
-    """Look at the store: how much is in it, and of what."""
-
-
-@command.command(name="info")
+@click.command(name="info")
 @json_option
 @home_option
-def info_command(home: Home, as_json: bool) -> None:
+def command(home: Home, as_json: bool) -> None:
     """Count what is in the store, and what it takes. Everything is read."""
     with store_of(home) as store, progress("Counting") as tell:
         info = info_of(store, tell)

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from harken.cli.command_group import CommandGroup
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.imported import find_log, view_commit, view_imported
 from harken.cli.lines import (
@@ -43,7 +44,7 @@ from harken.views.written import count
 Row: TypeAlias = dict[str, Any]
 
 
-@click.group(name="view")
+@click.group(name="view", cls=CommandGroup)
 @click.argument("session")
 @home_option
 @click.pass_context

@@ -121,8 +121,8 @@ class InteractionLogger:
     def log_message(self, message: LoggedMessage) -> str:
         """Store a message by itself, unless it is there; return its id.
 
-        What no thread comes to name goes with the next `harken gc`. Raises FormatError where the
-        id that it says is not that of its content, StoreError.
+        The next `harken store gc` removes it unless a thread names it. Raises FormatError if its id
+        is not that of its content, StoreError.
         """
         with self._lock:
             if not self.config.enabled:

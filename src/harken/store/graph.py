@@ -129,7 +129,7 @@ def opened(store: str, row: packs.Row) -> dict[Name, Body]:
     try:
         return unpacked(row.data)
     except Damaged as error:
-        reason = f"{error}; `harken fsck` lists all damage"
+        reason = f"{error}; `harken store fsck` lists all damage"
         raise ObjectDamaged(store, f"pack {row.first}", reason=reason) from None
 
 

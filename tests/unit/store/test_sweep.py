@@ -189,7 +189,7 @@ def test_a_damaged_store_is_not_collected(store: SqliteStore) -> None:
         connection.commit()
     names = store.newest(100)
     for dry_run in (True, False):
-        with pytest.raises(ObjectDamaged, match="harken fsck"):
+        with pytest.raises(ObjectDamaged, match="harken store fsck"):
             collect_all(store, dry_run=dry_run)
     assert store.newest(100) == names
 

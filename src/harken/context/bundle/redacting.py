@@ -16,7 +16,7 @@ from harken.errors import BundleError
 from harken.session.purge import PartOfStructure, Taking, places_in, purged_copy
 from harken.store.base import Store, Tombstone
 
-BY = "harken bundle create"
+BY = "harken store bundle create"
 WHY = "a credential of a well-known shape"
 
 
