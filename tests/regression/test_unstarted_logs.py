@@ -43,8 +43,8 @@ def test_a_view_of_the_latest_session_passes_a_log_without_an_event(cut_off: Cli
 
 
 def test_sessions_and_fsck_name_a_log_without_an_event_in_one_line(cut_off: Cli) -> None:
-    for command in ("sessions", "fsck"):
-        ran = cut_off.ok(command)
+    for command in (["sessions"], ["store", "fsck"]):
+        ran = cut_off.ok(*command)
         assert ran.err.count("session_later.jsonl") == 1
         assert "session_later" not in ran.out
         assert "the start of the session was cut off" in ran.err
@@ -68,7 +68,7 @@ def test_a_damaged_first_line_is_not_taken_for_a_cut_off_start(cli: Cli, script:
     shutil.copy(log, later)
     later.write_bytes(b"?" + whole[1:])
     assert "session_later.jsonl" in cli.refused("chat", "--continue", "-p", "hello")
-    assert cli("fsck").code == 1
+    assert cli("store", "fsck").code == 1
 
 
 def test_a_log_that_ends_after_its_first_line_is_continued(cli: Cli, script: str) -> None:
