@@ -54,7 +54,8 @@ class LoggedUser:
             return Leave(allowed=word.refusal is None, reason=why, said=word.said)
         if self.user is None:
             raise NobodyThere("no hook allows it, either")
-        text = f"[{wanted.agent}] wants {wanted.tool}: {wanted.preview}"
+        note = f"\n({wanted.note})" if wanted.note else ""
+        text = f"[{wanted.agent}] wants {wanted.tool}: {wanted.preview}{note}"
         question = self._log("user", text, self.call)
         await call_user(self.agent, UserWanted(kind="permission_prompt", tool=wanted.tool))
         try:

@@ -81,8 +81,11 @@ async def _place(agent: Actor, call: Reference, action: str, given: str) -> tupl
         raise Failed("this world has no folder for files")
     root = Root(world.folder)
     path = root.resolve(given)
-    if action == "dump" and PathSubject(str(path), root.folder).steers:
-        raise Failed(f"{root.shown(path)} would steer what runs here: dump to another place")
+    reason = PathSubject(str(path), root.folder).sensitivity() if action == "dump" else ""
+    if reason:
+        raise Failed(
+            f"{root.shown(path)} decides which programs run later ({reason}): dump to another place"
+        )
     is_of_agent = base_of(call) in agent.session.state.owners
     if world.permissions is not None and is_of_agent:
         user = None if world.user is None else LoggedUser(world.user, agent, call)

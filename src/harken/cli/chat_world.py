@@ -23,6 +23,8 @@ from harken.world.memory.notes import NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import Rules
+from harken.world.sensitive_paths import user_paths
+from harken.world.shell.sandbox import user_homes
 from harken.world.shell.shell import Shell
 from harken.world.tool import Tool
 from harken.world.triggers.tools import trigger_tools
@@ -122,7 +124,9 @@ def _unheard(_: str) -> None:
 def permissions_of(settings: Settings, *steering: Path) -> Permissions:
     """Return what agents may do without asking. Raises ConfigError for a rule that is none.
 
-    steering: folders in which nothing is edited without asking.
+    steering: sensitive folders beside those of the user and the system.
     """
     rules = Rules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
-    return Permissions(mode=settings.permission, rules=rules, steering=steering)
+    environ = environment()
+    places = [*steering, *user_paths(environ, user_homes(environ), here())]
+    return Permissions(mode=settings.permission, rules=rules, steering=places)

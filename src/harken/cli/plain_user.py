@@ -33,6 +33,8 @@ class PlainUser:
         """Allow an action or not. Raises NobodyThere at the end of the input."""
         async with self._one:
             self._tell(f"{wanted.agent} wants to use {wanted.tool}:\n{wanted.preview}")
+            if wanted.note:
+                self._tell(wanted.note)
             for number, rule in enumerate(wanted.rules, 1):
                 self._tell(f"  {number} always, for {rule}")
             return _leave(self._line(f"{CHOICES}> "), wanted)

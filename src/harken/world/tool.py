@@ -101,6 +101,8 @@ class Tool:
     preview: Callable[..., Awaitable[str]] | None = None
     """Takes what the function takes and says what it would do: a diff, a plan. May fail; the agent
     reads why, whatever it may not read."""
+    note: str = ""
+    """A line for the user with each question: how it runs, in the sandbox or not."""
     reserved: bool = False
     """Only agents that were given the MCP server that it is of by name may use it."""
 

@@ -40,7 +40,9 @@ class Wanted:
     rules: Sequence[str] = ()
     """Rules that would allow it from now on, the narrowest first; empty where none can."""
     is_required: bool = False
-    """Whether the user wants to be asked: by a rule, or because what steers would be changed."""
+    """Whether it is asked because of a rule, or because a sensitive path would be changed."""
+    note: str = ""
+    """Lines about how the action runs (in the sandbox or not), or why it is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -202,7 +202,7 @@ def test_another_dump_replaces_a_dump_and_nothing_else(tmp_path: Path) -> None:
     one.ask("Go.")
     assert one.result("c2")["content"].startswith("Dumped main to me.json")
     assert "is no dump: choose another name" in one.result("c3")["content"]
-    assert "would steer what runs here" in one.result("c4")["content"]
+    assert "decides which programs run later" in one.result("c4")["content"]
     assert "is outside" in one.result("c5")["content"]
     assert (tmp_path / "note.md").read_text() == "Mine."
 

@@ -138,11 +138,15 @@ def ask_lines(question: Question, width: int, height: int, *, others: int = 0) -
         for number, option in enumerate(asked.options, 1):
             rows += wrap([("cyan", f"  {number} "), ("", clean(option))], width, "    ")
         return rows
-    shown, left = _beginning(preview_lines(asked), width, max(height - len(rows) - 3, 2))
+    notes: list[Line] = []
+    for line in asked.note.splitlines():
+        notes += wrap([("dim", f"  {clean(line)}")], width, "  ")
+    room = height - len(rows) - len(notes) - 3
+    shown, left = _beginning(preview_lines(asked), width, max(room, 2))
     rows += shown
     if left:
         rows.append([("yellow", f"  … {count(left, 'more line')}, v shows all")])
-    return rows
+    return rows + notes
 
 
 def heading(question: Question, width: int, *, others: int = 0) -> list[Line]:

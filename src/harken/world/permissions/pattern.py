@@ -78,6 +78,16 @@ def escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("*", "\\*")
 
 
+def literal_path(pattern: str) -> str:
+    r"""Return the path that the names without a star make in the pattern of a path.
+
+    >>> literal_path("src/**/.git/*"), literal_path(r"a\*b/.*")
+    ('src/.git', 'a*b')
+    """
+    names = [compiled(name).pieces for name in pattern.split("/")]
+    return "/".join(pieces[0] for pieces in names if len(pieces) == 1)
+
+
 def matches_path(pattern: str, path: str) -> bool:
     """Whether a pattern stands for a path: `*` within one name, a name `**` for any number.
 

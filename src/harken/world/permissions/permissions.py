@@ -18,6 +18,7 @@ import msgspec
 
 from harken.core import codec
 from harken.world.lock import LoopLock
+from harken.world.permissions.pattern import literal_path
 from harken.world.permissions.rules import Rule, Rules
 from harken.world.permissions.subject import PathSubject, Subject, subjects_of
 from harken.world.result import Failed
@@ -26,8 +27,8 @@ from harken.world.user import NobodyThere, Wanted
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free,
-too; `all`: nothing is asked; `plan`: nothing but reading is done. Who edits what says which
-programs run the next time (`.git`, `.harken`, ...) is asked in all modes."""
+too; `all`: nothing is asked; `plan`: nothing but reading is done. An edit of a sensitive path,
+which decides which programs run later (`.git`, `.bashrc`, ...), is asked in all modes."""
 
 
 _FROM_NARROW: Sequence[Mode] = ("plan", "ask", "edits", "all")
@@ -117,11 +118,32 @@ class Wish:
         plain = (isinstance(one, PathSubject) and one.is_inside for one in self.subjects)
         return self.tool.edits_files and self.folder is not None and all(plain)
 
-    def steers(self, places: Sequence[Path]) -> bool:
-        """Whether it edits what says which programs run, or what is in one of these places."""
-        return self.tool.edits_files and any(
-            isinstance(one, PathSubject) and (one.steers or any(map(one.is_in, places)))
-            for one in self.subjects
+    def sensitivity(self, places: Sequence[Path]) -> str:
+        """Return why an edit decides which programs run later, empty if it does not.
+
+        places: sensitive files and folders beside the listed ones.
+        """
+        subjects = self.subjects if self.tool.edits_files else ()
+        reasons = (one.sensitivity(places) for one in subjects if isinstance(one, PathSubject))
+        return next(filter(None, reasons), "")
+
+    def is_named_by(self, rules: Sequence[Rule], places: Sequence[Path]) -> bool:
+        """Whether rules allow an edit of sensitive paths and name such paths themselves.
+
+        `edit`, `edit(**)` and `edit(.*)` name none: who writes them thinks of ordinary files.
+        """
+        mine = [rule for rule in rules if rule.concerns(self.tool.name, self.agents[:1])]
+        patterns = [rule.pattern for rule in mine if rule.pattern is not None]
+        naming = [
+            pattern
+            for pattern in patterns
+            if PathSubject(literal_path(pattern), self.folder).sensitivity(places)
+        ]
+        return all(
+            subject.is_within(naming)
+            if isinstance(subject, PathSubject) and subject.sensitivity(places)
+            else len(patterns) < len(mine) or subject.is_within(patterns)
+            for subject in self.subjects
         )
 
 
@@ -132,7 +154,8 @@ class Permissions:
     mode: Mode = "ask"
     rules: Rules = field(default_factory=Rules)
     steering: Sequence[Path] = ()
-    """Folders whose files nobody edits without being asked, in whatever mode: Harken's home."""
+    """Sensitive files and folders of this user beside those listed in `sensitive_paths`: edits of
+    them are asked in all modes."""
     on_rule: Callable[[Rule], None] | None = None
     """Told of each rule that the user accepted from now on, to keep it for later runs."""
     unasked: int = field(default=0, init=False)
@@ -171,10 +194,13 @@ class Permissions:
             return Decision("denied", "in plan mode nothing is changed: say what you plan")
         if doubtful or any(wish.holds(rule) != "no" for rule in self.rules.ask):
             return ASK
-        harmless = wish.tool.reads_only and not wish.tool.sends
-        if harmless or wish.is_allowed_by(self.rules.allow):
+        if wish.tool.reads_only and not wish.tool.sends:
             return FREE
-        if wish.steers(self.steering):
+        if wish.is_allowed_by(self.rules.allow):
+            is_sensitive = bool(wish.sensitivity(self.steering))
+            allowed = not is_sensitive or wish.is_named_by(self.rules.allow, self.steering)
+            return FREE if allowed else ASK
+        if wish.sensitivity(self.steering):
             return ASK
         return FREE if mode == "all" or (mode == "edits" and wish.only_edits) else ASK
 
@@ -222,6 +248,7 @@ class Permissions:
             preview=preview,
             rules=[str(rule) for rule in rules],
             is_required=self._is_required(wish),
+            note=_note(wish, self.steering),
         )
         if caller.user is None:
             self.unasked += 1
@@ -244,7 +271,9 @@ class Permissions:
     def _is_required(self, wish: Wish) -> bool:
         """Whether it is asked for another reason than that nothing allows it."""
         rules = (*self.rules.deny, *self.rules.ask)
-        return wish.steers(self.steering) or any(wish.holds(rule) != "no" for rule in rules)
+        return bool(wish.sensitivity(self.steering)) or any(
+            wish.holds(rule) != "no" for rule in rules
+        )
 
     def _accept(self, rule: Rule) -> None:
         self.rules.allow.append(rule)
@@ -267,6 +296,13 @@ async def _preview(wish: Wish, caller: Caller) -> str:
         by_name = {} if wish.tool.caller is None else {wish.tool.caller: caller}
         return await wish.tool.preview(**wish.arguments, **by_name)
     return msgspec.json.format(codec.encode(wish.arguments), indent=2).decode()
+
+
+def _note(wish: Wish, places: Sequence[Path]) -> str:
+    """Return a line for the user about an edit of a sensitive path, or of how the tool runs."""
+    reason = wish.sensitivity(places)
+    note = f"This decides which programs run later ({reason})." if reason else ""
+    return "\n".join(filter(None, (note, wish.tool.note)))
 
 
 def _nobody(wish: Wish, rules: Sequence[Rule]) -> str:

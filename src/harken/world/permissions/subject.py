@@ -27,14 +27,18 @@ from harken.world.permissions.pattern import (
 )
 from harken.world.permissions.reach import RUNNERS, Reach
 from harken.world.permissions.url import UrlSubject
+from harken.world.sensitive_paths import (
+    paths_below,
+    real_paths,
+    reason_by_content,
+    reason_of,
+)
 from harken.world.tool import Tool
 
 Held: TypeAlias = Literal["yes", "no", "unknown"]
 """Whether a pattern holds for a call."""
 
 _LONGEST_OFFER = 300
-_STEERING = frozenset({".claude", ".git", ".harken", ".mcp.json"})
-"""What is in these says what programs run, and what agents may do the next time."""
 
 
 class Subject(Protocol):
@@ -105,7 +109,7 @@ class PathSubject:
 
     def __init__(self, text: str, folder: Path | None) -> None:
         self.text = text
-        base = None if folder is None else posixpath.abspath(folder)
+        base = self._base = None if folder is None else posixpath.abspath(folder)
         path = posixpath.join(base or "", text if base is None else meant(base, text))
         self._forms = [_Form.of(posixpath.normpath(path), base)]
         self._is_clear = True
@@ -125,17 +129,23 @@ class PathSubject:
         """Whether it surely lies below the world's folder."""
         return self._is_clear and all(form.relative is not None for form in self._forms)
 
-    @property
-    def steers(self) -> bool:
-        """Whether it may be, or lie in, `.git`, `.harken`, `.claude` or `.mcp.json`."""
-        paths = (one.absolute if one.relative is None else one.relative for one in self._forms)
-        return any(folded(name) in _STEERING for path in paths for name in path.split("/"))
+    def sensitivity(self, places: Iterable[Path] = ()) -> str:
+        """Return why a change of this path decides which programs run later, empty if it does not.
 
-    def is_in(self, folder: Path) -> bool:
-        """Whether it may lie in a folder, as it is written or where links lead."""
-        places = {folded(posixpath.abspath(folder)), folded(posixpath.realpath(folder))}
-        paths = (folded(form.absolute) for form in self._forms)
-        return any(f"{path}/".startswith(f"{place}/") for path in paths for place in places)
+        places: sensitive files and folders beside the listed ones.
+        """
+        paths = [form.absolute for form in self._forms]
+        for reason in (*map(reason_of, paths), *map(reason_by_content, paths)):
+            if reason:
+                return reason
+        paths = [f"{folded(path)}/" for path in paths]
+        below = () if self._base is None else paths_below(Path(self._base), ())
+        for place in real_paths((*map(str, places), *below)):
+            prefix = f"{folded(place)}/"
+            # A place with a listed name was judged above, where checkouts in it are excepted.
+            if any(path.startswith(prefix) for path in paths) and not reason_of(place):
+                return "a file or folder that decides which programs run"
+        return ""
 
     def is_within(self, patterns: Sequence[str]) -> bool:
         """Whether it fits one of these patterns, as it is written and as links lead it."""

@@ -1,8 +1,8 @@
-"""Places: what of a machine a command in the sandbox does not see, and what it may not change.
+"""Private places, which a command in the sandbox does not see, and the sensitive paths of a folder.
 
-Two lists. *Private* places hold credentials, or a door to somebody who has them: a command sees
-nothing there. *Steering* places say which programs run the next time, without anybody being asked:
-a command may read them, and neither change nor make them.
+Private places hold credentials, or a socket of a program that has them: a command sees nothing
+there. Sensitive paths decide which programs run later: a command can read them, and neither change
+nor create them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+
+from harken.world.sensitive_paths import paths_below
 
 _IN_HOME = """
 .1password .ICEauthority .Xauthority .age .android/adbkey .ash_history .aws .azure .bash_history
@@ -50,14 +52,8 @@ NEEDED = ("/run/current-system", "/run/opengl-driver")
 """Of what is out of reach, what programs need: on NixOS they are there."""
 NAMES = ("/run/systemd/resolve",)
 """What is needed to find machines by their names, too."""
-_STEERING = (".harken", ".claude", ".mcp.json")
 _OF_GIT = ("config", "config.worktree", "commondir", "hooks")
 """Of a repository: what says which programs git runs, or that another folder says it."""
-_AT_HOME = """
-.bash_login .bash_logout .bash_profile .bashrc .config/autostart .config/environment.d .config/fish
-.config/git .config/systemd .gitconfig .local/bin .pam_environment .profile .xprofile .zlogin
-.zprofile .zshenv .zshrc
-"""
 
 
 def private_places(homes: Iterable[Path]) -> Iterator[str]:
@@ -91,17 +87,20 @@ def other_homes(homes: Sequence[Path]) -> Iterator[str]:
         yield "/root"
 
 
-def steering_places(root: Path, homes: Iterable[Path]) -> Iterator[str]:
-    """Yield the paths below a folder, whether there or not, that say which programs run."""
-    yield from (f"{root}/{name}" for name in _STEERING)
-    if (root / ".git").is_symlink() or (root / ".git").is_file():
-        yield f"{root}/.git"
-    yield from _repository(root / ".git")
+def sensitive_places(root: Path, homes: Iterable[Path]) -> Iterator[str]:
+    """Yield the sensitive paths of a writable folder, existing or not.
+
+    Of the folder's own `.git`, and of a bare repository, these are the configuration and the
+    hooks: the rest is where commits go. Folders below are not searched: what a command makes
+    there is the agent's own.
+    """
+    git = root / ".git"
+    is_pointer = git.is_symlink() or git.is_file()
+    listed = paths_below(root, homes)
+    yield from (path for path in listed if is_pointer or path != str(git))
+    yield from _repository(git)
     if (root / "HEAD").is_file() and (root / "objects").is_dir():
         yield from _repository(root)
-    for home in homes:
-        if home.is_relative_to(root):
-            yield from (f"{home}/{name}" for name in _AT_HOME.split())
 
 
 def _repository(folder: Path) -> Iterator[str]:

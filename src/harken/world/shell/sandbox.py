@@ -1,8 +1,8 @@
 """`Sandbox`: a command in bubblewrap sees the machine, changes one folder and reaches nobody.
 
 One idea: all is there to be read, but for what is private; nothing can be written, but for what is
-the agent's. No network, no other process, no door (socket) to a program outside. What says which
-programs run the next time (hooks, configurations) stays as it is, also in the agent's folder.
+the agent's. No network, no other process, no door (socket) to a program outside. Sensitive paths,
+which decide which programs run later, stay as they are, also in the agent's folder.
 
 What is mounted is worked out for each command: files come and go. What is not there cannot be
 mounted over, so what a command made in such a place is put aside when it has ended.
@@ -27,6 +27,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal, Self, TypeAlias
 
 from harken.errors import ConfigError
+from harken.world.sensitive_paths import program_folders
 from harken.world.shell.mounts import Mounts, made
 from harken.world.shell.places import (
     NAMES,
@@ -36,7 +37,7 @@ from harken.world.shell.places import (
     other_homes,
     pointed_places,
     private_places,
-    steering_places,
+    sensitive_places,
 )
 
 Wanted: TypeAlias = Literal["auto", "on", "off"]
@@ -122,7 +123,7 @@ class Sandbox:
     readable: Sequence[Path] = ()
     """What they read though it lies in what is private: skills."""
     steering: Sequence[Path] = ()
-    """What they cannot change, beside what is known to say which programs run."""
+    """Files and folders that they cannot change, beside the listed sensitive paths."""
     network: bool = False
     temporary: Path = Path("/tmp")  # noqa: S108 - in the sandbox it is another
     homes: Sequence[Path] = ()
@@ -143,9 +144,13 @@ class Sandbox:
             allowed=[*map(_real, self.allowed)],
             readable=[*map(_real, self.readable), *_own_code()],
             private=[*map(_real, self.private), *map(Path, pointed_places(environ))],
-            steering=[*map(_real, self.steering), *_own_code()],
+            steering=[
+                *map(_real, self.steering),
+                *_own_code(),
+                *_programs(environ, _real(self.folder)),
+            ],
             temporary=_real(self.temporary),
-            homes=_homes(environ),
+            homes=user_homes(environ),
         )
         found = replace(wanted, program=wanted.bubblewrap(environ))
         older = replace(found, options=())
@@ -230,7 +235,7 @@ class Sandbox:
         mounts.fresh(os.path.realpath("/var/tmp"))  # noqa: S108 - its own
         for root in self.writable:
             mounts.own(str(root))
-            for place in steering_places(root, self.homes):
+            for place in sensitive_places(root, self.homes):
                 mounts.fix(place)
         for steering in self.steering:
             mounts.fix(str(steering))
@@ -265,8 +270,9 @@ class Sandbox:
         return (
             f"Commands run in a sandbox: {_FREE if self.network else _ALONE}. "
             f"They can write only below the working folder{others}, and in /tmp, which is theirs "
-            f"alone and lasts as long as the session; not in .harken, .claude, .mcp.json, "
-            f".git/config and .git/hooks. Credentials are out of reach."
+            f"alone and lasts as long as the session; not what decides which programs run later "
+            f"(.git/config, .git/hooks, .envrc, .vscode, .npmrc, settings of agents, start-up "
+            f"files of shells). Credentials are out of reach."
         )
 
     def hint(self, output: str) -> str:
@@ -277,7 +283,8 @@ class Sandbox:
         if _READ_ONLY.search(output):
             hints.append(
                 f"commands can write only below {self._where} and in /tmp, "
-                f"and not what says which programs run (.git/config, .git/hooks, .harken, .claude)"
+                f"and not what decides which programs run later (.git/config, .git/hooks, .envrc, "
+                f".vscode, settings of agents, ...)"
             )
         return "".join(f"\n[{one}]" for one in hints)
 
@@ -297,11 +304,18 @@ def _own_code() -> list[Path]:
     return [package, Path(sys.prefix).resolve()]
 
 
+def _programs(environ: Mapping[str, str], folder: Path) -> Iterator[Path]:
+    """Yield the folders of PATH, without those of a project's environment, which are its own."""
+    for entry in program_folders(environ, folder):
+        if entry.name != ".bin" and not (entry.parent / "pyvenv.cfg").exists():
+            yield entry
+
+
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _homes(environ: Mapping[str, str]) -> list[Path]:
+def user_homes(environ: Mapping[str, str]) -> list[Path]:
     """Return the user's home: where the environment says, and where the system knows it is."""
     found = [environ.get("HOME", "")]
     with suppress(KeyError):

@@ -248,11 +248,11 @@ class _Ready:
         try:
             aside = () if self.entered is None else self.entered.put_aside()
         except OSError as error:
-            raise Failed(f"it made what says which programs run, which stays: {error}") from None
+            raise Failed(f"it created a sensitive path, which stays: {error}") from None
         for path in aside:
             notes += (
-                f"\n[{path} says which programs run, and no command may make it: it was renamed to "
-                f"{Path(path).name}{ASIDE}. Use `write`, for which the user is asked]"
+                f"\n[{path} decides which programs run later, and no command may create it: it was "
+                f"renamed to {Path(path).name}{ASIDE}. Use `write`, for which the user is asked]"
             )
         return notes
 

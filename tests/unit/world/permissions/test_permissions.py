@@ -128,11 +128,16 @@ def test_without_a_folder_no_edit_is_below_it() -> None:
         "/elsewhere/.git/config",
     ],
 )
-def test_what_steers_programs_is_asked_in_all_modes(path: str) -> None:
-    rules = ["edit(.*/**)", "edit(lib/**)", "edit(/elsewhere/**)", "edit(.*)"]
-    for mode in ("edits", "all"):
+def test_a_sensitive_path_is_asked_in_all_modes_unless_a_rule_names_it(path: str) -> None:
+    broad = ["edit(.*/**)", "edit(lib/**)", "edit(/elsewhere/**)", "edit(.*)", "edit(**)", "edit"]
+    naming = [f"edit({path})", f"edit({Path(path).parent}/**)"]
+    modes: tuple[Mode, ...] = ("ask", "edits", "all")
+    for mode in modes:
         assert decided(EDIT, path, mode) == "ask"
-        assert decided(EDIT, path, mode, allow=rules) == "free"
+        assert decided(EDIT, path, mode, allow=broad) == "ask"
+        assert decided(EDIT, path, mode, allow=naming[:1]) == "free"
+        is_in_folder = Path(path).parent.name not in ("", "tmp")
+        assert decided(EDIT, path, mode, allow=naming[1:]) == ("free" if is_in_folder else "ask")
 
 
 @pytest.mark.parametrize("mode", ["edits", "all"])

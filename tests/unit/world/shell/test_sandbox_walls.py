@@ -156,7 +156,7 @@ def test_a_repository_can_be_worked_in_all_the_same(box: Box) -> None:
     assert box.run("git init -q && echo a > a && git add a").startswith("exit code 0")
     assert box.run(f"{git} commit -qm one && git log --format=%s") == "exit code 0\none\n"
     result = box.run("git config core.hooksPath /tmp/x")
-    assert "not what says which programs run" in result
+    assert "not what decides which programs run later" in result
 
 
 @pytest.mark.parametrize(
