@@ -15,7 +15,7 @@ from harken.cli.plain_user import PlainUser
 from harken.cli.screen.face import Face
 from harken.cli.screen.screen import Screen
 from harken.cli.screen.surroundings import Surroundings, has_screen
-from harken.cli.typed import read_line
+from harken.cli.typed import Typed
 from harken.cli.wish import Wish
 from harken.world.ask import ask_user
 from harken.world.tool import tool
@@ -52,7 +52,9 @@ TOOLS = (
 
 def main() -> int:
     home, face = Home(sys.argv[1]), Face()
-    user = face.questions if has_screen() else PlainUser(read_line, tell)
+    typed = Typed()
+    plain_user = PlainUser(typed.line_from_now, tell, typed.keep_type_ahead)
+    user = face.questions if has_screen() else plain_user
     opened = open_chat(
         home,
         Wish(model=f"scripted:{sys.argv[2]}"),
@@ -64,7 +66,7 @@ def main() -> int:
     with opened.session, asyncio.Runner() as runner:
         if has_screen():
             return runner.run(Screen(face, opened, where).run())
-        PlainChat(opened, runner, as_json=False).talk()
+        PlainChat(opened, runner, as_json=False, typed=typed).talk()
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.terminal.conftest import Chat
-from tests.terminal.kit import CTRL_C, ENTER, ESCAPE
+from tests.terminal.kit import CTRL_C, ENTER, ESCAPE, SHIFT_TAB
 
 
 def test_a_permission_question_shows_what_is_wanted_and_y_allows_it(
@@ -104,14 +104,29 @@ def test_escape_and_ctrl_c_stop_the_turn_that_asks(chat: Chat) -> None:
     terminal.wait("Hi there, friend.")
 
 
-def test_who_types_ahead_does_not_answer_by_accident(chat: Chat) -> None:
+def test_a_draft_is_set_aside_to_answer_and_comes_back(chat: Chat) -> None:
     terminal = chat(asks=True)
     terminal.type("brew" + ENTER + "yay" * 20)
-    terminal.wait("main wants to use brew", "› " + "yay" * 20)
+    terminal.wait("main wants to use brew", "› " + "yay" * 20, "Shift-Tab sets it aside")
+    terminal.type(SHIFT_TAB)
+    terminal.wait("y yes", "set aside (Shift-Tab brings it back): yayyay")
+    terminal.type(SHIFT_TAB)
+    terminal.wait("› " + "yay" * 20, "Shift-Tab sets it aside")
+    terminal.type(SHIFT_TAB)
     terminal.wait("y yes")
     assert "cup" not in terminal.text
     terminal.type("y")
     terminal.wait("cup 3", "› " + "yay" * 20)
+
+
+def test_a_draft_that_is_sent_makes_room_for_the_answer(chat: Chat) -> None:
+    terminal = chat(asks=True)
+    terminal.type("brew" + ENTER + "no sugar")
+    terminal.wait("main wants to use brew", "› no sugar", "Enter sends it")
+    terminal.type(ENTER)
+    terminal.wait("then: no sugar", "y yes")
+    terminal.type("y")
+    terminal.wait("cup 3", "I heard <no sugar>")
 
 
 def test_a_sentence_that_begins_with_no_choice_becomes_the_draft(
@@ -126,7 +141,7 @@ def test_a_sentence_that_begins_with_no_choice_becomes_the_draft(
     terminal.type("a")
     terminal.wait("1 brew(green tea)")
     terminal.type("\x1b[200~y\x1b[201~")
-    terminal.wait("› y", "y yes")
+    terminal.wait("› y", "Shift-Tab sets it aside")
     assert "ALLOW" not in log()
     assert "cup 3" not in terminal.text
 

@@ -262,7 +262,7 @@ def talk_in_lines(
 ) -> int:
     """Talk in plain lines, or say one `prompt`: then nobody is there whom agents could ask."""
     can_ask, typed = prompt is None and somebody_types(), Typed()
-    user = PlainUser(typed.line, tell) if can_ask else None
+    user = PlainUser(typed.line_from_now, tell, typed.keep_type_ahead) if can_ask else None
     going, failed = [replace(wish, wakes=prompt is None)], False
     for one in going:  # grows
         opened = open_chat(home, one, user=user, on_notice=tell)

@@ -15,13 +15,21 @@ CHOICES = "yes, no, or why not / what instead"
 class PlainUser:
     """Answers by typing a line. Nothing else happens meanwhile: there is one place to type."""
 
-    def __init__(self, read: Read, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        read: Read,
+        tell: Callable[[str], None],
+        keep_type_ahead: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Call `keep_type_ahead` before a question is shown: what was typed is no answer to it."""
         self._read, self._tell = read, tell
+        self._keep_type_ahead = keep_type_ahead
         self._one = asyncio.Lock()
 
     async def ask(self, asked: Asked) -> str:
         """Return the answer to a question. Raises NobodyThere at the end of the input."""
         async with self._one:
+            self._keep_type_ahead()
             self._tell(f"{asked.agent} asks: {asked.question}")
             for number, option in enumerate(asked.options, 1):
                 self._tell(f"  {number} {option}")
@@ -32,6 +40,7 @@ class PlainUser:
     async def permit(self, wanted: Wanted) -> Leave:
         """Allow an action or not. Raises NobodyThere at the end of the input."""
         async with self._one:
+            self._keep_type_ahead()
             self._tell(f"{wanted.agent} wants to use {wanted.tool}:\n{wanted.preview}")
             if wanted.note:
                 self._tell(wanted.note)

@@ -16,6 +16,7 @@ from harken.cli.opened_store import store_of
 from harken.cli.settings import load_settings
 from harken.cli.side_files import forget_in_indexes, holding, is_ours, without
 from harken.cli.terminal import say, say_json
+from harken.cli.type_ahead import take_type_ahead
 from harken.context.purge import Place, Purge, find_secret, purge_text
 from harken.core.replace import Secret
 from harken.errors import ConfigError
@@ -138,6 +139,7 @@ def _confirm(found: _Found, *, yes: bool) -> None:
     what = count(len(found.places) + len(found.ours), "place")
     copies = f", and {count(len(found.copies), 'old copy of the store', 'old copies of the store')}"
     asked = f"Purge it from {what}{copies if found.copies else ''}? It is gone then."
+    take_type_ahead()  # an answer typed before the question was shown does not count
     click.confirm(asked, abort=True, err=True)
 
 

@@ -22,6 +22,7 @@ from harken.cli.brought import CLAUDE, exact
 from harken.cli.config_file import CONFIG, read_config
 from harken.cli.home import Home, here, home_option, json_option
 from harken.cli.terminal import program, say, say_json
+from harken.cli.type_ahead import take_type_ahead
 from harken.cli.typed import somebody_types
 from harken.errors import ConfigError
 from harken.world.mcp.servers import MCP_JSON
@@ -302,6 +303,7 @@ def _show(files: list[str], says: list[str]) -> None:
 def _ask(trust: Trust, root: Path) -> None:
     """Trust a folder where the user says so."""
     click.echo("These files count as they are whenever they are read, also after a pull.", err=True)
+    take_type_ahead()  # an answer typed before this was shown does not count
     if click.confirm("Trust it?", default=False, err=True):
         trust.trust(root)
         say(f"Trusted: {exact(str(root))}")

@@ -16,6 +16,9 @@ from typing import Any, TypeAlias
 
 import click
 
+from harken.cli.terminal import safe
+from harken.cli.type_ahead import take_type_ahead
+
 Line: TypeAlias = "str | None"
 """None at the end of the input."""
 
@@ -32,6 +35,8 @@ class Typed:
         self._coming: Future[Line] | None = None
         """A line that is being waited for already."""
         self._rest = b""
+        self._earlier: list[str] = []
+        """Lines that were typed before a question, and are no answer to it."""
         try:  # a thread that waits in `sys.stdin` would hold its lock when the program ends
             self._descriptor: int | None = sys.stdin.fileno()
         except (io.UnsupportedOperation, AttributeError):
@@ -39,6 +44,33 @@ class Typed:
 
     def line(self, prompt: str = "> ") -> Line:
         """Return the next line; a person is shown the prompt. Blocks."""
+        if self._earlier:
+            return self._next_earlier(prompt)
+        return self.line_from_now(prompt)
+
+    def keep_type_ahead(self) -> None:
+        """Keep the lines that were typed until now for `line`: a question is about to be asked.
+
+        The beginning of a line that is half typed is dropped and shown: it can no longer be edited.
+        """
+        if self._descriptor is None:
+            return
+        text = take_type_ahead(self._descriptor)
+        if self._coming is not None and self._coming.done():
+            text = f"{self._came(self._coming.result()) or ''}\n{text}"
+        *lines, begun = text.split("\n")
+        self._earlier += [line for line in lines if line.strip()]
+        if begun.strip():
+            click.echo(f"\ntyped before the question, and dropped: {safe(begun)}", err=True)
+
+    def _next_earlier(self, prompt: str) -> str:
+        """Return a line that was typed before a question, shown as if it were typed now."""
+        line = self._earlier.pop(0)
+        click.echo(f"{prompt}{safe(line)}", err=True)
+        return line
+
+    def line_from_now(self, prompt: str) -> Line:
+        """Return the next line that is typed, not one that was kept. Blocks."""
         if self._coming is None and (self._descriptor is None or sys.stdin.isatty()):
             return read_line(prompt)
         self._invite(prompt)
@@ -49,7 +81,7 @@ class Typed:
 
         Then the next call has the line that is being typed.
         """
-        if self._descriptor is None:
+        if self._descriptor is None or self._earlier:
             happens.close()
             return True, self.line()
         if self._coming is None:

@@ -167,24 +167,35 @@ def test_what_is_asked_is_safe_to_show() -> None:
         assert all(line.isprintable() for line in shown(asked).split("\n"))
 
 
-def test_a_question_counts_when_the_user_has_stopped_typing() -> None:
+def test_keys_answer_when_the_user_has_paused_and_the_input_is_empty() -> None:
     async def play() -> None:
-        armed: list[float] = []
+        changes: list[float] = []
+        texts: list[str] = []
         loop = asyncio.get_running_loop()
-        arming = Arming(lambda: armed.append(loop.time()), after_s=0.3)
-        arming.touch()  # nothing is asked
-        began = loop.time()
+        arming = Arming(lambda: changes.append(loop.time()), lambda: bool(texts), quiet_s=0.2)
+        arming.touch()  # no question yet
+        arming.drawn()
         arming.begin()
-        for _ in range(3):
-            await asyncio.sleep(0.05)
-            arming.touch()
-        states = [arming.armed]
-        while not armed:
+        await asyncio.sleep(0.3)
+        undrawn = arming.armed
+        arming.drawn()
+        arming.touch()
+        touched = loop.time()
+        while not changes:
+            await asyncio.sleep(0.01)
+        assert changes[0] - touched >= 0.19
+        arming.touch()  # a key of the question itself
+        states = [undrawn, arming.armed]
+        texts.append("a draft")
+        states.append(arming.armed)
+        arming.touch()
+        texts.clear()
+        states.append(arming.armed)  # the text was deleted just now
+        while len(changes) < 2:
             await asyncio.sleep(0.01)
         states.append(arming.armed)
         arming.end()
-        assert [*states, arming.armed] == [False, True, False]
-        assert armed[0] - began > 0.4
+        assert [*states, arming.armed] == [False, True, False, False, True, False]
 
     asyncio.run(play())
 

@@ -15,6 +15,8 @@ from harken.cli.screen.table import Table
 from harken.cli.screen.turns import Turns
 
 AGAIN_S = 2.0
+HELD_S = 0.8
+"""Longer than keyboards wait before a key that is held down repeats."""
 
 
 @dataclass(slots=True)
@@ -29,6 +31,10 @@ class Hands:
     now: Callable[[], float] = lambda: asyncio.get_running_loop().time()
     ends_until: float = -1.0
     """Until when another Ctrl-C ends the chat."""
+    answer_key: str = ""
+    """The key that answered the last question: held down, it repeats."""
+    repeats_until: float = -1.0
+    """Until when the same key counts as held down."""
 
     def submit(self) -> None:
         """Send what is typed; while a turn runs, let it wait."""
@@ -51,19 +57,46 @@ class Hands:
         if question is not None and question.enter(self.inputs.answer.text):
             self.inputs.answer.reset(append_to_history=False)
 
-    def press(self, key: str) -> None:
-        """Answer the question with a key; a letter that is no choice belongs to the draft."""
+    def press(self, key: str, *, is_alone: bool = True) -> None:
+        """Answer the question with a key; a letter that is no choice belongs to the draft.
+
+        `is_alone`: whether no other key arrived with it. Several keys at once are pasted text, or
+        typing that waited in the terminal, and never an answer.
+        """
         question = self.table.questions.current
         if question is None:
             return
-        if key == "v":
+        if question.step == "choose" and not is_alone:
+            self.draft(key)
+        elif key == "v":
             self.table.show_preview()
         elif key == "y" and self._has_to_see(question):
             return
-        elif not question.press(key) and key and key.isprintable():
+        elif question.press(key):
+            if question.answer.done():
+                self._note_answer_key(key)
+        elif key and key.isprintable():
             self.draft(key)
         self.inputs.refocus()
         self.table.stage.refresh()
+
+    def is_held_answer(self, key: str) -> bool:
+        """Whether this is the key of the last answer, held down or pressed twice.
+
+        It answers nothing and is no text either, or it would stand in the way of the next answer.
+        """
+        is_held = (
+            key == self.answer_key
+            and self.turns.running
+            and not self.inputs.is_busy
+            and self.now() < self.repeats_until
+        )
+        if is_held:
+            self._note_answer_key(key)
+        return is_held
+
+    def _note_answer_key(self, key: str) -> None:
+        self.answer_key, self.repeats_until = key, self.now() + HELD_S
 
     def confirm(self) -> None:
         """Allow from now on what was chosen."""
@@ -72,18 +105,30 @@ class Hands:
             question.confirm()
 
     def draft(self, text: str) -> None:
-        """Put into the input what was meant for it while a question stood there.
+        """Put text that was typed or pasted while a question is shown into the input.
 
-        Who writes does not answer: the question is at its first step again, and its keys count
-        when the writing has stopped.
+        Text is no answer: the question returns to its first step, and its keys answer when the
+        input is empty again and the user has paused.
         """
         question = self.table.questions.current
         if question is not None:
             question.back()
         self.arming.begin()
+        self.inputs.bring_back()
         self.paste(text)
         self.inputs.refocus()
         self.table.stage.refresh()
+
+    def toggle_draft(self) -> None:
+        """Set the draft aside to answer a question, or bring it back."""
+        if self.table.questions.current is None:
+            return
+        if self.inputs.aside is not None:
+            self.draft("")
+        elif self.inputs.buffer.text:
+            self.inputs.set_aside()
+            self.arming.begin()
+            self.table.stage.refresh()
 
     def _has_to_see(self, question: Question) -> bool:
         """Print what would be done where nothing of it stands there; return whether that was so.
@@ -160,4 +205,4 @@ class Hands:
 
     def suspend(self) -> None:
         """Give the terminal back to the shell for a time."""
-        self.table.stage.app.suspend_to_background()
+        self.table.stage.suspend()

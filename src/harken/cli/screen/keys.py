@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -104,7 +106,20 @@ def _bind_questions(keys: KeyBindings, hands: Hands) -> None:
 
     @keys.add(Keys.Any, filter=choosing)
     def _(event: KeyPressEvent) -> None:
-        hands.press(event.data)
+        hands.press(event.data, is_alone=not event.app.key_processor.input_queue)
+
+    for key in ("y", "n"):
+        is_held = Condition(partial(hands.is_held_answer, key))
+
+        @keys.add(key, filter=has_focus(inputs.buffer) & is_held)
+        def _(event: KeyPressEvent) -> None:
+            """Ignore the key that answered the question before and is still held down."""
+
+    is_completing = Condition(lambda: inputs.buffer.complete_state is not None)
+
+    @keys.add("s-tab", filter=choosing | (has_focus(inputs.buffer) & ~is_completing))
+    def _(event: KeyPressEvent) -> None:
+        hands.toggle_draft()
 
     @keys.add(Keys.BracketedPaste, filter=choosing)
     def _(event: KeyPressEvent) -> None:

@@ -28,7 +28,7 @@ from prompt_toolkit.widgets import SearchToolbar
 
 from harken.cli.screen.history import LONGEST, PrivateHistory
 from harken.cli.screen.questions import Question, choices
-from harken.cli.screen.styled import PROMPT, Line, shorten
+from harken.cli.screen.styled import PROMPT, Line, clean, shorten
 
 STYLE = Style.from_dict(
     {
@@ -50,6 +50,9 @@ LONGEST_NAME = 20
 """How many cells of a name stand before the input."""
 _INVITING = "say something, or /help"
 _MEANWHILE = "type ahead: it is sent when this turn ends · Ctrl-C stops it"
+_SOON = "keys answer in a moment"
+_DRAFT_FIRST = "keys go to your text · Enter sends it, Shift-Tab sets it aside: then keys answer"
+_SET_ASIDE = "set aside (Shift-Tab brings it back): "
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ class Inputs:
         )
         self.answer = Buffer(multiline=False, name="answer")
         """A line that answers a question; what was typed ahead stays in `buffer`."""
+        self.aside: Document | None = None
+        """A draft that the user set aside to answer a question."""
         self.search = SearchToolbar()
         self.question_window = Window(
             FormattedTextControl(lambda: fragments(shown.question_lines())),
@@ -113,6 +118,15 @@ class Inputs:
             dont_extend_height=True,
             wrap_lines=True,
             height=Dimension(min=1),
+        )
+        self.hint_window = Window(
+            FormattedTextControl(self._hint),
+            dont_extend_height=True,
+            wrap_lines=True,
+            height=Dimension(min=1),
+        )
+        self.aside_window = Window(
+            FormattedTextControl(self._set_aside_text), dont_extend_height=True, height=1
         )
         self.answer_window = Window(
             BufferControl(self.answer),
@@ -145,13 +159,15 @@ class Inputs:
             dont_extend_height=True,
             height=Dimension(min=0, preferred=1, max=1),
         )
-        has_draft = Condition(lambda: bool(self.buffer.text))
+        has_aside = Condition(lambda: self.aside is not None)
         return HSplit(
             [
                 ConditionalContainer(self.question_window, asking),
                 ConditionalContainer(self.answer_window, asking & armed & has_words),
                 ConditionalContainer(self.keys_window, asking & armed),
-                ConditionalContainer(self.input_window, ~(asking & armed) | has_draft),
+                ConditionalContainer(self.hint_window, asking & ~armed),
+                ConditionalContainer(self.aside_window, has_aside),
+                ConditionalContainer(self.input_window, ~(asking & armed)),
                 CompletionsMenu(max_height=6),
                 self.search,
                 status,
@@ -188,6 +204,26 @@ class Inputs:
         text = f"{text}\n\n{draft}" if draft.strip() else text
         self.buffer.document = Document(text)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the input holds text, or a search in what was said before is open."""
+        return bool(self.buffer.text) or self.layout.is_searching
+
+    def set_aside(self) -> None:
+        """Empty the input and keep the draft until a question is answered."""
+        self.aside = self.buffer.document
+        self.buffer.reset()
+
+    def bring_back(self) -> None:
+        """Put the draft that was set aside back into the input."""
+        aside, self.aside = self.aside, None
+        if aside is None:
+            return
+        if self.buffer.text:
+            self.put(aside.text)
+        else:
+            self.buffer.document = aside
+
     def _wants_text(self) -> bool:
         question = self.shown.question()
         return question is not None and question.wants_text
@@ -195,6 +231,14 @@ class Inputs:
     def _choices(self) -> StyleAndTextTuples:
         question = self.shown.question()
         return fragments(choices(question)) if question is not None else []
+
+    def _hint(self) -> StyleAndTextTuples:
+        """Say why keys do not answer yet."""
+        return [("dim", _DRAFT_FIRST if self.is_busy else _SOON)]
+
+    def _set_aside_text(self) -> StyleAndTextTuples:
+        text = clean(" ".join(self.aside.text.split())) if self.aside is not None else ""
+        return [("dim", shorten(_SET_ASIDE + text, max(self.shown.columns() - 1, 1)))]
 
     def _is_empty(self) -> bool:
         return not self.buffer.text and not self.layout.is_searching

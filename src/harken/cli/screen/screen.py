@@ -29,7 +29,7 @@ from harken.cli.screen.layout import Inputs, Shown
 from harken.cli.screen.live_tree import LiveTree
 from harken.cli.screen.pace import Pace
 from harken.cli.screen.piece import Piece, note
-from harken.cli.screen.questions import ask_lines
+from harken.cli.screen.questions import Question, ask_lines
 from harken.cli.screen.stage import Stage
 from harken.cli.screen.status import Status, context_tokens, folder_text, summary
 from harken.cli.screen.stream import Stream
@@ -54,6 +54,8 @@ ROOMY = 8
 """From so many rows on, empty lines stand between what is live."""
 FEWEST_OF_TREE = 6
 """So many rows the tree of agents has where there is room; a high terminal leaves it two thirds."""
+BRING_BACK_S = 0.3
+"""Questions of several agents come so soon after each other: a draft stays aside for all."""
 LONG_TURN_S = 30.0
 """A turn that runs longer rings when it ends or asks: the user may have looked away."""
 
@@ -70,7 +72,7 @@ class Screen:
         self.questions.changed = self._question_changed
         self.activity, self.stream = Activity(tools=opened.runtime.world.tools), Stream()
         self.teller = Teller(opened.session.state, opened.runtime.world.tools)
-        self.arming = Arming(self._refocus)
+        self.arming = Arming(self._refocus, lambda: self.inputs.is_busy)
         self.turns = Turns(opened, self._turn_ended, self._fail)
         shown = Shown(
             question=lambda: self.questions.current,
@@ -92,12 +94,17 @@ class Screen:
             opened, self.stage, self.teller, self.activity, self.questions, self.turns, self._leave
         )
         self.table.tree = self.tree
+        self.stage.on_return = self._question_shown_again
+        self.stage.app.after_render += lambda _: self.arming.drawn()
+        self.stage.app.key_processor.before_key_press += lambda _: self.arming.touch()
         hands = Hands(self.table, self.inputs, self.turns, self.arming)
         self.stage.app.key_bindings = bindings(hands)
         self._used = Tally()
         self._context_tokens: int | None = None
         self._ticking = False
         self._error: BaseException | None = None
+        self._question: Question | None = None
+        """The question that is shown."""
         self._streamed: MessageId | None = None
         """The last answer that was shown while it streamed."""
 
@@ -288,14 +295,38 @@ class Screen:
         return ask_lines(question, self.stage.width, self.stage.rows // 2, others=others)
 
     def _question_changed(self) -> None:
-        """Show the next question, or none."""
-        if self.questions.current is None:
+        """Show the next question, or none.
+
+        A line that was typed for a question that was taken back is no answer to the next one.
+        """
+        question, before = self.questions.current, self._question
+        if question is before:
+            self.stage.refresh()  # the number of questions that wait behind it
+            return
+        self._question = question
+        if half_typed := self.inputs.answer.text:
+            self.inputs.put(half_typed)
+            self.inputs.answer.reset()
+        if question is None:
             self.arming.end()
+            asyncio.get_running_loop().call_later(BRING_BACK_S, self._bring_back_draft)
         else:
             self.arming.begin()
             if self.turns.seconds > LONG_TURN_S:
                 self.stage.bell()
         self._refocus()
+
+    def _bring_back_draft(self) -> None:
+        """Put the draft that was set aside into the input, unless the next question came."""
+        if self.questions.current is None and self.inputs.aside is not None:
+            self.inputs.bring_back()
+            self.stage.refresh()
+
+    def _question_shown_again(self) -> None:
+        """Wait again before keys answer: another program had the terminal."""
+        if self.questions.current is not None:
+            self.arming.begin()
+            self._refocus()
 
     def _refocus(self) -> None:
         self.inputs.refocus()

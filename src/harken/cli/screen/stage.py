@@ -7,11 +7,13 @@ the input below them is prompt_toolkit's.
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
@@ -55,8 +57,10 @@ class Stage:
         self._canvas = Canvas(self.app, self.output, ink, reflows=where.reflows)
         self._live = live
         self.app.before_render += lambda _: self._fit()
+        self.on_return: Callable[[], None] = lambda: None
+        """Called when the terminal comes back from another program."""
         self._away = False
-        self._lent: asyncio.Future[str] | None = None
+        self._lent: asyncio.Future[Any] | None = None
         self._kept: list[Piece] = []
         """What was to be printed while the terminal belonged to another program."""
 
@@ -111,6 +115,12 @@ class Stage:
         self._lent = asyncio.ensure_future(running)
         self._lent.add_done_callback(self._back_from)
 
+    def suspend(self) -> None:
+        """Give the terminal back to the shell until the user continues the program."""
+        stopping = run_in_terminal(partial(os.kill, 0, signal.SIGTSTP))
+        self._lent = asyncio.ensure_future(stopping)
+        self._lent.add_done_callback(lambda _: self.on_return())
+
     def _back_from(self, running: asyncio.Future[str]) -> None:
         failed = not running.cancelled() and running.exception() is not None
         why = (
@@ -128,6 +138,7 @@ class Stage:
         self._away = False
         kept, self._kept = self._kept, []
         self.print([*kept, *more])
+        self.on_return()
 
     def _fit(self) -> None:
         """Have live rows that fit, where the terminal has another size than before."""
