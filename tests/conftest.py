@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import pytest
@@ -11,6 +12,11 @@ from hypothesis import settings
 settings.register_profile("quick", deadline=None)
 settings.register_profile("full", deadline=None, max_examples=1000)  # make test-full
 settings.load_profile("quick")
+
+# A shell starts `pytest &` and `nohup pytest` with SIGINT ignored, and every program that a test
+# starts would inherit that and never end by Ctrl-C. A handler is reset to the default by exec.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 collect_ignore = ["fixtures"]
 """Files for tests, scripts among them: there are no tests in it."""

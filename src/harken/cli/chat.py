@@ -21,6 +21,7 @@ from harken.cli.opening import open_chat
 from harken.cli.plain import PlainChat, report, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
+from harken.cli.terminal import restore_interrupt
 from harken.cli.turn_limit import MOST_CALLS
 from harken.cli.typed import Typed, somebody_types
 from harken.cli.wish import Wish
@@ -157,6 +158,7 @@ def command(
     The first agent is called "main". An empty line (or -p "") goes on where a turn was cut off;
     Ctrl-C cuts a turn off, Ctrl-D ends. In a terminal, /help says what else there is.
     """
+    restore_interrupt()
     if prompt == "-":
         prompt = sys.stdin.read()
     if wish.old is None and prompt is not None and not prompt.strip():

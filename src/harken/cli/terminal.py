@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,15 @@ def _escaped(char: str) -> str:
     """
     data = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
+
+
+def restore_interrupt() -> None:
+    """Let Ctrl-C interrupt this program at a terminal, and the programs that it starts.
+
+    A shell starts background programs with SIGINT ignored, and children inherit that.
+    """
+    if sys.stdin.isatty() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def program() -> str:

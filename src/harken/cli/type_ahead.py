@@ -1,7 +1,7 @@
-"""Type-ahead: text that waits in the terminal and was typed before a question was shown.
+"""Type-ahead: text that waits in the terminal, typed before a prompt or a question was shown.
 
-A question must not be answered by it. The terminal hands out whole lines only; for a moment it is
-switched to single characters, so that a line that is half typed is found, too.
+It must not answer a question. The terminal hands out whole lines only; it is switched to single
+characters to read it, so that a line that is half typed is found, too.
 """
 
 from __future__ import annotations
@@ -26,14 +26,20 @@ def take_type_ahead(descriptor: int | None = None) -> str:
         descriptor = sys.stdin.fileno() if sys.stdin.isatty() else -1
     if termios is None or not os.isatty(descriptor):
         return ""
-    data, before = b"", termios.tcgetattr(descriptor)
+    before = termios.tcgetattr(descriptor)
     try:
         tty.setcbreak(descriptor, termios.TCSANOW)
-        while select.select([descriptor], [], [], 0)[0]:
-            read = os.read(descriptor, 65_536)
-            if not read:
-                break
-            data += read
+        return read_waiting(descriptor).replace("\r", "\n")
     finally:
         termios.tcsetattr(descriptor, termios.TCSANOW, before)
-    return data.decode("utf-8", "replace").replace("\r", "\n")
+
+
+def read_waiting(descriptor: int) -> str:
+    """Read what a terminal without line mode has, without blocking."""
+    data = b""
+    while select.select([descriptor], [], [], 0)[0]:
+        read = os.read(descriptor, 65_536)
+        if not read:
+            break
+        data += read
+    return data.decode("utf-8", "replace")

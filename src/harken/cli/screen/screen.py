@@ -18,6 +18,7 @@ from harken.cli.opened import Opened
 from harken.cli.screen.activity import Activity
 from harken.cli.screen.arming import Arming
 from harken.cli.screen.completion import InputCompleter
+from harken.cli.screen.early_keys import early_keys_kept
 from harken.cli.screen.ears import Heard
 from harken.cli.screen.face import Face
 from harken.cli.screen.failures import failure
@@ -123,9 +124,10 @@ class Screen:
             following = asyncio.create_task(self.turns.follow(), name="events")
             waking = asyncio.create_task(self.table.wake(), name="wake")
             try:
-                code: int = await self.stage.app.run_async(
-                    handle_sigint=False, set_exception_handler=False
-                )
+                with early_keys_kept(self.stage.app.input):
+                    code: int = await self.stage.app.run_async(
+                        handle_sigint=False, set_exception_handler=False
+                    )
             except EOFError:
                 code = 0  # the terminal is gone
             finally:
