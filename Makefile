@@ -8,6 +8,10 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
 JOBS ?= 2
 
+# Bytecode is kept, whatever the caller's environment says: the tests start hundreds of processes,
+# and each would compile what it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 bin := .venv/bin
 ready := .venv/.stamp
 uv = $(shell uv --version >/dev/null 2>&1 && echo uv || echo $(bin)/uv)

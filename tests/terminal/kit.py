@@ -88,20 +88,31 @@ class Terminal:
         return "\n".join(self.lines)
 
     @property
+    def unwrapped(self) -> str:
+        """The same as one line: where a line is wrapped may depend on the length of a path."""
+        return " ".join(self.text.split())
+
+    @property
     def visible(self) -> str:
         """Only what is in sight."""
         return "\n".join(line.rstrip() for line in self.screen.display)
 
     def wait(self, *wanted: Waited) -> str:
-        """Wait until the terminal shows all of these texts, or they hold; return what it shows."""
+        """Wait until the terminal shows all of these texts, or they hold; return what it shows.
+
+        A text is found also where the terminal wraps it.
+        """
         until = time.monotonic() + TIMEOUT_S
         runs = True
-        while not all(one() if callable(one) else one in self.text for one in wanted):
+        while not all(one() if callable(one) else self._shows(one) for one in wanted):
             if time.monotonic() > until or not runs:
                 shown = self.text.rstrip()
                 raise AssertionError(f"{wanted} not shown, but:\n{shown}\n(running: {runs})")
             runs = self.read()
         return self.text
+
+    def _shows(self, text: str) -> bool:
+        return text in self.text or text in self.unwrapped
 
     def settle(self) -> str:
         """Wait until nothing has been written for a moment, and return what is shown."""

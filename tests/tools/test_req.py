@@ -54,6 +54,9 @@ addopts = "--strict-markers"
 markers = ["req(id, ...): ids"]
 """
 
+ONLY_XDIST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
+"""The plug-ins that this needs: importing all that are installed takes longer than the run."""
+
 
 def req(
     project: Path, *words: str, tests: str = TESTS, jobs: int = 0
@@ -65,7 +68,7 @@ def req(
     return subprocess.run(
         [sys.executable, REQ, *words],
         cwd=project,
-        env={**env, "JOBS": str(jobs)},
+        env={**env, **ONLY_XDIST, "JOBS": str(jobs)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
