@@ -11,36 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+
+from harken.core.shapes import Shape, shapes_of
 
 SHORTEST = 25
 """Characters of a run (`RUN`) that the shortest word has, with its beginning."""
 RUN = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.~:"
 """What words are made of."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How one kind of credential looks."""
-
-    kind: str
-    hint: str
-    """Letters that many kinds share; looked for first, in `FRAMED` whatever their case."""
-    begins: str
-    """Stands in every text that has one."""
-    regex: str
-    """Begins with `begins`. The group `secret` is what goes, where there is one; else all of it."""
-
-    @property
-    def pattern(self) -> re.Pattern[str]:
-        """`regex`, compiled where it is first needed: hardly any is, and all of them cost time."""
-        return _compiled(self.regex)
-
-
-@cache
-def _compiled(regex: str) -> re.Pattern[str]:
-    return re.compile(regex)
 
 
 _END = r"(?![A-Za-z0-9])"
@@ -61,37 +38,33 @@ _STAND_IN = (
 """What people write where a password would stand in an address."""
 
 
-def _shapes(kind: str, prefixes: str, rest: str, *, hint: str = "") -> Iterator[Shape]:
-    """Yield shapes that a prefix makes plain, wherever it stands."""
-    for prefix in prefixes.split():
-        yield Shape(kind, hint or prefix, prefix, re.escape(prefix) + rest)
-
-
 def _words(
     kind: str, prefixes: str, rest: str, *, hint: str = "", end: str = _END
 ) -> Iterator[Shape]:
     r"""Yield shapes that must be words of their own: others could hold their letters by chance.
 
-    A line break that JSON writes as `\n` ends a word, too.
+    A line break that JSON writes as `\n` ends a word, too, and so does a letter that a URL or JSON
+    writes as `%3D` or `\u003d`.
     """
     for prefix in prefixes.split():
         text = re.escape(prefix)
-        begins = rf"(?:(?<![A-Za-z0-9]{text})|(?<=\\[nrt]{text}))"
+        escapes = rf"(?<=\\[nrt]{text})|(?<=%[0-9A-Fa-f]{{2}}{text})|(?<=\\u[0-9a-f]{{4}}{text})"
+        begins = rf"(?:(?<![A-Za-z0-9]{text})|{escapes})"
         yield Shape(kind, hint or prefix, prefix, text + begins + rest + end)
 
 
 WORDS = (
     # models
-    *_shapes("anthropic-key", "sk-ant-", rf"[a-z]{{2,10}}\d{{2}}-{_WORD}{{20,}}", hint="sk-"),
-    *_shapes("openrouter-key", "sk-or-v1-", rf"{_HEX}{{40,}}", hint="sk-"),
-    *_shapes("openai-key", "sk-proj- sk-svcacct- sk-admin-", rf"{_WORD}{{20,}}", hint="sk-"),
+    *shapes_of("anthropic-key", "sk-ant-", rf"[a-z]{{2,10}}\d{{2}}-{_WORD}{{20,}}", hint="sk-"),
+    *shapes_of("openrouter-key", "sk-or-v1-", rf"{_HEX}{{40,}}", hint="sk-"),
+    *shapes_of("openai-key", "sk-proj- sk-svcacct- sk-admin-", rf"{_WORD}{{20,}}", hint="sk-"),
     *_words("openai-key", "sk-", r"(?:[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}|[A-Za-z0-9]{48})"),
     *_words("deepseek-key", "sk-", rf"{_HEX}{{32}}"),
     *_words("langfuse-key", "sk-lf-", _UUID, hint="sk-"),
     *_words("google-key", "AIza", rf"{_WORD}{{35}}"),
     *_words("google-key", "AQ.Ab", rf"{_WORD}{{40,}}"),
     *_words("google-token", "ya29.", rf"{_WORD}{{30,}}"),
-    *_shapes("google-client-secret", "GOCSPX-", rf"{_WORD}{{28}}"),
+    *shapes_of("google-client-secret", "GOCSPX-", rf"{_WORD}{{28}}"),
     *_words("groq-key", "gsk_", "[A-Za-z0-9]{50,}"),
     *_words("xai-key", "xai-", "[A-Za-z0-9]{70,}"),
     *_words("perplexity-key", "pplx-", "[A-Za-z0-9]{40,}"),
@@ -107,12 +80,12 @@ WORDS = (
     *_words("langsmith-key", "lsv2_pt_ lsv2_sk_", rf"{_HEX}{{32}}_{_HEX}{{10}}", hint="lsv2_"),
     *_words("e2b-key", "e2b_", rf"{_HEX}{{40}}"),
     # code, packages
-    *_shapes("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,}", hint="gh"),
-    *_shapes("github-token", "github_pat_", r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}", hint="_pat_"),
-    *_shapes("gitlab-token", "glpat-", rf"{_WORD}{{20,}}(?:(?:\.\d\d)?\.[a-z0-9]{{9}})?"),
+    *shapes_of("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,}", hint="gh"),
+    *shapes_of("github-token", "github_pat_", r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}", hint="_pat_"),
+    *shapes_of("gitlab-token", "glpat-", rf"{_WORD}{{20,}}(?:(?:\.\d\d)?\.[a-z0-9]{{9}})?"),
     *_words("gitlab-token", "gldt- glrt- glcbt- glptt-", rf"{_WORD}{{20,}}", end=""),
     *_words("npm-token", "npm_", "[A-Za-z0-9]{36}"),
-    *_shapes(
+    *shapes_of(
         "pypi-token",
         "pypi-AgEIcHlwaS5vcmc pypi-AgENdGVzdC5weXBpLm9yZw",
         rf"{_WORD}{{40,}}",
@@ -177,12 +150,18 @@ WORDS = (
     *_words("dynatrace-token", "dt0c01.", r"[A-Z2-7]{24}\.[A-Z2-7]{64}"),
     *_words("mapbox-token", "sk.eyJ", rf"{_WORD}{{40,}}\.{_WORD}{{20,}}", hint="eyJ"),
     *_words("1password-token", "ops_eyJ", "[A-Za-z0-9]{40,}[A-Za-z0-9+/]*={0,2}", hint="eyJ"),
-    *_words("jwt", "eyJ", rf"{_WORD}{{10,}}\.eyJ{_WORD}{{10,}}\.{_WORD}{{16,}}"),
+    *_words("jwt", "eyJ", rf"{_WORD}{{10,}}\.(?:e[yw]{_WORD}{{4,}}|e30)\.{_WORD}{{16,}}", end=""),
+    *_words(
+        "jwt",  # encrypted: five parts, of which the second may be empty
+        "eyJ",
+        rf"{_WORD}{{10,}}\.(?:{_WORD}{{20,}})?\.{_WORD}{{12,32}}\.{_WORD}{{2,}}\.{_WORD}{{16,}}",
+        end="",
+    ),
     *_words("aws-bedrock-key", "ABSKQmVkcm9ja0FQSUtleS", "[A-Za-z0-9]{10,}[A-Za-z0-9+/]*={0,2}"),
-    *_shapes("telegram-token", "AA", rf"(?<=\d{{8}}:AA)(?P<secret>{_WORD}{{33}})(?!{_WORD})"),
+    *shapes_of("telegram-token", "AA", rf"(?<=\d{{8}}:AA)(?P<secret>{_WORD}{{33}})(?!{_WORD})"),
     *_words("slack-token", "xox", r"[a-eoprs]-\d[A-Za-z0-9-]{20,}"),
     *_words("slack-token", "xapp-", r"\d[A-Za-z0-9-]{20,}"),
-    *_shapes(
+    *shapes_of(
         "terraform-token",
         "atlasv1.",
         rf"(?<=[A-Za-z0-9]{{14}}\.atlasv1\.)(?P<secret>{_WORD}{{60,}})",
@@ -197,7 +176,7 @@ WORDS = (
             rf"(?P<secret>{_WORD}{{6}}\.{_WORD}{{27,}})"
         ),
     ),
-    *_shapes(
+    *shapes_of(
         "azure-secret",
         "Q~",
         r"(?<=[A-Za-z0-9_~.]{3}\dQ~)(?P<secret>[A-Za-z0-9_~.-]{31,34})(?![A-Za-z0-9_~.-])",
@@ -208,29 +187,29 @@ tried on such runs alone."""
 
 FRAMED = (
     *_words("aws-key-id", "AKIA ASIA", r"[A-Z2-7]{16}"),
-    *_shapes(
+    *shapes_of(
         "aws-secret-key",
         "ecret_access_key ECRET_ACCESS_KEY ecretAccessKey",
         rf"{_IS}(?P<secret>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])",
     ),
     *_words("aws-session-token", "IQoJb3JpZ2luX2Vj FwoGZXIvYXdz", "[A-Za-z0-9+/]{100,}={0,2}"),
-    *_shapes(
+    *shapes_of(
         "slack-webhook",
         "hooks.slack.com/",
         r"(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{24,})",
     ),
-    *_shapes("discord-webhook", "/api/webhooks/", rf"\d{{15,}}/(?P<secret>{_WORD}{{50,}})"),
+    *shapes_of("discord-webhook", "/api/webhooks/", rf"\d{{15,}}/(?P<secret>{_WORD}{{50,}})"),
     *_words("stripe-webhook-secret", "whsec_", r"[A-Za-z0-9+/]{24,}={0,2}"),
-    *_shapes(
+    *shapes_of(
         "google-refresh-token",
         "efresh_token EFRESH_TOKEN efreshToken",
         rf"{_IS}(?P<secret>1//0{_WORD}{{40,}})",
     ),
-    *_shapes("azure-key", "AccountKey=", r"(?P<secret>[A-Za-z0-9+/]{86}==)"),
-    *_shapes("azure-key", "SharedAccessKey=", r"(?P<secret>[A-Za-z0-9+/]{43}=)"),
-    *_shapes("azure-signature", "sig=", r"(?P<secret>[A-Za-z0-9%+/]{42,}(?:%3[Dd]|=))"),
-    *_shapes("heroku-key", "HEROKU_API_KEY", rf"{_IS}(?P<secret>{_UUID})"),
-    *_shapes("npm-token", "_authToken", rf"{_IS}{_HEADER}"),
+    *shapes_of("azure-key", "AccountKey=", r"(?P<secret>[A-Za-z0-9+/]{86}==)"),
+    *shapes_of("azure-key", "SharedAccessKey=", r"(?P<secret>[A-Za-z0-9+/]{43}=)"),
+    *shapes_of("azure-signature", "sig=", r"(?P<secret>[A-Za-z0-9%+/]{42,}(?:%3[Dd]|=))"),
+    *shapes_of("heroku-key", "HEROKU_API_KEY", rf"{_IS}(?P<secret>{_UUID})"),
+    *shapes_of("npm-token", "_authToken", rf"{_IS}{_HEADER}"),
     Shape(
         "private-key",
         "PRIVATE KEY",
@@ -243,23 +222,23 @@ FRAMED = (
             rf"(?:{_NEW_LINE}{_END_OF_KEY})?"
         ),
     ),
-    *_shapes(
+    *shapes_of(
         "authorization-header",
         "uthorization UTHORIZATION",
         rf"{_IS}(?i:bearer|basic|token)\s{{1,3}}{_HEADER}",
     ),
-    *_shapes(
+    *shapes_of(
         "authorization-header",
         "Bearer bearer",
         r"\s{1,3}(?=[A-Za-z0-9._~+/=-]{0,60}\d)(?P<secret>[A-Za-z0-9._~+/=-]{24,})",
     ),
-    *_shapes("authorization-header", "api-key Api-Key API-Key API-KEY", rf"{_IS}{_HEADER}"),
-    *_shapes(
+    *shapes_of("authorization-header", "api-key Api-Key API-Key API-KEY", rf"{_IS}{_HEADER}"),
+    *shapes_of(
         "url-password",
         "://",
         r"(?P<user>[A-Za-z0-9._~%+-]{0,64}):"
         rf"(?!(?:{_STAND_IN}|(?P=user)|\d{{1,5}})@)"
-        r"(?P<secret>[A-Za-z0-9._~!*+,;=^%][A-Za-z0-9._~!$&*+,;=^%-]{2,127})@(?=[A-Za-z0-9\[])",
+        r"(?P<secret>[A-Za-z0-9._~!*+,;=^%][A-Za-z0-9._~!$&*+,;=^%@()-]{2,127})@(?=[A-Za-z0-9\[])",
     ),
 )
 """What stands around it is looked for; or a run would be too short."""

@@ -1,11 +1,12 @@
-"""Redaction: credentials in a text, known by their shape, become a word that says what it was.
+"""Redaction: replace credentials in a text by their kind.
 
-One idea: only shapes count that their issuers made to be recognised (`harken.core.credentials`). So
-hashes, ids and code stay as they are, and a secret without a shape (a password in prose) is not
-found: this is a net, not a wall.
+A credential is known by a shape that its issuer made to be recognized (`harken.core.credentials`),
+or by the name before it (`harken.core.named_secrets`). Nothing is guessed from how random a text
+looks, so hashes, ids and code stay, and a password in prose is not found: this is a net, not a
+wall.
 
-A finding never holds the secret. What is redacted has no shape: done twice, nothing changes. Text
-that is JSON (a line of a log) may be given as it stands.
+A finding never holds the secret. A redacted text holds no shape: redacting twice changes nothing.
+A text that is JSON (a line of a log) may be given as it stands, and is JSON afterwards.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from itertools import chain
 
 from blake3 import blake3
 
-from harken.core.credentials import FRAMED, RUN, SHORTEST, WORDS, Shape
+from harken.core.credentials import FRAMED, RUN, SHORTEST, WORDS
+from harken.core.named_secrets import NAMED
+from harken.core.shapes import Shape
 
 _LONGEST_BYTES = 64 * 1024
 """A credential is no longer, so it is found whole where bytes come in pieces."""
@@ -93,7 +96,7 @@ def _by_hint(named: Iterable[tuple[str, Shape]]) -> tuple[tuple[str, list[Shape]
 
 
 _WORDS = _by_hint((shape.hint, shape) for shape in WORDS)
-_FRAMED = _by_hint((shape.hint.lower(), shape) for shape in FRAMED)
+_FRAMED = _by_hint((shape.hint.lower(), shape) for shape in (*FRAMED, *NAMED))
 _OF_RUN = bytes(ord("a") if chr(code) in RUN else ord(" ") for code in range(256))
 _RUN = b"a" * SHORTEST
 

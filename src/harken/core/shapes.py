@@ -1,0 +1,37 @@
+"""The shape of a credential: a pattern, and what is cheap to look for before it is tried."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A pattern for one kind of credential."""
+
+    kind: str
+    hint: str
+    """Letters that many kinds share. They are looked for first, in lower case for framed shapes."""
+    begins: str
+    """Letters of every match: the fixed beginning of `regex`."""
+    regex: str
+    """The group `secret` is redacted; the whole match if there is no such group."""
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """`regex`, compiled at first use: few are needed, and compiling all takes long."""
+        return _compiled(self.regex)
+
+
+@cache
+def _compiled(regex: str) -> re.Pattern[str]:
+    return re.compile(regex)
+
+
+def shapes_of(kind: str, prefixes: str, rest: str, *, hint: str = "") -> Iterator[Shape]:
+    """Yield a shape for each prefix: the prefix is found anywhere, `rest` must follow it."""
+    for prefix in prefixes.split():
+        yield Shape(kind, hint or prefix, prefix, re.escape(prefix) + rest)
