@@ -29,6 +29,7 @@ class Mounts:
     """A file with nothing in it."""
     _said: dict[str, tuple[Kind, list[str]]] = field(default_factory=dict)
     _fixed: set[str] = field(default_factory=set)
+    _real_folders: dict[str, str] = field(default_factory=dict)
     watched: dict[str, str | None] = field(default_factory=dict)
     """Places that nothing can be mounted over: what is there before, None for nothing."""
 
@@ -40,10 +41,6 @@ class Mounts:
     def elsewhere(self, path: str) -> None:
         """Take note that what is at a path has nothing to do with what is there outside."""
         self._say(path, "elsewhere", [])
-
-    def fresh(self, path: str) -> None:
-        """Put a new folder, of the command alone, in the place of one."""
-        self._say(path, "elsewhere", ["--tmpfs", path])
 
     def readable(self, path: str) -> None:
         """Let be read what is in a closed folder, or in one of the agent's own."""
@@ -57,10 +54,11 @@ class Mounts:
 
     def close(self, path: str) -> None:
         """Keep out of sight what is at a path, where links lead."""
-        path = os.path.realpath(path)
+        path = self._in_real_folder(path)
+        path = path if _link(path) is None else os.path.realpath(path)
         if path == "/":
             return  # nothing would be left
-        if Path(path).is_dir():
+        if os.path.isdir(path):  # noqa: PTH112 - hundreds of them for each command
             self._say(path, "closed", ["--perms", "0555", "--tmpfs", path])
         else:  # also what is not there yet
             self._say(path, "closed", ["--ro-bind", self.empty, path])
@@ -72,9 +70,19 @@ class Mounts:
 
     def fix(self, path: str) -> None:
         """Let what is at a path of the agent's own be read only."""
+        path = self._in_real_folder(path)
+        self._fixed.add(path)
+        if _link(path) is not None:
+            self._fixed.add(os.path.realpath(path))
+
+    def _in_real_folder(self, path: str) -> str:
+        """Return a path whose folder is real; there are hundreds of paths in a dozen of folders."""
+        if path != os.path.normpath(path):
+            path = os.path.realpath(path)
         folder, _, name = path.rpartition("/")
-        path = f"{os.path.realpath(folder).rstrip('/')}/{name}"
-        self._fixed |= {path, os.path.realpath(path)}
+        if folder not in self._real_folders:
+            self._real_folders[folder] = os.path.realpath(folder or "/").rstrip("/")
+        return f"{self._real_folders[folder]}/{name}"
 
     def _say(self, path: str, kind: Kind, arguments: list[str]) -> None:
         before = self._said.get(path)
@@ -90,7 +98,7 @@ class Mounts:
             if kind != "closed":
                 chosen[path] = arguments
             elif above not in ("closed", "elsewhere"):
-                if Path(path).exists():
+                if os.path.exists(path):  # noqa: PTH110 - as in `close`
                     chosen[path] = arguments
                     pinned |= _between(held_by, path) if above == "own" else {}
                 elif above == "own":
@@ -99,8 +107,9 @@ class Mounts:
             above, held_by = self._above(path)
             if above != "own" or path in self._said:
                 continue
-            if _link(path) is not None or not Path(path).exists():
-                self.watched[path] = _link(path)
+            link = _link(path)
+            if link is not None or not os.path.exists(path):  # noqa: PTH110 - as in `close`
+                self.watched[path] = link
             else:
                 chosen[path] = ["--ro-bind", path, path]
                 pinned |= _between(held_by, path)
@@ -124,7 +133,7 @@ def made(watched: Mapping[str, str | None]) -> Iterator[str]:
 
 def _link(path: str) -> str | None:
     try:
-        return str(Path(path).readlink())
+        return os.readlink(path)  # noqa: PTH115 - as in `close`
     except OSError:
         return None
 

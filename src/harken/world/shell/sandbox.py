@@ -1,8 +1,8 @@
 """`Sandbox`: a command in bubblewrap sees the machine, changes one folder and reaches nobody.
 
-One idea: all is there to be read, but for what is private; nothing can be written, but for what is
-the agent's. No network, no other process, no door (socket) to a program outside. Sensitive paths,
-which decide which programs run later, stay as they are, also in the agent's folder.
+A command reads all files but private ones, and writes only in the folders that are the agent's; no
+file there gets a set-user-id bit. It reaches no network, no other process and no socket of a
+program outside. Sensitive paths, which decide which programs run later, stay as they are.
 
 What is mounted is worked out for each command: files come and go. What is not there cannot be
 mounted over, so what a command made in such a place is put aside when it has ended.
@@ -13,6 +13,7 @@ Source: docs/how-to/sandbox.md; bwrap(1).
 from __future__ import annotations
 
 import os
+import platform
 import pwd
 import re
 import shutil
@@ -39,6 +40,8 @@ from harken.world.shell.places import (
     private_places,
     sensitive_places,
 )
+from harken.world.shell.seccomp import no_set_id_bits
+from harken.world.whole_file import replace_file
 
 Wanted: TypeAlias = Literal["auto", "on", "off"]
 """Whether commands run in a sandbox: where there is one, only there, or not at all."""
@@ -55,6 +58,10 @@ _ISOLATED = """
 """
 _NEWER = ("--disable-userns",)
 """What not every bubblewrap can do: to keep commands from making worlds of their own."""
+_FILTER = no_set_id_bits(platform.machine())
+_FILTER_DESCRIPTOR = "9"
+_WITH_FILTER = ("/bin/sh", "-c", f'f=$1; shift; exec "$@" {_FILTER_DESCRIPTOR}<"$f"', "harken")
+"""Opens the filter for bubblewrap, which takes the number of an open file, and becomes it."""
 _LOADING = re.compile(r"LD_\w+|GCONV_PATH|GLIBC_TUNABLES|LOCPATH")
 """What makes of a program another one: for the command alone, not for bubblewrap."""
 _LEADS_OUT = re.compile(r"DISPLAY|WAYLAND_DISPLAY|XDG_RUNTIME_DIR|XDG_SESSION_\w+|DOCKER_HOST")
@@ -64,6 +71,10 @@ _OFFLINE = re.compile(
     r"|name or service not known|nodename nor servname|ENOTFOUND|EAI_AGAIN|ENETUNREACH"
     r"|no address associated with hostname|failed to lookup address|dial (?:tcp|udp)"
     r"|NameResolutionError|unable to resolve host",
+    re.IGNORECASE,
+)
+_SET_ID_REFUSED = re.compile(
+    r"(?:changing permissions|chmod|change mode|set-?[ug]id).*operation not permitted",
     re.IGNORECASE,
 )
 _READ_ONLY = re.compile(
@@ -78,6 +89,16 @@ class Entered:
     command: Sequence[str]
     environment: Mapping[str, str]
     watched: Mapping[str, str | None]
+    temporary: Path | None = None
+    """The folder that the command sees as `/tmp`."""
+    temporary_names: frozenset[str] = frozenset()
+    """The names in that folder before the command ran."""
+
+    def left_in_temporary(self) -> list[str]:
+        """Return the names that the command created in `/tmp`, which no program outside sees."""
+        if self.temporary is None:
+            return []
+        return sorted(_names_in(self.temporary) - self.temporary_names)
 
     def put_aside(self) -> list[str]:
         """Rename what the command made where nothing may be; return where it was.
@@ -204,13 +225,16 @@ class Sandbox:
         environ: what the command gets. sockets: at which it may knock.
         """
         mounts = self._mounts(sockets)
+        launcher = [*_WITH_FILTER, str(self._filter())] if _FILTER else []
         inside = {name: value for name, value in environ.items() if _LOADING.fullmatch(name)}
         kept = {
             name: value
             for name, value in environ.items()
             if name not in inside and not _LEADS_OUT.fullmatch(name)
         }
-        arguments = [self.program, *_ISOLATED.split(), *self.options, *mounts.arguments()]
+        arguments = [*launcher, self.program, *_ISOLATED.split(), *self.options]
+        arguments += ["--seccomp", _FILTER_DESCRIPTOR] if _FILTER else []
+        arguments += mounts.arguments()
         if self.network:
             arguments.append("--share-net")
         for name, value in inside.items():
@@ -222,17 +246,26 @@ class Sandbox:
             [*arguments, "--chdir", str(self.folder), "--", *command],
             {**kept, "TMPDIR": temporary, "XDG_CACHE_HOME": f"{temporary}/.cache"},
             mounts.watched,
+            self._temporary,
+            _names_in(self._temporary),
         )
 
+    def _filter(self) -> Path:
+        """Return the file of the seccomp filter, which commands cannot write."""
+        file = self.outputs / "set-id.bpf"
+        if not file.is_file() or file.read_bytes() != _FILTER:
+            replace_file(file, _FILTER)
+        return file
+
     def _mounts(self, sockets: Iterable[str]) -> Mounts:
-        temporary, empty = self.outputs / "tmp", self.outputs / "empty"
+        temporary, empty = self._temporary, self.outputs / "empty"
         temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
         empty.touch(mode=0o400)
         mounts = Mounts(str(empty))
         mounts.own(str(self.temporary), str(temporary))
         for folder in ("/dev", "/proc"):
             mounts.elsewhere(folder)
-        mounts.fresh(os.path.realpath("/var/tmp"))  # noqa: S108 - its own
+        mounts.own(os.path.realpath("/var/tmp"), str(temporary))  # noqa: S108 - its own
         for root in self.writable:
             mounts.own(str(root))
             for place in sensitive_places(root, self.homes):
@@ -258,6 +291,18 @@ class Sandbox:
             mounts.shut(path)
         for path in sockets:
             mounts.reachable(path)
+
+    @property
+    def _temporary(self) -> Path:
+        return self.outputs / "tmp"
+
+    @property
+    def note(self) -> str:
+        """Return a line for the user who is asked about a command: what it can reach."""
+        where = "the working folder" + (
+            " and the folders allowed beside it" if self.allowed else ""
+        )
+        return f"It runs in the sandbox: {_FREE if self.network else _ALONE}, it writes in {where}."
 
     @property
     def _where(self) -> str:
@@ -286,6 +331,10 @@ class Sandbox:
                 f"and not what decides which programs run later (.git/config, .git/hooks, .envrc, "
                 f".vscode, settings of agents, ...)"
             )
+        if _SET_ID_REFUSED.search(output):
+            hints.append(
+                "in the sandbox no file with a set-user-id or set-group-id bit can be made"
+            )
         return "".join(f"\n[{one}]" for one in hints)
 
 
@@ -309,6 +358,14 @@ def _programs(environ: Mapping[str, str], folder: Path) -> Iterator[Path]:
     for entry in program_folders(environ, folder):
         if entry.name != ".bin" and not (entry.parent / "pyvenv.cfg").exists():
             yield entry
+
+
+def _names_in(folder: Path) -> frozenset[str]:
+    """Return the names in a folder but caches; none if it cannot be listed."""
+    try:
+        return frozenset(os.listdir(folder)) - {".cache"}  # noqa: PTH208 - names, not paths
+    except OSError:
+        return frozenset()
 
 
 def _real(path: Path) -> Path:

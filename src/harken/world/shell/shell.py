@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harken.world.environment import hidden_in, shown
+from harken.world.files.root import shown as shown_name
 from harken.world.result import BadArguments, Failed
 from harken.world.shell.output import Output
 from harken.world.shell.places import is_socket
@@ -41,6 +42,9 @@ QUIET: Mapping[str, str] = {
 
 AGAIN = 2
 """How often the sandbox is set up again where that fails."""
+_IN_SANDBOX = " (in the sandbox)"
+_SHOWN = 5
+"""Names of files in `/tmp` that a result lists."""
 PATIENCE_S = 0.2
 """How long what a command started may go on when its shell has ended: `> >(tee log)` does."""
 
@@ -101,8 +105,16 @@ class Shell:
             default=limits.timeout_s, longest=limits.longest_s, cap=limits.characters
         )
         about += "" if self.sandbox is None else f"\n{self.sandbox.about}"
-        made = replace(tool(bash), description=about)
+        made = replace(tool(bash), description=about, note=self.note)
         return made.guarded(by="command", kind="command", preview=preview)
+
+    @property
+    def note(self) -> str:
+        """Return a line for the user who is asked about a command: in the sandbox or not."""
+        if self.refusal:
+            return ""
+        bare = "It runs without a sandbox, and can do all that you can."
+        return bare if self.sandbox is None else self.sandbox.note
 
     async def run(
         self, command: str, timeout_s: float | None = None, caller: Caller | None = None
@@ -144,7 +156,8 @@ class Shell:
             raise Failed(f"the sandbox was ended, and the command with it. Its output: {text}")
         if self.sandbox is not None and processes.exit_code:
             notes += self.sandbox.hint(text)
-        return _result(processes.exit_code, text, left) + notes
+        where = "" if self.sandbox is None else _IN_SANDBOX
+        return _result(f"{how_it_ended(processes.exit_code)}{where}", text, left) + notes
 
     def begin(self, command: str, caller: Caller | None = None) -> Running:
         """Start a command that runs on; whoever has it ends it. Raises Failed."""
@@ -155,7 +168,8 @@ class Shell:
         except BaseException:
             output.close(keep=False)
             raise
-        return Running(processes, output, self.limits.output_bytes, ready.notes)
+        where = "" if self.sandbox is None else _IN_SANDBOX
+        return Running(processes, output, self.limits.output_bytes, ready.notes, where)
 
     def _ready(self, command: str, caller: Caller | None) -> _Ready:
         """Work out how a command is run. Raises Failed where that cannot be, or may not."""
@@ -254,16 +268,24 @@ class _Ready:
                 f"\n[{path} decides which programs run later, and no command may create it: it was "
                 f"renamed to {Path(path).name}{ASIDE}. Use `write`, for which the user is asked]"
             )
+        left = [] if self.entered is None else self.entered.left_in_temporary()
+        if left:
+            more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+            names = ", ".join(map(shown_name, left[:_SHOWN]))
+            notes += (
+                f"\n[not kept: {names}{more} in /tmp, which is the sandbox's own and goes with the "
+                f"session; what the user shall have belongs in the working folder]"
+            )
         return notes
 
 
-def _result(exit_code: int | None, text: str, left: Sequence[str]) -> str:
-    """Write down how a command ended, and its output."""
+def _result(end: str, text: str, left: Sequence[str]) -> str:
+    """Return the result of a command: how it ended, its output, and the processes it left."""
     ended = ""
     if left:
         names = ", ".join(sorted(set(left)))
         ended = f"\n[still running in the background and therefore ended: {names}]"
-    return f"{how_it_ended(exit_code)}\n{text or '(no output)'}{ended}"
+    return f"{end}\n{text or '(no output)'}{ended}"
 
 
 @dataclass(slots=True)
@@ -276,6 +298,8 @@ class Running:
     """A command that writes more is ended."""
     notes: Callable[[], str] = str
     """Says what else there is to say of it, when nothing of it runs any more."""
+    where: str = ""
+    """How it is run, as its end says it."""
 
     async def ended(self) -> str:
         """Return how it ended, when it has; what it left behind is ended, too. May be cancelled."""
@@ -292,7 +316,7 @@ class Running:
         )
         if self.processes.never_ran:
             return "the sandbox could not be set up, and it did not run"
-        return how_it_ended(self.processes.exit_code) + also + self.notes()
+        return how_it_ended(self.processes.exit_code) + self.where + also + self.notes()
 
     def end(self) -> None:
         """End it now, if it still runs, and let go of its output, which is kept. Call it once."""

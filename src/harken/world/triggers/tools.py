@@ -125,7 +125,7 @@ def _run_in_background(sources: Sources) -> Tool:
         return f"{command}\n(in the background, as long as the session)"
 
     made = tool(run_in_background).guarded(by="command", kind="command", preview=preview)
-    return replace(made, acts_as="bash")
+    return replace(made, acts_as="bash", note=sources.shell.note)
 
 
 def _webhook(sources: Sources) -> Tool:

@@ -24,36 +24,36 @@ from tests.unit.world.shell.boxing import Box
 
 
 def test_a_command_writes_in_its_folder_and_what_it_wrote_is_there(box: Box) -> None:
-    assert box.run("mkdir a && echo hi > a/b && cat a/b") == "exit code 0\nhi\n"
+    assert box.run("mkdir a && echo hi > a/b && cat a/b") == "exit code 0 (in the sandbox)\nhi\n"
     assert (box.work / "a/b").read_text() == "hi\n"
 
 
 def test_a_command_reads_what_is_not_private(box: Box) -> None:
     box.write({"elsewhere/notes": "read me"})
-    assert box.run(f"cat {box.around}/elsewhere/notes") == "exit code 0\nread me"
+    assert box.run(f"cat {box.around}/elsewhere/notes") == "exit code 0 (in the sandbox)\nread me"
 
 
 def test_its_temporary_folder_is_its_own_and_lasts_as_long_as_the_session(box: Box) -> None:
     box.write({"tmp/of-another": "x"})
     assert box.run("echo one > $TMPDIR/two; ls $TMPDIR/of-another").startswith("exit code 2")
-    assert box.run("cat $TMPDIR/two") == "exit code 0\none\n"
+    assert box.run("cat $TMPDIR/two") == "exit code 0 (in the sandbox)\none\n"
     assert not (box.around / "tmp/two").exists()
 
 
 def test_an_allowed_folder_is_written_too(box: Box) -> None:
     box.wanted["allowed"] = [box.around / "elsewhere"]
-    assert box.run("echo x > ../elsewhere/made") == "exit code 0\n(no output)"
+    assert box.run("echo x > ../elsewhere/made") == "exit code 0 (in the sandbox)\n(no output)"
     assert (box.around / "elsewhere/made").exists()
 
 
 @pytest.mark.parametrize(
     ("command", "result"),
     [
-        ("exit 3", "exit code 3\n(no output)"),
-        ("kill -9 $$", "exit code 137 (128 + SIGKILL)\n(no output)"),
-        ("echo out; echo err >&2", "exit code 0\nout\nerr\n"),
-        ("read line; echo $?", "exit code 0\n1\n"),
-        ("echo a > >(sleep 0.02; tee log)", "exit code 0\na\n"),
+        ("exit 3", "exit code 3 (in the sandbox)\n(no output)"),
+        ("kill -9 $$", "exit code 137 (128 + SIGKILL) (in the sandbox)\n(no output)"),
+        ("echo out; echo err >&2", "exit code 0 (in the sandbox)\nout\nerr\n"),
+        ("read line; echo $?", "exit code 0 (in the sandbox)\n1\n"),
+        ("echo a > >(sleep 0.02; tee log)", "exit code 0 (in the sandbox)\na\n"),
         ("kill -9 1; kill -9 -1; echo still there 2>&1 | cat", "still there"),
         ("no-such-program", "exit code 127"),
     ],
@@ -110,7 +110,7 @@ def test_output_too_long_for_a_result_can_be_read_by_the_next_command(box: Box) 
     shell = replace(box.shell(), limits=Limits(characters=1000))
     first = asyncio.run(shell.run("seq 5000"))
     path = first.partition("all of it is in ")[2].partition(" ")[0]
-    assert asyncio.run(shell.run(f"tail -1 {path}")) == "exit code 0\n5000\n"
+    assert asyncio.run(shell.run(f"tail -1 {path}")) == "exit code 0 (in the sandbox)\n5000\n"
     assert "exit code 1" in asyncio.run(shell.run(f"echo x > {path}"))
 
 
@@ -118,7 +118,7 @@ def test_what_is_said_to_be_readable_is_read_in_what_is_private(box: Box) -> Non
     box.write({"user/.harken/skills/tea/steep.sh": "echo steeped"})
     box.wanted["readable"] = [box.home / "skills"]
     assert box.run("sh ~/.harken/skills/tea/steep.sh; ls -A ~/.harken") == (
-        "exit code 0\nsteeped\noutputs\nskills\n"
+        "exit code 0 (in the sandbox)\nsteeped\noutputs\nskills\n"
     )
     assert "Read-only file system" in box.run("echo x > ~/.harken/skills/tea/steep.sh")
 
@@ -128,7 +128,7 @@ def test_the_network_can_be_let_in(box: Box) -> None:
         knock = f"exec 5<>/dev/tcp/127.0.0.1/{urlsplit(server.url).port} && echo in"
         assert "Connection refused" in box.run(knock)
         box.wanted["network"] = True
-        assert box.run(knock) == "exit code 0\nin\n"
+        assert box.run(knock) == "exit code 0 (in the sandbox)\nin\n"
     assert "the network can be reached" in box.shell().tool.description
 
 
@@ -154,8 +154,7 @@ def test_a_failure_that_may_come_of_the_sandbox_gets_a_hint(
 
 @pytest.mark.parametrize("command", ["exit 1", "echo 'Network is unreachable'", "ls nothing"])
 def test_other_failures_get_no_hint(box: Box, command: str) -> None:
-    assert "sandbox" not in box.run(command)
-    assert "can write only" not in box.run(command)
+    assert "[" not in box.run(command)
 
 
 def test_where_the_sandbox_breaks_the_command_does_not_run(box: Box) -> None:
@@ -196,7 +195,10 @@ def test_what_the_loader_reads_holds_for_the_command_and_not_for_bubblewrap(box:
     box.environ |= {"LD_LIBRARY_PATH": str(box.work), "LD_BIND_NOW": "1"}
     entered = box.sandbox().enter(["true"], box.environ)
     assert not any(name.startswith("LD_") for name in entered.environment)
-    assert box.run("echo $LD_BIND_NOW $LD_LIBRARY_PATH") == f"exit code 0\n1 {box.work}\n"
+    assert (
+        box.run("echo $LD_BIND_NOW $LD_LIBRARY_PATH")
+        == f"exit code 0 (in the sandbox)\n1 {box.work}\n"
+    )
 
 
 def test_commands_at_the_same_time_are_in_sandboxes_of_their_own(box: Box) -> None:

@@ -154,7 +154,10 @@ def test_what_steers_is_not_changed(box: Box, change: str) -> None:
 def test_a_repository_can_be_worked_in_all_the_same(box: Box) -> None:
     git = "git -c user.name=Ann -c user.email=ann@example.org"
     assert box.run("git init -q && echo a > a && git add a").startswith("exit code 0")
-    assert box.run(f"{git} commit -qm one && git log --format=%s") == "exit code 0\none\n"
+    assert (
+        box.run(f"{git} commit -qm one && git log --format=%s")
+        == "exit code 0 (in the sandbox)\none\n"
+    )
     result = box.run("git config core.hooksPath /tmp/x")
     assert "not what decides which programs run later" in result
 
@@ -284,7 +287,9 @@ def test_a_command_has_no_terminal(box: Box) -> None:
 
 def test_a_command_has_no_open_file_but_its_output(box: Box) -> None:
     listed = box.run(f"{sys.executable} -c 'import os; print(os.listdir(\"/proc/self/fd\"))'")
-    assert listed == "exit code 0\n['0', '1', '2', '3']\n", "3 is the folder that is listed"
+    assert listed == "exit code 0 (in the sandbox)\n['0', '1', '2', '3']\n", (
+        "3 is the folder that is listed"
+    )
 
 
 def test_a_command_has_no_power_that_its_user_has(box: Box) -> None:
