@@ -212,7 +212,7 @@ def test_a_folder_that_is_gone_can_be_distrusted(cli: Cli) -> None:
 def test_where_nothing_is_there_is_nothing_to_trust(cli: Cli) -> None:
     assert (
         cli.refused("trust")
-        == f"{Path.cwd()}: there is no .harken/, .mcp.json or .claude/ here or above"
+        == f"{Path.cwd()}: there is no .harken/, .mcp.json, .claude/ or AGENTS.md here or above"
     )
     assert cli.sessions() == []
 

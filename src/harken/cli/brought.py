@@ -22,6 +22,8 @@ from harken.cli.terminal import safe
 from harken.errors import ConfigError
 
 CLAUDE = ".claude"
+INSTRUCTIONS = "AGENTS.md"
+"""What a project tells agents; https://agents.md says what is usually in it."""
 FOLDERS = ("agents", "skills", "commands")
 """What counts of a `.claude/`, beside hooks."""
 SETTINGS = ("settings.json", "settings.local.json")
@@ -39,7 +41,7 @@ def files(root: Path, folder: Path, servers: Path) -> list[str]:
     """
     claude = root / CLAUDE
     below = [folder, *(claude / name for name in FOLDERS)]
-    found = [servers, *(claude / name for name in SETTINGS)]
+    found = [root / INSTRUCTIONS, servers, *(claude / name for name in SETTINGS)]
     found += [path for one in below for path in one.rglob("*")]
     return sorted(str(path.relative_to(root)) for path in found if path.is_file())
 

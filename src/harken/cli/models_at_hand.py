@@ -11,8 +11,9 @@ from harken.cli.discovery import discover
 from harken.cli.home import Home, here
 from harken.cli.imported import find_log, view_imported
 from harken.cli.init import choose
-from harken.cli.prompt import system_prompt
+from harken.cli.prompt import ChatPrompt, system_prompt
 from harken.cli.settings import Settings
+from harken.cli.trust import Trust
 from harken.core.events import TranscriptEntry
 from harken.core.messages import text_of
 from harken.errors import ConfigError, ScriptError
@@ -72,12 +73,14 @@ def chosen_model(find: ModelResolver, name: str | None) -> Model | None:
         raise ConfigError(str(error)) from None
 
 
-def prompt_for(home: Home, model: str | None) -> str:
+def prompt_for(home: Home, model: str | None) -> ChatPrompt:
     """Return the system prompt of a new chat; a recorded session is replayed with its own."""
     kind, _, file = (model or "").partition(":")
     log = find_log(home, file) if kind == "replay" else None
     recorded = None if log is None else recorded_prompt(log)
-    return recorded or system_prompt(here(), datetime.now().astimezone().date())
+    if recorded:
+        return ChatPrompt(recorded)
+    return system_prompt(here(), datetime.now().astimezone().date(), Trust(home))
 
 
 def recorded_prompt(log: Path) -> str | None:

@@ -95,7 +95,7 @@ def open_chat(
         root, session = load_session(
             path,
             runtime=runtime,
-            system_prompt=wish.system_prompt or (own if ctx is None else None),
+            system_prompt=wish.system_prompt or (own.text if ctx is None else None),
             name="main",
             budget=BUDGET if old is None else None,
             options=SessionOptions(resolver=kept.resolve),
@@ -109,7 +109,8 @@ def open_chat(
             make_from(wish.template, root)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
         said = (*notes_for(wish, settings, kept, root), *around.box.notes)
-        notes = (*said, *armed_notes(session, wish))
+        has_own = old is None and ctx is None and not wish.system_prompt and own.note
+        notes = (*said, *([own.note] if has_own else ()), *armed_notes(session, wish))
         opened = Opened(root, session, runtime, settings, kept.store, notes)
         check_agent(opened.primary)
         opening.pop_all()

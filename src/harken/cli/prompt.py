@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from harken.cli.trust import upwards
+from harken.cli.brought import INSTRUCTIONS
+from harken.cli.terminal import program, safe
+from harken.cli.trust import Trust, upwards
 from harken.world.files.root import shown, size_text
 
-PROJECT = "AGENTS.md"
-"""What a project tells agents; https://agents.md says what is usually in it."""
 LONGEST = 64_000
 
 TEXT = """\
@@ -33,15 +35,45 @@ How you work here:
   path:line."""
 
 
-def system_prompt(folder: Path, today: date) -> str:
-    """Return the prompt for a new chat in a folder, with what the project tells agents."""
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """The instructions of a project for agents."""
+
+    file: Path
+    text: str
+    """Without control characters: they are written out, as `\\x1b`."""
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """The system prompt of a new chat."""
+
+    text: str
+    note: str = ""
+    """A line for the user, if a part of it comes from a folder that they do not trust."""
+
+
+def system_prompt(folder: Path, today: date, trust: Trust | None = None) -> ChatPrompt:
+    """Return the prompt for a new chat in a folder, with the instructions of its project.
+
+    trust: without it, no folder is trusted. Raises ConfigError if its list cannot be read.
+    """
     text = TEXT.format(folder=shown(str(folder)), system=platform.system(), today=today.isoformat())
-    project = project_instructions(folder)
-    return f"{text}\n\nFrom {PROJECT} of this project:\n\n{project}" if project else text
+    found = project_instructions(folder)
+    if found is None:
+        return ChatPrompt(text)
+    text = f"{text}\n\nFrom {INSTRUCTIONS} of this project:\n\n{found.text}"
+    if trust is not None and trust.covers(found.file.parent):
+        return ChatPrompt(text)
+    size = size_text(found.size_bytes)
+    how = f"{program()} trust {shlex.quote(str(found.file.parent))}"
+    note = f"{found.file} ({size}) is part of the system prompt, and its folder is not trusted"
+    return ChatPrompt(text, f"{note}: read it, then `{how}`")
 
 
-def project_instructions(folder: Path, user_home: Path | None = None) -> str:
-    """Return what the nearest `AGENTS.md` says, from a folder upwards; nothing where none can be.
+def project_instructions(folder: Path, user_home: Path | None = None) -> Instructions | None:
+    """Return the nearest `AGENTS.md`, from a folder upwards. Return None if there is none.
 
     It is looked for where `.harken/` is (`user_home`: see `upwards`). A link out of the project is
     not followed: a cloned repository could have files of the person sent to a provider.
@@ -49,19 +81,21 @@ def project_instructions(folder: Path, user_home: Path | None = None) -> str:
     try:
         end = (user_home or Path("~").expanduser()).resolve()
         folders = (folder.resolve(), *upwards(folder.resolve(), end))
-        found = next((one for one in folders if os.path.lexists(one / PROJECT)), None)
+        found = next((one for one in folders if os.path.lexists(one / INSTRUCTIONS)), None)
         if found is None:
-            return ""
-        file = found / PROJECT
+            return None
+        file = found / INSTRUCTIONS
         if not file.is_file() or not file.resolve().is_relative_to(_project(found)):
-            return ""
+            return None
         with file.open("rb") as opened:
             data = opened.read(LONGEST + 1)
+            size_bytes = os.fstat(opened.fileno()).st_size
     except OSError:
-        return ""
-    text = data[:LONGEST].decode("utf-8", "replace").strip()
-    cut = f"\n\n[{PROJECT} is longer; it was cut here, after {size_text(LONGEST)}]"
-    return text + cut if len(data) > LONGEST else text
+        return None
+    text = data[:LONGEST].decode("utf-8-sig", "replace").replace("\r\n", "\n").strip()
+    if len(data) > LONGEST:
+        text += f"\n\n[{INSTRUCTIONS} is longer; it was cut here, after {size_text(LONGEST)}]"
+    return Instructions(file, safe(text), size_bytes) if text else None
 
 
 def _project(folder: Path) -> Path:

@@ -18,7 +18,7 @@ import click
 import msgspec
 
 from harken.cli import brought
-from harken.cli.brought import CLAUDE, exact
+from harken.cli.brought import CLAUDE, INSTRUCTIONS, exact
 from harken.cli.config_file import CONFIG, read_config
 from harken.cli.home import Home, here, home_option, json_option
 from harken.cli.terminal import program, say, say_json
@@ -29,7 +29,8 @@ from harken.world.mcp.servers import MCP_JSON
 from harken.world.whole_file import replace_file
 
 FOLDER = ".harken"
-MARKERS = (FOLDER, MCP_JSON, CLAUDE)
+MARKERS = (FOLDER, MCP_JSON, CLAUDE, INSTRUCTIONS)
+_FILES = (MCP_JSON, INSTRUCTIONS)
 MAX_SHOWN = 20
 
 
@@ -47,7 +48,7 @@ class Project:
     claude_obstacle: str = ""
     """Why its `.claude/` cannot count; empty where it can, or where there is none."""
     marker: str = FOLDER
-    """What makes the folder a project: its `.harken/`, else `.mcp.json`, else `.claude/`."""
+    """What makes the folder a project: its `.harken/`, `.mcp.json`, `.claude/` or `AGENTS.md`."""
 
     @property
     def folder(self) -> Path:
@@ -62,9 +63,12 @@ class Project:
     def note(self, home: Home, *, runs_commands: bool = False) -> str:
         """Say on one line that it is ignored, and what to do; empty where it counts.
 
-        So it is where there is a `.claude/` alone, in which nothing is that would count.
+        So it is where there is a `.claude/` alone, in which nothing is that would count, and where
+        there is an `AGENTS.md` alone, which is not ignored: `prompt` tells of it.
         runs_commands: whether hooks of Claude Code would.
         """
+        if self.marker == INSTRUCTIONS:
+            return ""
         if self.trusted or (self.marker == CLAUDE and not self._has_more(runs_commands)):
             return ""
         ignored = self.root / self.marker
@@ -116,6 +120,10 @@ class Trust:
         if obstacle := _obstacle(marker):
             raise ConfigError(f"{marker} cannot be trusted: {obstacle}")
 
+    def covers(self, folder: Path) -> bool:
+        """Whether the user trusted this folder, or one above it."""
+        return any(folder.resolve().is_relative_to(trusted) for trusted in self.folders())
+
     def distrust(self, folder: Path) -> bool:
         """Take trust back; return whether there was any."""
         before = self.folders()
@@ -130,7 +138,7 @@ class Trust:
         It is the nearest folder with a `.harken/`, from `start` upwards to the root of its git
         repository; without one, to the user's home, which is no project, or to a folder of
         somebody else. Where there is none, it is the nearest with a `.mcp.json`, else the nearest
-        with a `.claude/`.
+        with a `.claude/`, else with an `AGENTS.md`.
         """
         folders = [*upwards(start.resolve(), self._user_home)]
         for marker in MARKERS:
@@ -194,14 +202,15 @@ def _marker(folder: Path) -> str:
 def _obstacle(path: Path) -> str:
     """Say why what makes a project cannot count, whoever trusts it; empty: it can."""
     try:
-        found = path.lstat()
+        # That instructions are a link to other ones is usual; only what they say matters.
+        found = path.stat() if path.name == INSTRUCTIONS else path.lstat()
     except OSError as error:
         return f"it cannot be looked at ({error.strerror})"
     if stat.S_ISLNK(found.st_mode):
         return "it is a link, and what it leads to may change"
-    if path.name == MCP_JSON and not stat.S_ISREG(found.st_mode):
+    if path.name in _FILES and not stat.S_ISREG(found.st_mode):
         return "it is no file"
-    if path.name != MCP_JSON and not stat.S_ISDIR(found.st_mode):
+    if path.name not in _FILES and not stat.S_ISDIR(found.st_mode):
         return "it is no folder"
     if found.st_uid != os.geteuid():
         return "it belongs to another user"
@@ -229,7 +238,8 @@ def command(
 ) -> None:
     """Let the .harken/ of a project count: its configuration, agents, hooks and skills.
 
-    So do its .mcp.json, and agents, skills and commands in its .claude/. What they bring is shown:
+    So do its .mcp.json, and agents, skills and commands in its .claude/. Of its AGENTS.md, which is
+    part of the system prompt, a chat says so until you trust it. What they bring is shown:
     which programs run, who watches, which tools agents have. At a terminal you are asked then.
 
     FOLDER is the project, or a folder in it; by default the one where you are.
@@ -261,7 +271,8 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
     project = trust.project(start)
     if project is None:
         raise ConfigError(
-            f"{start.resolve()}: there is no {FOLDER}/, {MCP_JSON} or {CLAUDE}/ here or above"
+            f"{start.resolve()}: there is no {FOLDER}/, {MCP_JSON}, {CLAUDE}/ or {INSTRUCTIONS} "
+            f"here or above"
         )
     if not dry_run:
         trust.check(project.root)
