@@ -142,7 +142,7 @@ def test_a_proxy_that_is_killed_leaves_a_record_that_says_so(url: str, tmp_path:
         with running.address.raw() as raw:
             path, data = urlsplit(running.address.url).path, body("Half")
             raw.sendall(
-                f"POST {path}/v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n"
+                f"POST {path}/v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n"
                 'X-Fake: {"pieces": 50, "each_ms": 100}\r\n\r\n'.encode()
                 + data
             )

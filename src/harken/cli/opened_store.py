@@ -120,8 +120,8 @@ def _token_for(home: Home, address: str) -> str:
 
     Raises ConfigError where there is none.
     """
+    from harken.core.loopback import is_loopback
     from harken.service.token import read_token
-    from harken.store.remote.connection import is_loopback
 
     given = environment().get(TOKEN, "").strip()
     if given:

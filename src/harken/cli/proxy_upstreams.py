@@ -14,8 +14,8 @@ from harken.capture.proxy.upstreams import (
     upstream,
     without_user,
 )
+from harken.core.loopback import is_loopback
 from harken.errors import ConfigError
-from harken.store.remote.connection import is_loopback
 
 
 def upstreams_of(

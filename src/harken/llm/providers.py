@@ -6,12 +6,13 @@ no key is ever shown.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
+
+from harken.core.loopback import is_loopback
 
 Protocol: TypeAlias = Literal["anthropic", "openai"]
 """Which requests a provider takes: Anthropic's Messages, or OpenAI's Chat Completions."""
@@ -43,18 +44,6 @@ class Provider:
     def local(self) -> bool:
         """Whether it is this machine: no key, no bill."""
         return is_loopback(urlsplit(self.base_url).hostname or "")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by its very name or number; nothing is looked up.
-
-    >>> is_loopback("localhost"), is_loopback("127.0.0.2"), is_loopback("localhost.example.org")
-    (True, True, False)
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 _TABLE = [

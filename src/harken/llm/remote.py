@@ -21,11 +21,11 @@ from weakref import WeakKeyDictionary
 
 from harken.core import codec
 from harken.core.chunks import Chunk, Finish, ThinkingDelta
+from harken.core.loopback import is_loopback
 from harken.errors import ConfigError, ModelError
 from harken.formats.sse import EventReader, ServerEvent
 from harken.llm.failure import Failures
 from harken.llm.prices import Cost
-from harken.llm.providers import is_loopback
 
 Import: TypeAlias = Callable[[str], Any]
 """Imports a module by its name."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from harken.core.loopback import is_loopback
 from harken.errors import ConfigError
-from harken.store.remote.connection import is_loopback
 
 _MOST_BYTES = 100
 """How long the path of a Unix socket may be; the systems differ between 104 and 108."""

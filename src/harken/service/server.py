@@ -23,6 +23,8 @@ from harken.service.limits import Limits
 
 _KEPT_S = 30
 """How long a connection that does nothing is kept: clients let go of theirs before."""
+_LOOKS = 20
+"""How often a connection is looked at within the time of silence that is allowed."""
 _LAST_S = 45
 """How long those that are running may take in the end: a locked store is waited for 30 s."""
 
@@ -116,6 +118,8 @@ class _Patience(H11Protocol):
     most: int
     silence_s: float
     _seen: tuple[object, ...] = ()
+    _changed_s = 0.0
+    """When the connection last made progress, by the clock of the event loop."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -123,17 +127,30 @@ class _Patience(H11Protocol):
         if len(self.connections) > self.most:
             transport.abort()
             return
-        self.loop.call_later(self.silence_s, self._look)
+        self._seen, self._changed_s = self._state(), self.loop.time()
+        self._look()
 
     def _look(self) -> None:
+        """Abort the connection if it made no progress for `silence_s`, else look again soon.
+
+        Bytes of a head that is not complete are no progress, however slowly they come.
+        """
         if self not in self.connections:
             return
-        seen = (self.cycle, self.transport.is_closing(), self.transport.get_write_buffer_size())
-        if seen == self._seen and not self._works():
+        seen = self._state()
+        if seen != self._seen or self._works():
+            self._seen, self._changed_s = seen, self.loop.time()
+        elif self.loop.time() - self._changed_s >= self.silence_s:
             self.transport.abort()
             return
-        self._seen = seen
-        self.loop.call_later(self.silence_s, self._look)
+        self.loop.call_later(self.silence_s / _LOOKS, self._look)
+
+    def _state(self) -> tuple[object, ...]:
+        """Return what changes when the connection makes progress."""
+        cycle: Any = self.cycle
+        is_complete = cycle is not None and cycle.response_complete
+        unsent_bytes = self.transport.get_write_buffer_size()
+        return cycle, is_complete, self.transport.is_closing(), unsent_bytes
 
     def _works(self) -> bool:
         """Whether the service is at work for it: then silence is not the client's."""

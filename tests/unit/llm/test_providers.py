@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harken.llm.providers import BUILT_IN, Provider, is_loopback
+from harken.core.loopback import is_loopback
+from harken.llm.providers import BUILT_IN, Provider
 
 
 @pytest.mark.parametrize("provider", BUILT_IN.values(), ids=lambda provider: provider.name)

@@ -211,7 +211,7 @@ def test_a_reader_that_takes_nothing_is_cut_off() -> None:
     asked = head(0).replace(b"POST /v1/store/objects", f"GET /v1/store/raw/{name}".encode())
     with asking(store=store, limits=Limits(silence_s=0.2)) as client:
         with raw_request(client, asked) as reader:
-            time.sleep(0.8)
+            time.sleep(3)
             taken = 0
             with suppress(ConnectionResetError):
                 while part := reader.recv(1 << 20):

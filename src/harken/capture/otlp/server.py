@@ -23,6 +23,7 @@ from harken.capture.otlp.decoding import JSON, PROTOBUF, Read, logs_of, response
 from harken.capture.otlp.receiver import Receiver
 from harken.capture.otlp.spool import Kept, Spool
 from harken.core import codec
+from harken.core.loopback import browser_refusal
 from harken.errors import FormatError
 from harken.recording.heard import body_of
 
@@ -183,8 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
         return response(kind, type_, refused), type_
 
     def _check(self) -> None:
-        if "origin" in self.headers:
-            raise _Refused(403, "pages of browsers are not answered")
+        if refusal := browser_refusal(self.headers.get("origin"), self.headers.get("host")):
+            raise _Refused(403, refusal)
         token = self.server.token
         if token is None:
             return

@@ -28,8 +28,8 @@ from yarl import URL
 
 from harken.capture.proxy.noted import Noted, Notes
 from harken.capture.proxy.upstreams import Target, Upstreams, Wrong
+from harken.core.loopback import browser_refusal
 from harken.recording.exchange import CUT, ENDED, HUNG_UP
-from harken.store.remote.connection import is_loopback
 
 HOP_BY_HOP = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection",
@@ -96,8 +96,8 @@ class Passing:
             self.touched_s = time.monotonic()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        if not self.upstreams.token and not _is_from_here(request):
-            return _said(403, "pages of browsers and other machines are not answered")
+        if refusal := browser_refusal(request.headers.get("Origin"), request.headers.get("Host")):
+            return _said(403, refusal)
         target = self.upstreams.find(request.raw_path, request.headers)
         if isinstance(target, Wrong):
             return _said(target.status, target.reason)
@@ -194,17 +194,6 @@ def _passed_on(raw: Iterable[tuple[bytes, bytes]], *without: str) -> CIMultiDict
 
 def _text(value: bytes) -> str:
     return value.decode("utf-8", "surrogateescape")
-
-
-def _is_from_here(request: web.Request) -> bool:
-    """Whether a program of this machine asks, and no page that a browser shows.
-
-    A page can make a browser ask a port of this machine; it is told by its origin, or by the name
-    under which it found the port.
-    """
-    host = request.headers.get("Host", "").rpartition(":")
-    name = (host[0] if host[2].isdigit() else "".join(host)).strip("[]")
-    return "Origin" not in request.headers and is_loopback(name)
 
 
 def _said(status: int, reason: str) -> web.Response:

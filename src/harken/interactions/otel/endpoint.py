@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
+from harken.core.loopback import is_loopback
 from harken.core.redaction import redact
 from harken.errors import ConfigError, SendError
 from harken.interactions.otel.encoding import JSON, PROTOBUF, Taken, taken_in
-from harken.llm.providers import is_loopback
 
 PATH = "/v1/traces"
 _AGAIN = frozenset({429, 502, 503, 504})

@@ -11,11 +11,11 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from harken.core.loopback import is_loopback
 from harken.errors import ConfigError, StoreAway, StoreError
 from harken.store.remote.failures import Failed, error_of
 from harken.store.remote.wire import BYTES, JSON, read_json
@@ -216,18 +216,6 @@ def check_address(url: str, *, has_token: bool) -> None:
             f"{url}: the token would cross the network in the clear; use https, or a tunnel to a "
             f"port of this machine"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether this names this machine and no other.
-
-    >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "example.org", "0.0.0.0")]
-    [True, True, True, False, False]
-    """
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _imported() -> Any:

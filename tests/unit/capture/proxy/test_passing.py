@@ -269,7 +269,9 @@ def test_who_is_being_answered_when_the_proxy_ends_is_cut_off(url: str, tmp_path
 def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on(here: Place) -> None:
     with here.proxied.raw() as raw:
         path = urlsplit(here.proxied.url).path + ANTHROPIC
-        head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue"
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue"
+        )
         raw.sendall(head.encode() + b"\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 100 ")
         raw.sendall(b"{}")
