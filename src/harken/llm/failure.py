@@ -60,6 +60,18 @@ _NETWORK = frozenset(
     {"APIConnectionError", "TransportError", "StreamError", "InvalidURL", "OSError"}
 )
 _UNREADABLE = frozenset({"DecodingError", "UnicodeDecodeError", "JSONDecodeError"})
+_END_OF_KEY = 3
+"""So many of the last letters of a key are not shown, also without a mask before them."""
+_MASK = r"(?:[*•●·]{2,}|\.{3,}|…|[xX]{4,})"
+_WORD = re.compile(
+    rf"(?<![\w*•●·….-])(?P<before>{_MASK})?(?P<word>[\w-]{{1,40}}?)(?P<after>{_MASK})?(?![\w-])"
+)
+_MASKED = re.compile(r"[\w-]*(?:[*•●·]{3,}|[xX]{6,})[\w*•●·-]*")
+_ENDING = re.compile(
+    r"(?i:(?<=ending in )|(?<=ending with )|(?<=ends in )|(?<=ends with )|(?<=ending: ))"
+    r"[\"'`]?[\w*•●·….-]{2,12}(?!\w)"
+)
+"""Letters that a provider calls the last of a key."""
 _KEY_LIKE = re.compile(
     r"(?i:bearer|basic)\s+\S+|(?<=provided: )\S+"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|nvapi)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}"
@@ -194,7 +206,22 @@ class Failures:
         elif self.key:
             text = text.replace(self.key, "[key]")
             text = re.sub(r"[\w*.+/=-]{6,}", self._unless_of_key, text)
-        return _KEY_LIKE.sub("[key]", text)
+            text = _WORD.sub(self._unless_end_of_key, text)
+        for pattern in (_MASKED, _KEY_LIKE, _ENDING):
+            text = pattern.sub("[key]", text)
+        return text
+
+    def _unless_end_of_key(self, match: re.Match[str]) -> str:
+        """Return a word, unless the key begins or ends with it; a mask before or after it counts.
+
+        Providers show the last letters of a key, which is enough to tell it from others.
+        """
+        key = self.key or ""
+        word = match["word"]
+        is_masked = bool(match["before"] or match["after"])
+        least = 1 if is_masked else _END_OF_KEY
+        is_end = len(word) >= least and (key.endswith(word) or (is_masked and key.startswith(word)))
+        return "[key]" if is_end else match[0]
 
     def _unless_of_key(self, match: re.Match[str]) -> str:
         """Return a word, unless it shares eight letters in a row with the key."""
