@@ -11,6 +11,7 @@ from harken.cli.commands import Command, Doing, Onward, run_command
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
 from harken.errors import ModelError
+from harken.world.shell.shell import Shell
 from tests.agent_kit import Stage, run
 
 
@@ -19,6 +20,7 @@ class Talking:
 
     def __init__(self, one: Stage) -> None:
         self.session, self.runtime, self.root = one.session, one.runtime, one.root
+        self.shell = Shell(one.session.path.parent, one.session.path.parent / "outputs")
         self.said: list[str] = []
         self.ended = False
         self.doing: Mapping[AgentId, str] = {}
@@ -30,6 +32,9 @@ class Talking:
     @property
     def primary(self) -> Agent:
         return self.root.sibling(self.session.state.primary or "")
+
+    def usable_models(self) -> Sequence[str]:
+        return ["x/small", "x/large"]
 
     def act(self, doing: Doing) -> None:
         self.say(text_of(run(doing()).content))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
+import harken.cli.every_command  # noqa: F401 - it enters the slash commands
 from harken.cli.home import Home
 from harken.cli.opening import open_chat
 from harken.cli.plain import PlainChat, tell
@@ -25,7 +26,8 @@ DIFF = "@@ -1,2 +1,2 @@\n a cup\n-of coffee\n+of tea\n"
 
 @tool
 async def brew(what: str) -> str:
-    """Brew something."""
+    """Brew something; slow tea takes a while."""
+    await asyncio.sleep(2 if what.startswith("slow") else 0)
     return "\n".join(f"cup {number} of {what}" for number in range(9))
 
 

@@ -16,6 +16,7 @@ from harken.core.messages import extend_context_hash
 from harken.errors import ConfigError
 from harken.llm.base import Model, Request, Window
 from harken.llm.observer import ObservedAnswer, ObservedCall, tell_all
+from harken.llm.retries import reporting_retries
 from harken.session.session import Session
 
 
@@ -47,7 +48,8 @@ async def ask(agent: Agent, model: Model, tools: Toolbox, on_chunk: OnChunk | No
     told(lambda one: one.on_llm_request(asked))
     call = ModelCall(session, agent.agent_id, request_id)
     try:
-        await call.run(model, request, on_chunk)
+        with reporting_retries(agent.runtime.tell):
+            await call.run(model, request, on_chunk)
     finally:
         if call.response is not None and call.response.message_id:
             answer = ObservedAnswer(call=asked, response=call.response, answer=call.said)

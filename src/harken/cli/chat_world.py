@@ -25,10 +25,13 @@ from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import Rules
 from harken.world.sensitive_paths import user_paths
 from harken.world.shell.sandbox import user_homes
-from harken.world.shell.shell import Shell
+from harken.world.shell.shell import Limits, Shell
 from harken.world.tool import Tool
 from harken.world.triggers.tools import trigger_tools
 from harken.world.world import World
+
+USER_COMMAND_S = 86_400.0
+"""How long a command of the user may take; Ctrl-C ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,17 @@ def open_world(
     world = World(tools, folder=here(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
+
+
+def user_shell(settings: Settings, around: Around) -> Shell:
+    """Return the shell for commands that the user types: no sandbox, and no time limit to hit."""
+    return Shell(
+        here(),
+        around.outputs,
+        settings.key_variables,
+        settings.pass_env,
+        limits=Limits(timeout_s=USER_COMMAND_S, longest_s=USER_COMMAND_S),
+    )
 
 
 def connections_of(

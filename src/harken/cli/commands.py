@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import click
 
@@ -28,7 +28,12 @@ from harken.session.session import Session
 from harken.world.permissions.permissions import Mode
 from harken.world.result import BadArguments, Result
 
+if TYPE_CHECKING:
+    from harken.world.shell.shell import Shell
+
 MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")
+SHELL = "!"
+"""Before a shell command that the user runs: short for `/shell`."""
 
 
 Doing: TypeAlias = Callable[[], Coroutine[Any, Any, Result]]
@@ -45,6 +50,15 @@ class Talk(Protocol):
     @property
     def runtime(self) -> Runtime:
         """What its agents share."""
+        ...
+
+    def usable_models(self) -> Sequence[str]:
+        """Return names of models that can be used now."""
+        ...
+
+    @property
+    def shell(self) -> Shell | None:
+        """The shell for commands of the user."""
         ...
 
     @property
@@ -174,11 +188,31 @@ def choice(*words: str) -> Completes:
 
 def is_command(text: str, own: Mapping[str, Command]) -> bool:
     """Whether a text is meant for the chat itself, also if there is no such command."""
+    if is_shell_command(text):
+        return True
     word = text.split(maxsplit=1)[0] if text.startswith("/") else ""
     name = word.removeprefix("/")
     if not name or "/" in name:
         return False
     return named_command(name, own) is not None or not Path(word).exists()
+
+
+def is_shell_command(text: str) -> bool:
+    """Whether a text is a shell command of the user; several exclamation marks are none."""
+    command = text.removeprefix(SHELL)
+    return command != text and bool(command.strip()) and not command.startswith(SHELL)
+
+
+def split_command(text: str) -> tuple[str, str]:
+    """Return the name of a command, and the words after it.
+
+    >>> split_command("/show 24"), split_command("!git log")
+    (('show', '24'), ('shell', 'git log'))
+    """
+    if is_shell_command(text):
+        return "shell", text.removeprefix(SHELL).strip()
+    word, *rest = text.strip().split(maxsplit=1)
+    return word.removeprefix("/"), "".join(rest).strip()
 
 
 def named_command(name: str, own: Mapping[str, Command]) -> Command | None:
@@ -200,14 +234,14 @@ def beginning(name: str, own: Mapping[str, Command]) -> list[Command]:
 
 def run_command(talk: Talk, text: str) -> bool:
     """Run a command; return whether there is one. What goes wrong is said."""
-    word, *rest = text.strip().split(maxsplit=1)
-    name, own = word.removeprefix("/"), talk.own
+    name, rest = split_command(text)
+    own = talk.own
     command = named_command(name, own)
     if command is None:
         talk.say(_which(name, own))
         return False
     try:
-        command.action(talk, "".join(rest).strip())
+        command.action(talk, rest)
     except BadArguments as error:
         talk.say(f"/{command.name}: {error}")
     except HarkenError as error:

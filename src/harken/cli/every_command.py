@@ -2,6 +2,7 @@
 
 from harken.cli import (
     agents_in_chat,
+    chat_commands,
     forks_in_chat,
     looking,
     mcp_in_chat,
@@ -9,5 +10,13 @@ from harken.cli import (
     structure_commands,
 )
 
-MODULES = (looking, agents_in_chat, mcp_in_chat, structure_commands, forks_in_chat, replay_in_chat)
+MODULES = (
+    looking,
+    agents_in_chat,
+    mcp_in_chat,
+    structure_commands,
+    forks_in_chat,
+    replay_in_chat,
+    chat_commands,
+)
 """Which enter the commands when they are imported."""

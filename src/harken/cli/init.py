@@ -113,14 +113,14 @@ def choose(found: Sequence[Found]) -> Choice | None:
     """Return the model to begin with: of the first provider that is ready, else that has a key."""
     for one in sorted(found, key=lambda one: not one.ready):
         name = one.provider.name
-        model = next(filter(_can_chat, one.models), None) or SUGGESTED.get(name)
+        model = next(filter(can_chat, one.models), None) or SUGGESTED.get(name)
         usable = one.ready or (one.provider.local and one.models) or one.provider.api_key
         if usable and model:
             return Choice(f"{name}/{model}", one.missing)
     return None
 
 
-def _can_chat(model: str) -> bool:
+def can_chat(model: str) -> bool:
     """Whether a model answers, as far as its name tells: local servers list others, too."""
     return not re.search(r"embed|rerank|whisper|bge-|minilm", model, re.IGNORECASE)
 

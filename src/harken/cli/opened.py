@@ -12,6 +12,7 @@ from harken.agents.runtime import Runtime
 from harken.cli.settings import Settings
 from harken.session.session import Session
 from harken.store.base import Store
+from harken.world.shell.shell import Shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Opened:
     settings: Settings
     store: Store | None = None
     """Where its commits go; None where it cannot be used."""
+    shell: Shell | None = None
+    """The shell for commands of the user, outside the sandbox."""
     notes: tuple[str, ...] = ()
     """What the user should be told at the beginning, a line each."""
     conversation: Conversation = field(init=False)

@@ -21,7 +21,7 @@ from harken.agents.load import load_session, start_from
 from harken.agents.runtime import OnChunk, Runtime
 from harken.agents.smart import SmartAgent
 from harken.agents.triggers import armed_triggers
-from harken.cli.chat_world import around_of, open_world, permissions_of
+from harken.cli.chat_world import around_of, open_world, permissions_of, user_shell
 from harken.cli.first_agent import make_from
 from harken.cli.home import Home
 from harken.cli.keeping import PATIENCE_S, Keeping
@@ -111,7 +111,8 @@ def open_chat(
         said = (*notes_for(wish, settings, kept, root), *around.box.notes)
         has_own = old is None and ctx is None and not wish.system_prompt and own.note
         notes = (*said, *([own.note] if has_own else ()), *armed_notes(session, wish))
-        opened = Opened(root, session, runtime, settings, kept.store, notes)
+        shell = user_shell(settings, around)
+        opened = Opened(root, session, runtime, settings, kept.store, shell, notes)
         check_agent(opened.primary)
         opening.pop_all()
     return opened

@@ -16,7 +16,7 @@ import click
 
 from harken.agents.base import Agent
 from harken.agents.smart import SmartAgent
-from harken.cli.commands import Command, Doing, Onward, is_command, run_command
+from harken.cli.commands import SHELL, Command, Doing, Onward, is_command, run_command
 from harken.cli.looking import compacted_text
 from harken.cli.mcp_in_chat import prompt_commands
 from harken.cli.opened import Opened
@@ -25,6 +25,7 @@ from harken.cli.tally import Tally
 from harken.cli.terminal import one_line, safe, say, say_json
 from harken.cli.turn_limit import MOST_CALLS, TurnLimit
 from harken.cli.typed import Typed, somebody_types
+from harken.cli.usable_models import list_models
 from harken.core.events import Event, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
@@ -86,6 +87,7 @@ class PlainChat:
         self.opened, self.runner, self.as_json = opened, runner, as_json
         self._typed = typed or Typed()
         self.session, self.runtime = opened.session, opened.runtime
+        self.shell = opened.shell
         self.failed = False
         """Whether a turn ended without an answer."""
         self.onward: Onward | None = None
@@ -143,7 +145,7 @@ class PlainChat:
         return self._typed.line()
 
     def _is_command(self, line: str) -> bool:
-        return line.startswith("/") and is_command(line, self.own)
+        return line.startswith(("/", SHELL)) and is_command(line, self.own)
 
     def _hear(self, event: Event) -> None:
         self._tally.add(event)
@@ -162,6 +164,10 @@ class PlainChat:
         said = read_words(entry)
         if said is not None and said.kind in _STOPS:
             tell(f"hook {agent.name or agent.id} {_STOPS[said.kind]}: {one_line(said.words, 300)}")
+
+    def usable_models(self) -> Sequence[str]:
+        """Return names of models that can be used now."""
+        return list_models(self.opened.settings)
 
     def say(self, text: str) -> None:
         """Show what a slash command says."""

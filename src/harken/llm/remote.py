@@ -26,6 +26,7 @@ from harken.errors import ConfigError, ModelError
 from harken.formats.sse import EventReader, ServerEvent
 from harken.llm.failure import Failures
 from harken.llm.prices import Cost
+from harken.llm.retries import watch_retries
 
 Import: TypeAlias = Callable[[str], Any]
 """Imports a module by its name."""
@@ -235,6 +236,7 @@ class Service:
                 mounts=_NO_PROXY if _is_here(base_url) else {},
             ),
         )
+        watch_retries(client, self.failures.model, endpoint.max_retries)
         client._custom_headers = dict(endpoint.headers)  # noqa: SLF001 - there is no other way
         for name in ("organization", "project"):
             if hasattr(client, name):

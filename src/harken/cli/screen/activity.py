@@ -83,6 +83,11 @@ class Activity:
             case _:
                 pass
 
+    def restart(self, agent: AgentId, now: float) -> None:
+        """Measure from now on how long an agent runs its calls: the user has answered only now."""
+        if agent in self.agents:
+            self.agents[agent].since = now
+
     def _got(self, agent: AgentId, call: str) -> None:
         doing = self.agents.get(agent)
         if doing is not None:

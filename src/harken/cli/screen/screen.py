@@ -306,6 +306,8 @@ class Screen:
             self.stage.refresh()  # the number of questions that wait behind it
             return
         self._question = question
+        if before is not None:
+            self._restart_clock(before.asked.agent)
         if half_typed := self.inputs.answer.text:
             self.inputs.put(half_typed)
             self.inputs.answer.reset()
@@ -317,6 +319,13 @@ class Screen:
             if self.turns.seconds > LONG_TURN_S:
                 self.stage.bell()
         self._refocus()
+
+    def _restart_clock(self, name: str) -> None:
+        """Do not count as running time how long an agent waited for the user's answer."""
+        now = asyncio.get_running_loop().time()
+        for agent_id in self.activity.agents:
+            if self._name(agent_id) == name:
+                self.activity.restart(agent_id, now)
 
     def _bring_back_draft(self) -> None:
         """Put the draft that was set aside into the input, unless the next question came."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harken.agents.base import Agent
 from harken.agents.runtime import Runtime
-from harken.cli.commands import Command, Doing, Onward, named_command, run_command
+from harken.cli.commands import Command, Doing, Onward, named_command, run_command, split_command
 from harken.cli.mcp_in_chat import prompt_commands
 from harken.cli.opened import Opened
 from harken.cli.screen.activity import Activity, state_text
@@ -25,8 +25,10 @@ from harken.cli.screen.stage import Stage
 from harken.cli.screen.styled import Line, clean
 from harken.cli.screen.telling import Teller, typed
 from harken.cli.screen.turns import Turns
+from harken.cli.usable_models import list_models
 from harken.core.ids import AgentId
 from harken.session.session import Session
+from harken.world.shell.shell import Shell
 from harken.world.user import Wanted
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ HINT_S = 2.0
 KEYS = """\
   Enter             send (while a turn runs: when it has ended)
   Alt-Enter Ctrl-J  a new line; so does \\ at the end of a line
+  !command          run a shell command yourself; the agent reads what came of it
   @name, Tab        complete a name of a file, of an agent, of a command
   Up, Ctrl-R        what you said before
   Ctrl-C            stop the turn; on an empty line twice: end
@@ -80,6 +83,15 @@ class Table:
         """What its agents share."""
         return self.opened.runtime
 
+    def usable_models(self) -> Sequence[str]:
+        """Return names of models that can be used now."""
+        return list_models(self.opened.settings)
+
+    @property
+    def shell(self) -> Shell | None:
+        """The shell for commands of the user."""
+        return self.opened.shell
+
     @property
     def keys(self) -> str:
         """Which keys do what, a line each."""
@@ -96,7 +108,7 @@ class Table:
 
         It stands above what it says. One that acts is an entry of the log, and shown as that.
         """
-        name = text.split(maxsplit=1)[0].removeprefix("/")
+        name, _ = split_command(text)
         self._asked = text if named_command(name, self.own) is not None else ""
         try:
             return run_command(self, text)

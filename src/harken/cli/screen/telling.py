@@ -14,6 +14,7 @@ from harken.agents.actions import lenient
 from harken.agents.built_in import BUILT_IN
 from harken.agents.compaction import Compactor
 from harken.agents.smart_hook import DROPPED
+from harken.cli.commands import SHELL
 from harken.cli.screen.blocks import Blocks
 from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded, shortened
 from harken.cli.screen.piece import INDENT, Piece, Prose, Rows, note
@@ -38,6 +39,8 @@ from harken.views.written import count
 from harken.world.tool import Tool
 
 PROMPT_LINES = 30
+OUTPUT_LINES = 40
+"""So many lines are shown of what a shell command of the user wrote."""
 """Lines of a prompt that are shown."""
 LONGEST_PROMPT_LINE = 4000
 _COLOURS = ("magenta", "blue", "green", "yellow", "cyan")
@@ -172,8 +175,22 @@ class Teller:
             command = self._commands.get(base_of(entry.cause))
             if entry.is_error:
                 yield note(_short(text.removeprefix("Error: ")), "red")
+            elif command is not None and command.startswith(SHELL):
+                yield self._output(entry)
             elif command is not None and command not in _SEEN_ANYWAY:
                 yield note(_short(text))
+
+    def _output(self, entry: TranscriptEntry) -> Rows:
+        """Show what a shell command of the user wrote, and its exit code if that is not 0."""
+        lines = clean(text_of(entry.content)).splitlines()
+        if lines[:1] == ["exit code 0"]:
+            del lines[0]
+        begun, cut = shortened(lines[:OUTPUT_LINES])
+        rows: list[Line] = [[("", INDENT + line)] for line in begun]
+        if left := len(lines) - len(begun) + cut:
+            self.last_folded = entry
+            rows.append(_more(left, entry.message_id))
+        return Rows("action", rows, hanging=4)
 
     def _move(self, event: AgentMoved) -> Iterator[Piece]:
         """Tell who took whose place."""

@@ -1,0 +1,49 @@
+"""Retries of model calls: told to the caller before the SDK waits.
+
+The SDK of a vendor decides whether to send a request again, and how long to wait before. It asks
+its client for that time, and the client made here reports the answer to the call that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeAlias
+
+OnRetry: TypeAlias = Callable[[str], None]
+"""Told in one line that a request is sent again, and after which time."""
+_ON_RETRY: ContextVar[OnRetry | None] = ContextVar("on_retry", default=None)
+"""Of the running call: a client is shared by all agents."""
+_TIMEOUT = "_calculate_retry_timeout"
+"""The method of the clients of both SDKs that computes a waiting time."""
+
+
+@contextmanager
+def reporting_retries(on_retry: OnRetry) -> Iterator[None]:
+    """Report the retries of model calls in this task to a function."""
+    token = _ON_RETRY.set(on_retry)
+    try:
+        yield
+    finally:
+        _ON_RETRY.reset(token)
+
+
+def watch_retries(client: Any, name: str, max_retries: int) -> None:
+    """Let a client of an SDK report how long it waits before it sends a request again.
+
+    An SDK without that method retries as before, unreported.
+    """
+    compute = getattr(client, _TIMEOUT, None)
+    if compute is None:
+        return
+
+    def report(remaining: int, *arguments: Any, **options: Any) -> Any:
+        wait_s = compute(remaining, *arguments, **options)
+        on_retry = _ON_RETRY.get()
+        if on_retry is not None:
+            retry = f"retry {max_retries - remaining + 1} of {max_retries}"
+            on_retry(f"{name} did not answer; it is asked again in {wait_s:.1f} s ({retry})")
+        return wait_s
+
+    setattr(client, _TIMEOUT, report)
