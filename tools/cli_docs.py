@@ -185,6 +185,7 @@ GROUPS = {
         "StoreWriteError",
         "ObjectMissing",
         "ObjectDamaged",
+        "ObjectTooLarge",
         "NotMessages",
         "NotesChanged",
         "BundleError",

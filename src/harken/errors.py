@@ -18,6 +18,7 @@
     │   ├── NotWiped                what was purged is replaced, its bytes may still be in the file
     │   ├── ObjectMissing           something names what is not there
     │   ├── ObjectDamaged           the bytes are not what their name says
+    │   ├── ObjectTooLarge          more bytes than one object may have
     │   ├── NotMessages             raw bytes stand where messages are wanted
     │   └── NotesChanged            somebody else changed a commit's notes meanwhile
     ├── SendError                   another machine did not take what was sent to it
@@ -179,10 +180,9 @@ class StoreAway(StoreError):
 class StoreWriteError(StoreError):
     """The disk refused; nothing of the batch was written, all that was acknowledged is safe."""
 
-    def __init__(self, store: str | Path, *, reason: str) -> None:
-        super().__init__(
-            store, f"could not be written ({reason}); make room or mend the disk, then try again"
-        )
+    def __init__(self, store: str | Path, *, reason: str, advice: str = "") -> None:
+        advice = advice or "make room or mend the disk, then try again"
+        super().__init__(store, f"could not be written ({reason}); {advice}")
         self.reason = reason
 
 
@@ -213,6 +213,19 @@ class ObjectDamaged(StoreError):
     def __init__(self, store: str | Path, name: str, *, reason: str) -> None:
         super().__init__(store, f"{name} is damaged: {reason}; nothing was changed")
         self.name, self.reason = name, reason
+
+
+class ObjectTooLarge(StoreError):
+    """An object has more bytes than a store takes in one piece; nothing was written."""
+
+    def __init__(self, store: str | Path, name: str, *, size_bytes: int, limit_bytes: int) -> None:
+        size_mb, limit_mb = size_bytes / 2**20, limit_bytes / 2**20
+        super().__init__(
+            store,
+            f"{name} is too large: {size_mb:.1f} MB, and one object holds at most {limit_mb:.0f} "
+            f"MB; put the data into a file and name the file in the message",
+        )
+        self.name, self.size_bytes, self.limit_bytes = name, size_bytes, limit_bytes
 
 
 class NotMessages(StoreError):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TypeVar
 
 import click
 import msgspec
@@ -12,15 +16,21 @@ from harken.cli.home import Home, home_option, json_option
 from harken.cli.opened_store import store_of
 from harken.cli.progress import Tell, progress
 from harken.cli.settings import load_settings
-from harken.cli.side_files import forget_facts
+from harken.cli.side_files import forget_facts, index_files
 from harken.cli.terminal import say, say_json
 from harken.core.clock import rfc3339, system_clock
+from harken.errors import StoreWriteError
 from harken.session.mentions import mentions
 from harken.store.base import Collected, Store
 from harken.store.evict import Evicted
+from harken.store.shrink import Unused
 from harken.store.sqlite import SqliteStore
 from harken.store.tiered import TieredStore
 from harken.views.written import count, size_text
+
+T = TypeVar("T")
+_ROOM_BYTES = 8 * 1024 * 1024
+"""The log of a collection takes no more: SQLite writes it back to the file each 4 MB."""
 
 
 @click.command()
@@ -40,13 +50,9 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
     That is what was never committed, what can be made again, and ephemeral commits whose time is
     over. Others may use the store meanwhile. It may be stopped at any time and run again. Where a
     backing store is configured, it is sent what it has not, and what is too much here is evicted.
+    On a full disk the search index is removed first: the next search makes it again.
     """
-    settings = load_settings(home)
-    with store_of(home) as store, progress("Collecting") as tell:
-        taken = collect(store, roots_of(home), grace_s=grace, dry_run=dry_run, tell=tell)
-        moved = None if dry_run else move(store, settings.most_mb)
-        if not dry_run and taken.commits:
-            forget_facts(home)
+    taken, moved, unused = with_room(home, partial(_collected, home, grace, dry_run=dry_run))
     if as_json:
         about_tiers = {} if moved is None else {"moved": asdict(moved)}
         say_json({**msgspec.to_builtins(taken), "dry_run": dry_run, **about_tiers})
@@ -55,6 +61,64 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
     if moved is not None:
         there, here = count(moved.commits, "commit"), size_text(moved.evicted_bytes)
         say(f"{there} sent to the backing store, {here} evicted here")
+    if unused.size_bytes and not dry_run:
+        size, room = size_text(unused.size_bytes), size_text(unused.room_bytes)
+        say(
+            f"{size} of the file are unused, and new content goes there. The file gets smaller "
+            f"when gc runs with {room} free on the disk, while no other program uses the store."
+        )
+
+
+def _collected(
+    home: Home, grace_s: float, *, dry_run: bool
+) -> tuple[Collected, Moved | None, Unused]:
+    """Collect, send to the backing store, and return what went and what is unused now."""
+    settings = load_settings(home)
+    with store_of(home) as store, progress("Collecting") as tell:
+        taken = collect(store, roots_of(home), grace_s=grace_s, dry_run=dry_run, tell=tell)
+        moved = None if dry_run else move(store, settings.most_mb)
+        if not dry_run and taken.commits:
+            forget_facts(home)
+        local = store.local if isinstance(store, TieredStore) else store
+        unused = local.unused() if isinstance(local, SqliteStore) else Unused(0, 0)
+    return taken, moved, unused
+
+
+def with_room(home: Home, work: Callable[[], T]) -> T:
+    """Do some work; if the disk is too full for it, remove the search index and try once more.
+
+    The index is made from the store again when it is needed, so it is the reserve of a full disk.
+    Raises StoreWriteError with what to do where there is no index, or it was too small.
+    """
+    try:
+        return work()
+    except StoreWriteError as error:
+        if free_bytes(home) >= _ROOM_BYTES:
+            raise
+        reason = error.reason
+    size = sum(file.stat().st_size for file in index_files(home))
+    if size:
+        forget_facts(home)
+        click.echo(
+            f"The disk is full: the search index ({size_text(size)}) was removed to make room. The "
+            f"next search makes it again.",
+            err=True,
+        )
+        try:
+            return work()
+        except StoreWriteError as error:
+            reason = error.reason
+    raise StoreWriteError(
+        home.store_file,
+        reason=reason,
+        advice=f"to remove objects, gc itself needs {size_text(_ROOM_BYTES)} free on this disk, "
+        f"and {size_text(free_bytes(home))} are free: delete or move other files, then try again",
+    )
+
+
+def free_bytes(home: Home) -> int:
+    """Return how much is free on the disk of a home."""
+    return shutil.disk_usage(home.folder).free
 
 
 @dataclass(frozen=True, slots=True)

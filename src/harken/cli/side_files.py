@@ -50,6 +50,11 @@ def forget_facts(home: Home) -> None:
         raise StoreWriteError(error.filename, reason=error.strerror or str(error)) from error
 
 
+def index_files(home: Home) -> list[Path]:
+    """Return the files of the facts that exist: the rows, and the index over their words."""
+    return [path for path in _database(home.facts_file) if path.is_file()]
+
+
 def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
     """Delete the facts, which are found out again, and write the catalogue anew without a text.
 

@@ -18,7 +18,7 @@ from blake3 import blake3
 from harken.core import codec, commits
 from harken.core.clock import microseconds, rfc3339
 from harken.core.commits import ArtifactRef, Commit, CommitId, Entry, Hash, Notes
-from harken.errors import ObjectDamaged, ObjectMissing
+from harken.errors import ObjectDamaged, ObjectMissing, ObjectTooLarge
 from harken.store.base import Batch, Kind, Thing, Tombstone
 
 BATCH = "the batch"
@@ -108,6 +108,7 @@ def contents_of(batch: Batch) -> Contents:
     """Check a batch by itself and return it as bytes.
 
     Raises ObjectDamaged where a name is not that of its content or the content is not canonical;
+    ObjectTooLarge for an object of more than LARGEST_BODY bytes;
     ObjectMissing where a name is needed that nothing of the right kind can have; ValueError for
     a commit, notes or an entry with a member that is none.
     """
@@ -188,8 +189,7 @@ def _things(batch: Batch) -> Iterator[Thing]:
 
 def _bearable(name: str, body: bytes) -> bytes:
     if len(body) > LARGEST_BODY:
-        reason = f"it has more than {LARGEST_BODY} bytes: write it as a file"
-        raise ObjectDamaged(BATCH, name, reason=reason)
+        raise ObjectTooLarge(BATCH, name, size_bytes=len(body), limit_bytes=LARGEST_BODY)
     return body
 
 

@@ -59,7 +59,11 @@ class Database:
             except OSError as error:
                 raise StoreError(path, f"cannot be read: {error.strerror}") from None
             if self._mode != _ONLY_TO_READ:
-                self._make(now_us)
+                try:
+                    self._make(now_us)
+                except BaseException:
+                    self.close()
+                    raise
 
     def connection(self) -> Connection:
         """Return this thread's connection."""
@@ -127,6 +131,15 @@ class Database:
             check_same_thread=False,
             factory=Connection,
         )
+        try:
+            self._set_up(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @staticmethod
+    def _set_up(connection: Connection) -> None:
         for pragma in (
             "trusted_schema=OFF",
             "cell_size_check=ON",
@@ -137,7 +150,6 @@ class Database:
             "secure_delete=OFF",  # some builds zero each freed page; `purge` sees to it itself
         ):
             connection.execute(f"PRAGMA {pragma}")
-        return connection
 
     def _check(self) -> None:
         """Raise for a file that is something else, before a byte of it is changed."""

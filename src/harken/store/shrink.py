@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from harken.errors import StoreLocked
 from harken.store import packs
@@ -57,11 +58,23 @@ def put_together(store: str, connection: sqlite3.Connection, first: int, last: i
     packs.put_together(connection, run)
 
 
-def is_worth_it(connection: sqlite3.Connection) -> bool:
-    """Whether much of the file is free."""
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """The part of a file that holds nothing."""
+
+    size_bytes: int
+    """0 where it is too little for the file to be written anew."""
+    room_bytes: int
+    """How much must be free on the disk for the file to be written anew: SQLite makes two copies
+    of what is used, one of them in its log."""
+
+
+def unused(connection: sqlite3.Connection) -> Unused:
+    """Return how much of the file is unused."""
     pragmas = ("freelist_count", "page_count", "page_size")
     free, pages, size = (connection.execute(f"PRAGMA {p}").fetchone()[0] for p in pragmas)
-    return bool(free >= pages * _LEAST_FREE and free * size >= _LEAST_FREE_BYTES)
+    is_much = free >= pages * _LEAST_FREE and free * size >= _LEAST_FREE_BYTES
+    return Unused(free * size if is_much else 0, 2 * (pages - free) * size)
 
 
 def write_anew(database: Database, patience_s: float) -> None:

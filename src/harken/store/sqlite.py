@@ -50,7 +50,7 @@ from harken.store.opened import Opened
 from harken.store.pack import Body, Damaged, unpacked
 from harken.store.schema import version_of
 from harken.store.seal import is_sealed
-from harken.store.shrink import write_anew
+from harken.store.shrink import Unused, unused, write_anew
 from harken.store.stand_in import inherit
 from harken.store.stats import stats
 from harken.store.sweep import Sweep
@@ -262,7 +262,16 @@ class SqliteStore:
             clock=self._clock,
             on_progress=on_progress,
         )
-        return sweep.plan() if dry_run else sweep.run()
+        try:
+            return sweep.plan() if dry_run else sweep.run()
+        except (ValueError, LookupError, TypeError) as error:  # e.g. digits of a name in a table
+            text = f"is damaged: {error}; `harken store fsck` lists all damage"
+            raise StoreError(self.path, text) from error
+
+    def unused(self) -> Unused:
+        """Return how much of the file is unused, and the room that it takes to shrink it."""
+        with self.snapshot() as connection:
+            return unused(connection)
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         """As `Store.purge`. Copies that were kept when the file was migrated are deleted.

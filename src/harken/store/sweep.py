@@ -11,6 +11,7 @@ Source: docs/formats/store.md, "Collecting".
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator
@@ -21,7 +22,7 @@ from typing import Protocol
 
 from harken.core.clock import Clock
 from harken.core.commits import CommitId
-from harken.errors import StoreLocked
+from harken.errors import StoreLocked, StoreWriteError
 from harken.store import derived, packs, tombs
 from harken.store.base import Collected, Keeping, Kind, Name
 from harken.store.database import Connection
@@ -29,7 +30,7 @@ from harken.store.graph import Graph, Node, Progress, graph_of, opened
 from harken.store.keeping import has_expired, held
 from harken.store.kept import kept
 from harken.store.removal import forget, remove
-from harken.store.shrink import is_worth_it, put_together, runs
+from harken.store.shrink import put_together, runs, unused
 from harken.store.writer import MARK_US, mark
 
 _AT_ONCE = 2048
@@ -238,9 +239,10 @@ class Sweep:
                 for first, last in found[at : at + _RUNS_AT_ONCE]:
                     put_together(str(self.store.path), connection, first, last)
         with self.store.snapshot() as connection:
-            worth = is_worth_it(connection)
-        if worth:
-            with suppress(StoreLocked):
+            waste = unused(connection)
+        free_bytes = shutil.disk_usage(self.store.path.parent).free
+        if waste.size_bytes and free_bytes > waste.room_bytes:
+            with suppress(StoreLocked, StoreWriteError):  # all is removed; `unused` says the rest
                 self.store.write_anew(0)
 
     def _collected(self, gone: Iterable[Node]) -> Collected:

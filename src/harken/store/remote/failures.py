@@ -23,6 +23,7 @@ from harken.errors import (
     NotesChanged,
     ObjectDamaged,
     ObjectMissing,
+    ObjectTooLarge,
     StoreError,
     StoreLocked,
     StoreWriteError,
@@ -133,6 +134,8 @@ def problem_of(error: Exception) -> Problem:
         case ObjectDamaged():
             code: Code = "batch_damaged" if error.store == BATCH else "object_damaged"
             return Problem(code, text, name=error.name, reason=error.reason)
+        case ObjectTooLarge():
+            return Problem("too_large", text, name=error.name)
         case StoreLocked():
             return Problem("store_locked", text)
         case LogLocked():
@@ -141,9 +144,7 @@ def problem_of(error: Exception) -> Problem:
             return Problem("log_differs", text)
         case NotesChanged():
             return Problem("notes_changed", text, name=error.name)
-        case StoreWriteError():
-            return Problem("store_full", text, reason=error.reason)
-        case LogWriteError():
+        case StoreWriteError() | LogWriteError():
             return Problem("store_full", text, reason=error.reason)
         case StoreError() | LogError():
             return Problem("store_failed", text)
