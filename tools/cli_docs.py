@@ -28,9 +28,19 @@ NOTE = "<!-- Written by tools/cli_docs.py. Change the source and run it again. -
 
 CLI_HEAD = """# Command line
 
-A SESSION is an id as `harken sessions` lists it, the unique beginning of one, `latest` (the one
-that was written last), or a file. Agents are named by name or id, messages by id (`msg_012`) or
-number (`12`). `--home` may stand at any level.
+Wherever a command takes a SESSION or a CTX, any of these names will do:
+
+| name | means |
+|---|---|
+| `demo`, `codex:019f17a5` | a session, recorded or imported, as `harken sessions` lists it, or the unique beginning of its id |
+| `latest` | the first session of that list |
+| a file | a session log, or a file from which a session was imported |
+| `ctx-0f1e2d3c4b5a` | a commit, or the unique beginning of its name |
+| a label | the commit that has it, see `harken ctx label` |
+
+Where a commit is needed, a session stands for the last commit of its main agent; where a log is
+needed, only recorded sessions and files will do. Agents are named by name or id, messages by id
+(`msg_012`) or number (`12`). `--home` may stand at any level.
 
 Answers and views go to standard output, everything else to standard error. With `--json`, standard
 output is JSON and nothing but JSON. Control characters of a log are written out (`\\x1b`): a

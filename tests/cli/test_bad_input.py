@@ -104,7 +104,7 @@ def test_a_damaged_log_is_named_with_line_and_byte_and_what_to_do(
 
 def test_resuming_an_unknown_session_lists_those_that_exist(demo: Cli) -> None:
     assert demo.refused("chat", "--resume", "dmeo", "-p", "go on") == (
-        "there is no session 'dmeo' here; there is: demo"
+        "there is no session or commit 'dmeo' here; there is: demo"
     )
 
 
@@ -123,7 +123,7 @@ def test_there_may_be_no_session_to_continue(cli: Cli) -> None:
         ("scripted:.", "cannot be read (Is a directory); name a YAML file"),
         ("scripted:bad.yaml", "bad.yaml, line 2: a rule has no key 'anser'; it has agent, "),
         ("scripted:worse.yaml", "worse.yaml, line 3: not YAML: "),
-        ("replay:nobody", "there is no session 'nobody' here; there is: demo"),
+        ("replay:nobody", "there is no session or commit 'nobody' here; there is: demo"),
         ("replay:no/such.jsonl", "no/such.jsonl: no such session log; `harken sessions`"),
     ],
 )
@@ -180,7 +180,7 @@ def test_a_hook_that_only_a_program_knows_is_told_before_anything_is_said(
         (["--frob"], "No such option '--frob'; see `harken --help`"),
         (["store"], None),
         (["sessions", "frob"], "it has check, repair, pack, unpack; see `harken sessions --help`"),
-        (["sessions", "check"], "Missing argument 'FILE'; see `harken sessions check --help`"),
+        (["sessions", "check"], "Missing argument 'SESSION'; see `harken sessions check --help`"),
         (["chat", "--resume"], "Option '--resume' requires an argument"),
         (["chat", "--resume", "x", "--continue"], "--resume and --continue exclude each other"),
         (["demo", "extra"], "unexpected extra argument (extra); see `harken demo --help`"),

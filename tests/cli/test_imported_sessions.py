@@ -164,7 +164,7 @@ def test_a_commit_of_harken_is_looked_at_too(demo: Cli, script: str) -> None:
 def test_a_name_that_is_nobodys_is_told_with_those_that_there_are(tea: Cli) -> None:
     tea.ok("demo")
     text = tea.refused("view", "nobody", "tree")
-    assert f"there is no session 'nobody' here; there is: demo, {NAME}" in text
+    assert "there is no session or commit 'nobody' here; there is: demo, claude:5e551011" in text
 
 
 @pytest.mark.parametrize(

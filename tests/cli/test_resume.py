@@ -170,7 +170,9 @@ def test_a_client_that_is_not_installed_says_how_to_get_it(cli: Cli) -> None:
 
 def test_what_there_is_not_is_told_in_one_line(cli: Cli, talk: Path) -> None:
     del talk
-    assert "there is no session 'nothing' here" in cli.refused("resume", "nothing", "--in", "pi")
+    assert "there is no session or commit 'nothing' here" in cli.refused(
+        "resume", "nothing", "--in", "pi"
+    )
     assert "there is no commit" in cli.refused("resume", "ctx-00", "--in", "pi", "--print")
     assert "claude" in cli.refused("resume", SESSION, "--in", "nobody")
 

@@ -213,7 +213,7 @@ def test_what_does_not_exist_is_answered_with_what_does(
 def test_an_unknown_session_is_answered_with_those_that_exist(demo: Cli) -> None:
     demo.ok("demo")
     assert demo.refused("view", "nobody", "tree") == (
-        "there is no session 'nobody' here; there is: demo-2, demo"
+        "there is no session or commit 'nobody' here; there is: demo-2, demo"
     )
     assert "ambiguous: demo, demo-2" in demo.refused("view", "dem", "tree")
     assert "no session ''" in demo.refused("view", "", "tree")

@@ -1,39 +1,26 @@
-"""What a person names: a session by its id or the beginning of it, a project by its folder."""
+"""Find sessions, projects and runtimes in the index by the names that a command line has."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from harken.errors import AmbiguousName, UnknownName
+from harken.errors import UnknownName
 
-LATEST = "latest"
-_SESSIONS = "SELECT id, name, native FROM sessions ORDER BY ended DESC, id DESC"
+_NEWEST = "SELECT name, id FROM sessions ORDER BY ended DESC, id DESC"
+_MAX_NAMES = 10
 _PROJECTS = "SELECT DISTINCT project FROM sessions WHERE project <> '' ORDER BY 1"
 _SEPARATOR = re.compile(r"[/\\]")
 
 
 def session_id(database: sqlite3.Connection, name: str) -> int:
-    """Return which session of the facts is meant: its name, what its runtime calls it, `latest`.
-
-    A unique beginning of either will do. Raises UnknownName, AmbiguousName.
-    """
-    known = database.execute(_SESSIONS).fetchall()
-    if name == LATEST and known:
-        return int(known[0][0])
-    fits: tuple[Callable[[str, str], bool], ...] = (str.__eq__, str.startswith)
-    for fit in fits:
-        found = {
-            full: int(id_)
-            for id_, full, native in known
-            if name and (fit(full, name) or fit(native, name))
-        }
-        if len(found) > 1:
-            raise AmbiguousName("session", name, sorted(found))
-        if found:
-            return next(iter(found.values()))
-    raise UnknownName("session", name, [LATEST, *(full for _, full, _ in known)] if known else ())
+    """Return the row id of the session with this full name. Raises UnknownName."""
+    # The comparison is in Python: a name on the command line may contain bytes that are not UTF-8.
+    ids = {full: int(id_) for full, id_ in database.execute(_NEWEST)}
+    if name not in ids:
+        raise UnknownName("session with statistics", name, [*ids][:_MAX_NAMES])
+    return ids[name]
 
 
 def projects(database: sqlite3.Connection, name: str) -> tuple[str, ...]:

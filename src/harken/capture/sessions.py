@@ -18,11 +18,7 @@ from harken.capture.report import MAIN, Tip
 from harken.context.retelling.lanes import End
 from harken.core.clock import rfc3339
 from harken.core.commits import CommitId
-from harken.errors import AmbiguousName, UnknownName
 from harken.index.catalogue import Catalogue, Mark
-
-_MOST_NAMES = 20
-"""So many names are told where one is unknown."""
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -127,23 +123,6 @@ def imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
     return sorted(found, key=lambda one: (one.ended, one.name), reverse=True)
 
 
-def find_session(sessions: Iterable[ImportedSession], given: str) -> ImportedSession:
-    """Return the session with this name or source, or the only one whose name begins so.
-
-    The runtime may be left out. Raises UnknownName, and AmbiguousName, which lists the candidates.
-    """
-    listed = list(sessions)
-    for fitting in (
-        [one for one in listed if given in (one.name, one.native) or one.is_of(given)],
-        [one for one in listed if given and _begins(one, given)],
-    ):
-        if len(fitting) > 1:
-            raise AmbiguousName("session", given, [one.name for one in fitting[:_MOST_NAMES]])
-        if fitting:
-            return fitting[0]
-    raise UnknownName("session", given, [one.name for one in listed[:_MOST_NAMES]])
-
-
 def ends_of(
     session: ImportedSession, others: Iterable[ImportedSession], catalogue: Catalogue
 ) -> list[End]:
@@ -168,10 +147,6 @@ def ends_of(
 def _in_order(parts: Iterable[_Part]) -> list[_Part]:
     newest = sorted(parts, key=lambda part: part.ended, reverse=True)
     return sorted(newest, key=lambda part: part.is_aside)
-
-
-def _begins(one: ImportedSession, given: str) -> bool:
-    return one.name.startswith(given) or one.native.startswith(given)
 
 
 _reports = msgspec.json.Decoder(_Told)

@@ -14,13 +14,14 @@ import msgspec
 
 from harken.cli.command_group import CommandGroup
 from harken.cli.home import Home, command_line, home_option, json_option
+from harken.cli.name_resolver import CommitName, ImportedName, NameResolver
 from harken.cli.opened_store import open_store
 from harken.cli.progress import progress
 from harken.cli.settings import load_settings
 from harken.cli.terminal import safe, say, say_json
 from harken.context.bundle.create import Bundled, Wanted, create_bundle
 from harken.context.bundle.opening import OpenBundle, Taken, open_bundle, take
-from harken.context.names import PREFIX, find, name_of
+from harken.context.names import name_of
 from harken.core.clock import rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.errors import ConfigError
@@ -55,8 +56,7 @@ def create_command(
     out = out or Path(f"harken_{datetime.now().astimezone():%Y%m%d_%H%M%S}.zip")
     with ExitStack() as opening, progress("Bundling") as tell:
         store = _store_of(home, opening)
-        tips = [find(store, name) for name in wanted if name.startswith(PREFIX)]
-        logs = [home.find(name) for name in wanted if not name.startswith(PREFIX)]
+        tips, logs = _named(NameResolver(home, store), wanted)
         if not wanted:
             tips, logs = store.newest(2**62), home.logs()
             if not tips and not logs:
@@ -71,6 +71,21 @@ def create_command(
         made = create_bundle(out, asked, on_copy=tell, on_pack=tell)
     tell_made(out, made, as_json=as_json)
     return int(bool(made.left_out))
+
+
+def _named(resolver: NameResolver, names: Sequence[str]) -> tuple[list[CommitId], list[Path]]:
+    """Return the commits and the logs that names stand for. Imported sessions are all commits."""
+    tips: list[CommitId] = []
+    logs: list[Path] = []
+    for name in names:
+        resolved = resolver.resolve(name)
+        if isinstance(resolved, CommitName):
+            tips.append(resolved.id)
+        elif isinstance(resolved, ImportedName):
+            tips += [end.ctx for end in resolved.session.ends]
+        else:
+            logs.append(resolved.path)
+    return tips, logs
 
 
 def _store_of(home: Home, opening: ExitStack) -> Store:

@@ -16,12 +16,13 @@ import click
 import harken.cli.every_command  # noqa: F401 - it enters the slash commands
 from harken.cli.commands import MODES, Onward
 from harken.cli.home import Home, command_line, home_option, json_option
+from harken.cli.name_resolver import LogFile, NameResolver, SessionLog
 from harken.cli.opened import Opened
 from harken.cli.opening import open_chat
 from harken.cli.plain import PlainChat, report, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
-from harken.cli.terminal import restore_interrupt
+from harken.cli.terminal import restore_interrupt, safe
 from harken.cli.turn_limit import MOST_CALLS
 from harken.cli.typed import Typed, somebody_types
 from harken.cli.wish import Wish
@@ -51,14 +52,14 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             raise click.UsageError("--from is for a new session: an old one goes on by itself")
         if resume is not None and latest:
             raise click.UsageError("--resume and --continue exclude each other")
-        old = home.latest() if latest else home.find(resume) if resume is not None else None
+        old, start = _resumed(home, resume, latest=latest)
         model, system = options.pop("model"), options.pop("system")
         if old is not None and system is not None:
             raise click.UsageError("--system is for a new session: an old one has its prompt")
         wish = Wish(
             model=model,
             old=old,
-            ctx=ctx,
+            ctx=ctx if start is None else start,
             system_prompt=system,
             permission=permission,
             allowed=allow,
@@ -73,6 +74,22 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
     for option in reversed(_WISHED):
         wished = option(wished)
     return wished
+
+
+def _resumed(home: Home, name: str | None, *, latest: bool) -> tuple[Path | None, str | None]:
+    """Return the log to continue, or the commit from which a new session continues.
+
+    Only sessions of Harken have a log. An imported one, or a commit, goes on in a new session.
+    """
+    if name is None:
+        return (home.latest() if latest else None), None
+    resolver = NameResolver(home)
+    resolved = resolver.resolve(name)
+    if isinstance(resolved, SessionLog | LogFile):
+        return resolved.path, None
+    ctx = resolver.commit_of(resolved)
+    click.echo(safe(f"{name} goes on in a new session, from {ctx[:16]}"), err=True)
+    return None, ctx
 
 
 _WISHED: list[Callable[[Any], Any]] = [

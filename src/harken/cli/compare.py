@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.name_resolver import NameResolver
 from harken.cli.terminal import one_line, say, say_json
 from harken.views.written import count
 
@@ -81,8 +82,8 @@ def _expanded(home: Home, given: Iterable[str]) -> list[str]:
     found: list[str] = []
     for one in given:
         if one.endswith("*") and len(one) > 1:
-            logs = sorted(log.stem for log in home.logs() if log.stem.startswith(one[:-1]))
-            found += logs or [one]
+            names = NameResolver(home).session_names()
+            found += sorted(name for name in names if name.startswith(one[:-1])) or [one]
         else:
             found.append(one)
     return found

@@ -14,6 +14,7 @@ import msgspec
 
 from harken.cli.command_group import CommandGroup
 from harken.cli.home import Home, command_line, home_option, json_option
+from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.summarize import summarize
 from harken.cli.terminal import one_line, safe, say, say_json
@@ -23,7 +24,7 @@ from harken.context.fork import fork
 from harken.context.history import Difference, diff, histories, show, update_metadata
 from harken.context.materialize import Stop, materialize, picked
 from harken.context.moment import first_numbers
-from harken.context.names import find, name_of
+from harken.context.names import name_of
 from harken.core.clock import rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.core.messages import Message, text_of
@@ -43,17 +44,18 @@ AT_ONCE = 1000
 def command() -> None:
     """Look at commits: what agents understood, and when.
 
-    A CTX is the name of a commit (ctx-...), or any unique beginning of one.
+    A CTX is a commit (ctx-..., or any unique beginning of one), the label of one, or a session:
+    then it is the last commit of its main agent.
     """
 
 
 def looks(function: Callable[..., None]) -> click.Command:
-    """Make a command of a function that takes the open store first, then arguments and options."""
+    """Make a command of a function that gets the open store and a resolver of names as well."""
 
     @wraps(function)
     def looking(home: Home, **arguments: Any) -> None:
         with store_of(home) as store:
-            function(store, **arguments)
+            function(store, NameResolver(home, store), **arguments)
 
     made: click.Command = command.command(function.__name__.removesuffix("_command"))(
         json_option(home_option(looking))
@@ -67,14 +69,20 @@ def looks(function: Callable[..., None]) -> click.Command:
 @click.option("--all", "every", is_flag=True, help="However many there are.")
 @click.option("--graph", "as_graph", is_flag=True, help="Draw which was built on which.")
 def log_command(
-    store: Store, ctxs: tuple[str, ...], most: int, every: bool, as_graph: bool, as_json: bool
+    store: Store,
+    resolver: NameResolver,
+    ctxs: tuple[str, ...],
+    most: int,
+    every: bool,
+    as_graph: bool,
+    as_json: bool,
 ) -> None:
     """List commits, newest first: each CTX and those before it, or the last ones of all.
 
     The graph marks compactions, spawns (where a subagent begins) and other snapshots with signs
     of their own; `:` stands where a history goes on.
     """
-    found = selected(store, [find(store, ctx) for ctx in ctxs], None if every else most)
+    found = selected(store, [resolver.commit(ctx) for ctx in ctxs], None if every else most)
     if as_graph and not as_json:
         print_graph(store, found)
         return
@@ -87,9 +95,9 @@ def log_command(
 
 @looks
 @click.argument("ctx")
-def show_command(store: Store, ctx: str, as_json: bool) -> None:
+def show_command(store: Store, resolver: NameResolver, ctx: str, as_json: bool) -> None:
     """Show all fields of a commit."""
-    fields = row(show(store, find(store, ctx)))
+    fields = row(show(store, resolver.commit(ctx)))
     if as_json:
         say_json(fields)
         return
@@ -102,26 +110,30 @@ def show_command(store: Store, ctx: str, as_json: bool) -> None:
 @click.argument("ctx")
 @click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
 @click.option("--sent-by", "runtime", help="As JSON, what this client sends: claude, codex, ...")
-def cat_command(store: Store, ctx: str, stop: str, runtime: str | None, as_json: bool) -> None:
+def cat_command(
+    store: Store, resolver: NameResolver, ctx: str, stop: str, runtime: str | None, as_json: bool
+) -> None:
     """Print the conversation that a commit stands for."""
-    until = stop if stop in ("compaction", "root") else find(store, stop)
+    until = stop if stop in ("compaction", "root") else resolver.commit(stop)
     if runtime is not None:
-        say_json(sent_by(store, find(store, ctx), until, runtime))
+        say_json(sent_by(store, resolver.commit(ctx), until, runtime))
         return
-    messages = materialize(store, find(store, ctx), until).messages
+    messages = materialize(store, resolver.commit(ctx), until).messages
     if as_json:
         say_json([msgspec.to_builtins(message) for message in messages])
         return
-    for number, message in numbered(store, find(store, ctx), until, messages):
+    for number, message in numbered(store, resolver.commit(ctx), until, messages):
         print_message(message, number)
 
 
 @looks
 @click.argument("ours")
 @click.argument("theirs")
-def diff_command(store: Store, ours: str, theirs: str, as_json: bool) -> None:
+def diff_command(
+    store: Store, resolver: NameResolver, ours: str, theirs: str, as_json: bool
+) -> None:
     """Show where two commits went apart, and what each saw since."""
-    found = diff(store, find(store, ours), find(store, theirs))
+    found = diff(store, resolver.commit(ours), resolver.commit(theirs))
     if as_json:
         say_json(msgspec.to_builtins(found))
         return
@@ -135,6 +147,7 @@ def diff_command(store: Store, ours: str, theirs: str, as_json: bool) -> None:
 @click.option("--thread", default="", help="The thread that it belongs to.")
 def fork_command(
     store: Store,
+    resolver: NameResolver,
     ctx: str,
     labels: tuple[str, ...],
     principal: str | None,
@@ -147,7 +160,7 @@ def fork_command(
         machine=platform.node(),
         thread_id=thread,
     )
-    made = fork(store, find(store, ctx), origin, rfc3339(system_clock()), labels=labels)
+    made = fork(store, resolver.commit(ctx), origin, rfc3339(system_clock()), labels=labels)
     if as_json:
         say_json(row(show(store, made)))
         return
@@ -159,9 +172,11 @@ def fork_command(
 @looks
 @click.argument("ctx")
 @click.argument("labels", nargs=-1)
-def label_command(store: Store, ctx: str, labels: tuple[str, ...], as_json: bool) -> None:
+def label_command(
+    store: Store, resolver: NameResolver, ctx: str, labels: tuple[str, ...], as_json: bool
+) -> None:
     """Give a commit these LABELS, in place of those that it has."""
-    name = find(store, ctx)
+    name = resolver.commit(ctx)
     notes = update_metadata(store, name, labels=labels)
     if as_json:
         say_json(msgspec.to_builtins(notes))

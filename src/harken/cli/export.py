@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.terminal import one_line, say
-from harken.context.names import find
 from harken.core.commits import CommitId
 from harken.errors import ConfigError
 from harken.formats.registry import FORMATS
@@ -45,7 +45,7 @@ LIST = "list"
 def command(
     home: Home, ctx: str | None, wanted: str, stop: str, file: str | None, **spans: Any
 ) -> None:
-    """Write the conversation of a commit in a format: any unique beginning of its name will do.
+    """Write the conversation of a commit, or of a session, in a format.
 
     How it was translated is said on standard error. With --otlp, a SESSION goes to a collector or
     a backend as spans, redacted; sent again, they have the same ids. Headers are also taken from
@@ -63,7 +63,7 @@ def command(
     if ctx is None:
         raise click.UsageError("which commit? `harken ctx log` lists them")
     with store_of(home) as store:
-        export(store, ctx, wanted, stop, file)
+        export(store, NameResolver(home, store), ctx, wanted, stop, file)
 
 
 def _send(home: Home, session: str | None, given: dict[str, Any]) -> None:
@@ -84,12 +84,14 @@ def _send(home: Home, session: str | None, given: dict[str, Any]) -> None:
     export_spans(home, session, wish)
 
 
-def export(store: Store, ctx: str, wanted: str, stop: str, file: str | None) -> None:
+def export(
+    store: Store, resolver: NameResolver, ctx: str, wanted: str, stop: str, file: str | None
+) -> None:
     """Render a commit and write the bytes to a file, or to standard output where there is none."""
     from harken.context.rendering import TIERS, render
 
-    name = find(store, ctx)
-    until = stop if stop in ("compaction", "root") else find(store, stop)
+    name = resolver.commit(ctx)
+    until = stop if stop in ("compaction", "root") else resolver.commit(stop)
     rendered = render(store, name, _format_name(store, name, wanted), until)
     write_pieces([rendered.read()], file, is_text=lambda _: _is_text(rendered.format))
     messages = count(rendered.message_count, "message")

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import click
 
 from harken.cli.terminal import program
-from harken.errors import ConfigError, LogError, UnknownName
+from harken.errors import ConfigError, LogError
 from harken.session.file import is_being_written
 from harken.session.new_log import new_log
-from harken.session.packed import is_packed, log_of, stat_log
+from harken.session.packed import log_of, stat_log
 
 LATEST = "latest"
 """What the session is called that was written last."""
@@ -120,27 +120,6 @@ class Home:
         if path is None:
             raise ConfigError(f"{self.sessions_folder}: no session yet; `harken demo` makes one")
         return path
-
-    def find(self, name: str) -> Path:
-        """Return the log that a person means: an id or its unique beginning, a path, `latest`.
-
-        Raises UnknownName with what there is, ConfigError for an ambiguous beginning.
-        """
-        by_id = {path.stem: path for path in self.logs()}
-        if name in by_id:
-            return by_id[name]
-        if name == LATEST:
-            return self.latest()
-        if log_of(Path(name)).suffix == ".jsonl" or "/" in name or (name and Path(name).exists()):
-            path = Path(name) if log_of(Path(name)).exists() else log_of(Path(name))
-            is_there = path.exists() or is_packed(path)
-            return path if is_there else by_id.get(str(path).removesuffix(".jsonl"), path)
-        fitting = [id_ for id_ in by_id if name and id_.startswith(name)]
-        if len(fitting) > 1:
-            raise ConfigError(f"session {name!r} is ambiguous: {', '.join(sorted(fitting))}")
-        if not fitting:
-            raise UnknownName("session", name, by_id)
-        return by_id[fitting[0]]
 
 
 def has_no_event(path: Path) -> bool:

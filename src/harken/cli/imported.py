@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from harken.cli.home import LATEST, Home
+from harken.cli.home import Home
 from harken.cli.opened_store import store_of
 from harken.cli.terminal import one_line
 from harken.context.history import show
-from harken.context.names import find, name_of
-from harken.errors import AmbiguousName, UnknownName
+from harken.context.names import name_of
 from harken.views.viewer import SessionViewer
 
 if TYPE_CHECKING:
     from harken.capture.sessions import ImportedSession
     from harken.context.retelling.lanes import End
+    from harken.core.commits import CommitId
     from harken.index.catalogue import Catalogue
     from harken.store.base import Store
 
@@ -50,41 +49,13 @@ def imported(home: Home) -> list[ImportedSession]:
         return imported_sessions(catalogue)
 
 
-def find_log(home: Home, given: str) -> Path | None:
-    """Return the log that a person means; None: it is none, so an imported session may be meant.
-
-    Raises ConfigError for an ambiguous beginning, and where there is nothing at all.
-    """
-    if given == LATEST and not any(home.started_logs()) and imported(home):
-        return None
-    try:
-        path = home.find(given)
-    except UnknownName:
-        return None
-    if path.parent != home.sessions_folder and any(one.is_of(given) for one in imported(home)):
-        return None
-    return path
-
-
-def view_imported(home: Home, given: str) -> SessionViewer:
-    """Return what is seen of an imported session; `latest` is the newest.
-
-    Raises UnknownName, which lists all sessions that there are, and AmbiguousName.
-    """
-    from harken.capture.sessions import ends_of, find_session, imported_sessions
+def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
+    """Return a viewer of an imported session and of those that it spawned."""
+    from harken.capture.sessions import ends_of, imported_sessions
 
     with catalogue_of(home) as catalogue:
-        sessions = [] if catalogue is None else imported_sessions(catalogue)
-        try:
-            name = sessions[0].name if given == LATEST else given
-            session = find_session(sessions, name)
-        except AmbiguousName:
-            raise
-        except UnknownName as error:
-            logs = [path.stem for path in home.logs()]
-            raise UnknownName("session", given, [*logs, *error.known]) from None
-        assert catalogue is not None  # else there is no session to be found
-        ends = ends_of(session, sessions, catalogue)
+        assert catalogue is not None  # Otherwise there is no imported session.
+        ends = ends_of(session, imported_sessions(catalogue), catalogue)
     title = f"{one_line(session.title, 60)} " if session.title else ""
     what = f"Imported from {session.runtime}: {title}({one_line(session.sources[0], 200)})"
     with store_of(home) as store:
@@ -92,12 +63,11 @@ def view_imported(home: Home, given: str) -> SessionViewer:
         return _retold(store, session.name, ends)
 
 
-def view_commit(home: Home, given: str) -> SessionViewer:
-    """Return what is seen of the conversation up to a commit: that of its agent alone."""
+def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
+    """Return a viewer of the conversation of one agent up to a commit."""
     from harken.context.retelling.lanes import End
 
     with store_of(home) as store:
-        ctx = find(store, given)
         commit = show(store, ctx).commit
         _, _, agent = commit.principal.partition("/")
         ends = [End(agent or commit.template or "main", ctx)]

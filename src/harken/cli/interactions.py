@@ -12,6 +12,7 @@ import msgspec
 
 from harken.cli.command_group import CommandGroup
 from harken.cli.home import LATEST, Home, command_line, home_option, json_option
+from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.settings import load_settings
 from harken.cli.terminal import one_line, safe, say, say_json
@@ -71,10 +72,10 @@ def show_command(home: Home, thread: str, only_new: bool, as_json: bool) -> None
     from harken.interactions.records import ThreadEventType
     from harken.interactions.thread import thread_rows
 
-    session, agent = _parted(home, thread)
+    session, agent = NameResolver(home).split_agent(thread)
     viewer = open_viewer(home, session)
     events = [*viewer.events]
-    agent_id = _agent(viewer, events, agent)
+    agent_id = _agent(viewer, events, agent or "")
     with _resolver(home, events) as resolver:
         for row in thread_rows(events, agent_id, resolver=resolver):
             if only_new and row.entry.event_type is ThreadEventType.CONTEXT_REPLAYED:
@@ -159,16 +160,6 @@ def import_command(home: Home, folder: Path, as_json: bool) -> None:
     if made:
         way = command_line("interactions", "show", made[0].name)
         click.echo(f"  {safe(way)}", err=True)
-
-
-def _parted(home: Home, thread: str) -> tuple[str, str]:
-    """Return session and agent of what a person wrote: a thread, a session, or a file."""
-    if thread.endswith(".jsonl") or Path(thread).is_file():
-        return thread, ""
-    if thread in {path.stem for path in home.logs()}:
-        return thread, ""
-    session, _, agent = thread.partition("/")
-    return session, agent
 
 
 def _agent(viewer: SessionViewer, events: Sequence[Event], agent: str) -> str:

@@ -6,6 +6,7 @@ import click
 
 from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.terminal import say, say_json
 from harken.context.names import PREFIX, find_any
@@ -15,7 +16,7 @@ from harken.store.base import Keeping, Store
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[CTX|ART]...")
+@click.argument("names", nargs=-1, metavar="[CTX|SESSION|ART]...")
 @click.option("--pin", "how", flag_value="pin", help="Here, always.")
 @click.option("--replicate", "how", flag_value="replicate", help="Here and in the backing store.")
 @click.option("--default", "how", flag_value="default", help="As everything else.")
@@ -37,7 +38,11 @@ def command(
         raise click.UsageError("say one of --pin, --for, --replicate, --default")
     with store_of(home) as store:
         if names:
-            found = [find_any(store, name) for name in names]
+            resolver = NameResolver(home, store)
+            found = [
+                find_any(store, name) if name.startswith("art-") else resolver.commit(name)
+                for name in names
+            ]
             store.keep(dict.fromkeys(found, keeping(how, seconds, system_clock())))
         rows = [{"name": n, **row(k)} for n, k in sorted(store.kept().items())]
         if as_json:

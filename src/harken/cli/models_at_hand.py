@@ -9,8 +9,15 @@ from pathlib import Path
 from harken.cli.demo import MODEL_NAME, demo_model
 from harken.cli.discovery import discover
 from harken.cli.home import Home, here
-from harken.cli.imported import find_log, view_imported
+from harken.cli.imported import view_commit, view_imported
 from harken.cli.init import choose
+from harken.cli.name_resolver import (
+    CommitName,
+    ImportedName,
+    LogFile,
+    NameResolver,
+    SessionLog,
+)
 from harken.cli.prompt import ChatPrompt, system_prompt
 from harken.cli.settings import Settings
 from harken.cli.trust import Trust
@@ -50,11 +57,13 @@ def model_finder(home: Home, settings: Settings) -> ModelResolver:
 
 
 def _replay(home: Home, session: str, name: str) -> ReplayModel:
-    """Return the model that says what was said in a session, also in an imported one."""
-    log = find_log(home, session)
-    if log is not None:
-        return ReplayModel.load(log, name=name)
-    return ReplayModel(Recording.of(view_imported(home, session).events), name)
+    """Return a model that repeats the recorded answers of a session, also of an imported one."""
+    resolved = NameResolver(home).resolve(session)
+    if isinstance(resolved, ImportedName):
+        return ReplayModel(Recording.of(view_imported(home, resolved.session).events), name)
+    if isinstance(resolved, CommitName):
+        return ReplayModel(Recording.of(view_commit(home, resolved.id).events), name)
+    return ReplayModel.load(resolved.path, name=name)
 
 
 def anchored(name: str) -> str:
@@ -76,10 +85,12 @@ def chosen_model(find: ModelResolver, name: str | None) -> Model | None:
 def prompt_for(home: Home, model: str | None) -> ChatPrompt:
     """Return the system prompt of a new chat; a recorded session is replayed with its own."""
     kind, _, file = (model or "").partition(":")
-    log = find_log(home, file) if kind == "replay" else None
-    recorded = None if log is None else recorded_prompt(log)
-    if recorded:
-        return ChatPrompt(recorded)
+    if kind == "replay":
+        resolved = NameResolver(home).resolve(file)
+        if isinstance(resolved, SessionLog | LogFile):
+            recorded = recorded_prompt(resolved.path)
+            if recorded:
+                return ChatPrompt(recorded)
     return system_prompt(here(), datetime.now().astimezone().date(), Trust(home))
 
 

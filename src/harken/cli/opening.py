@@ -27,12 +27,12 @@ from harken.cli.home import Home
 from harken.cli.keeping import PATIENCE_S, Keeping
 from harken.cli.let_run import LetRun
 from harken.cli.models_at_hand import chosen_model, found_model, model_finder, prompt_for
+from harken.cli.name_resolver import NameResolver
 from harken.cli.opened import Opened
 from harken.cli.opened_store import open_store
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import program
 from harken.cli.wish import Wish
-from harken.context.names import find as find_commit
 from harken.errors import ConfigError, HarkenError, UnknownName
 from harken.session.packed import is_packed
 from harken.session.session import Session, SessionOptions
@@ -73,7 +73,7 @@ def open_chat(
         where = (wish.store or settings.store, settings.backing)
         kept = Keeping.opened(lambda: open_store(home, *where, patience_s=PATIENCE_S))
         opening.callback(kept.close)
-        ctx = None if wish.ctx is None else find_commit(kept.need(), wish.ctx)
+        ctx = None if wish.ctx is None else NameResolver(home, kept.need()).commit(wish.ctx)
         path = old or home.new_session()  # what a person wrote is right: now there is a session
         if old is None:
             opening.callback(path.unlink, missing_ok=True)  # nobody looks for what did not begin

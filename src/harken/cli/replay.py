@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.cli.home import LATEST, Home, home_option, json_option
-from harken.cli.imported import find_log, imported
+from harken.cli.home import Home, home_option, json_option
+from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import resolver_of
 from harken.cli.terminal import say, say_json
 from harken.cli.view import open_viewer
-from harken.context.names import PREFIX
-from harken.errors import AmbiguousName, ConfigError, UnknownName
+from harken.errors import ConfigError
 
 if TYPE_CHECKING:
     from harken.core.ids import AgentId
@@ -39,16 +38,15 @@ def command(
 ) -> int:
     """Step through a SESSION: what each request saw, what was new in it, what came of it.
 
-    SESSION is an id, the beginning of it, "latest", a file, or SESSION/AGENT, which numbers the
-    requests of that agent. In a terminal keys move (? shows them); else all steps are printed, with
-    --json a line each, with --at only one.
+    SESSION/AGENT numbers the requests of that agent. In a terminal keys move (? shows them); else
+    all steps are printed, with --json a line each, with --at only one.
 
     With --check it is run again offline, models and tools answering as recorded: exit code 0 where
     all goes the same, 1 where it does not, 2 where it cannot be run again.
     """
     from harken.cli.screen.surroundings import has_screen
 
-    session, of_session = split_thread(home, session)
+    session, of_session = NameResolver(home).split_agent(session)
     viewer = open_viewer(home, session)
     if checks:
         return _check(session, viewer, as_json=as_json)
@@ -131,41 +129,11 @@ class _Span:
         return cls(agent_id, numbers, None if at is None else steps.find(at, own))
 
 
-def split_thread(home: Home, given: str) -> tuple[str, str | None]:
-    """Return the session and the agent in `<session>/<agent>`; no agent where all is a session.
-
-    A file is named with slashes, too, and so may an agent be: the longest beginning counts that is
-    a session.
-    """
-    places = [place for place, letter in enumerate(given) if letter == "/"]
-    if given.startswith(PREFIX) or not places or Path(given).exists():
-        return given, None
-    for place in reversed(places):
-        session, agent = given[:place], given[place + 1 :]
-        if session and agent and _is_session(home, session):
-            return session, agent
-    return given, None
-
-
 def stepping_of(home: Home, viewer: SessionViewer) -> Stepping:
     """Return the steps of a session; the store is opened where an agent began from a commit."""
     from harken.views.stepping import Stepping
 
     return Stepping(viewer.events, resolver=resolver_of(home))
-
-
-def _is_session(home: Home, given: str) -> bool:
-    from harken.capture.sessions import find_session
-
-    try:
-        log = find_log(home, given)
-        if log is not None:
-            return log.is_file()
-        return given == LATEST or bool(find_session(imported(home), given))
-    except AmbiguousName:
-        return True  # whoever opens it says between which
-    except (ConfigError, UnknownName):
-        return False
 
 
 def _show(steps: Stepping, viewer: SessionViewer, span: _Span) -> int:

@@ -88,11 +88,11 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
 
 def find_point(home: Home, given: str, at: str) -> ForkPoint:
     """Return the call that a person means. Raises UnknownName, ConfigError."""
-    from harken.cli.replay import split_thread
+    from harken.cli.name_resolver import NameResolver
     from harken.cli.view import open_viewer
     from harken.experiments.fork_point import ForkPoint
 
-    session, agent = split_thread(home, given)
+    session, agent = NameResolver(home).split_agent(given)
     viewer = open_viewer(home, session)
     name = viewer.path.stem if viewer.path.suffix == ".jsonl" else viewer.path.name
     events, resolver = viewer.events, viewer.resolver

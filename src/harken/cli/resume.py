@@ -63,9 +63,8 @@ def command(
 ) -> int:
     """Go on with a conversation in a client: a new session of it, from any message.
 
-    CTX is a commit (ctx-...), a session (claude:UUID) or its file, as imported, or a session of
-    Harken; a unique beginning is enough, and `latest` is the newest. Nothing is overwritten; the
-    session that it was stays as it is.
+    Any session or commit will do, recorded or imported. Nothing is overwritten; the session that it
+    was stays as it is.
     """
     if runtime == HARKEN:
         return _in_harken(home, conversation, at, folder, model, is_printed=is_printed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -12,6 +13,7 @@ from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.graph import look_of
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.local_zone import LocalZone
+from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_facts import facts_and_store
 from harken.cli.screen.ink import Ink
 from harken.cli.screen.styled import Line
@@ -59,7 +61,7 @@ def command(home: Home, every: bool, as_json: bool, **given: Any) -> None:
             hits = [_row(hit) for hit in found.hits]
             say_json({"total": found.total, "is_more": found.is_more, "hits": hits})
         else:
-            _show(found)
+            _show(found, NameResolver(home).short_names())
 
 
 def _asked(database: sqlite3.Connection, limit: int | None, given: dict[str, Any]) -> Asked:
@@ -96,14 +98,17 @@ _AGENTS = "SELECT DISTINCT CASE name WHEN '' THEN 'main' ELSE name END FROM agen
 _TOOLS = "SELECT name FROM tool_calls GROUP BY name ORDER BY count(*) DESC"
 
 
-def _show(found: Found) -> None:
+def _show(found: Found, short_names: Mapping[str, str]) -> None:
     """Print hits as they are found, and how many there are."""
     look = look_of()
     ink = Ink(colour=look.colour)
     shown, first = 0, None
     for hit in found.hits:
         shown, first = shown + 1, first or hit
-        for line in (look.fit(_heading(hit)), _excerpt(hit)):
+        for line in (
+            look.fit(_heading(hit, short_names.get(hit.session, hit.session))),
+            _excerpt(hit),
+        ):
             click.echo(ink.draw(line) if look.styled else "".join(text for _, text in line))
     if first is None:
         click.echo("Nobody said that here; fewer words find more.", err=True)
@@ -112,13 +117,14 @@ def _show(found: Found) -> None:
     say(f"{shown:,} of {more}{found.total:,}, the last said first.{_next(first)}")
 
 
-def _heading(hit: Hit) -> Line:
-    """Return where something was said: the name of the commit, when, by whom, in which session."""
+def _heading(hit: Hit, session: str) -> Line:
+    """Return the commit, time, agent and session of a hit. The names can be pasted back."""
     agent = f"/{one_line(hit.agent, 24)}" if hit.agent else ""
     what = one_line(f"{hit.tool} result" if hit.tool else hit.kind.replace("_", " "), 40)
-    where = hit.title or hit.project or hit.session
+    where = hit.title or hit.project
     return [
-        ("yellow", one_line(hit.session, _CTX) if hit.ctx is None else hit.ctx[:_CTX]),
+        ("yellow", "" if hit.ctx is None else f"{hit.ctx[:_CTX]}  "),
+        ("yellow", one_line(session, 80)),
         ("dim", f"  {minute(moment(hit.time_us), LocalZone()):16}  "),
         ("cyan", one_line(hit.runtime, 16) + agent),
         ("magenta", f"  {what}"),

@@ -13,6 +13,7 @@ import click
 
 from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.name_resolver import NameResolver
 from harken.cli.terminal import program, safe, say, say_json
 from harken.errors import LogError
 from harken.session.file import is_being_written
@@ -22,12 +23,12 @@ from harken.views.written import size_text
 
 
 @click.command(name="check")
-@click.argument("session", metavar="FILE")
+@click.argument("session", metavar="SESSION")
 @json_option
 @home_option
 def check_command(session: str, as_json: bool, home: Home) -> int:
     """Check every line of a log. Exit code 1 where something is wrong; nothing is changed."""
-    path = home.find(session)
+    path = NameResolver(home).log(session)
     findings = verify(path)
     if as_json:
         say_json([asdict(finding) for finding in findings])
@@ -56,13 +57,13 @@ def advice(path: Path, findings: Sequence[Finding]) -> str:
 
 
 @click.command(name="repair")
-@click.argument("session", metavar="FILE")
+@click.argument("session", metavar="SESSION")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The new log.")
 @json_option
 @home_option
 def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
     """Write what is whole of a log to a NEW file. For damaged and older logs, which stay."""
-    done = repair(home.find(session), out)
+    done = repair(NameResolver(home).log(session), out)
     if as_json:
         lost_file = str(done.lost_file) if done.lost_file is not None else None
         say_json({**asdict(done), "out": str(out), "lost_file": lost_file})
@@ -95,7 +96,7 @@ def pack_command(
 
     if bool(sessions) == (older_than is not None):
         raise click.UsageError("name sessions, or say --older-than 30d")
-    paths = [home.find(name) for name in sessions]
+    paths = [NameResolver(home).log(name) for name in sessions]
     if older_than is not None:
         paths = list(_older(home, older_than))
     rows: list[dict[str, object]] = []
@@ -152,5 +153,5 @@ def unpack_command(sessions: Sequence[str], home: Home) -> None:
     """
     from harken.session.packing import unpacked
 
-    for path in [home.find(name) for name in sessions]:
+    for path in [NameResolver(home).log(name) for name in sessions]:
         say(f"{unpacked(path).path}: {size_text(stat_log(path).size_bytes)}")

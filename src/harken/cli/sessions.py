@@ -6,12 +6,12 @@ what the catalogue says, and of those that are not shown nothing at all.
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -30,6 +30,7 @@ from harken.cli.home import (
 )
 from harken.cli.imported import imported
 from harken.cli.local_zone import LocalZone
+from harken.cli.name_resolver import MIN_SHORT_ID, NameResolver
 from harken.cli.terminal import one_line, say, say_json
 from harken.core.clock import microseconds
 from harken.core.commits import SHOWN
@@ -57,8 +58,6 @@ HARKEN = "harken"
 """The runtime of what is logged here."""
 NEWEST = 20
 """How many are shown where nobody says how many."""
-_NATIVE = 8
-"""So much of the name that another runtime gave is shown at least."""
 PEEK = 40
 """How many events are read of each log: a list must not cost what the logs hold."""
 TAIL_BYTES = 1 << 16
@@ -67,8 +66,26 @@ State: TypeAlias = Literal["being written", "ended", "recorded", "cut off?", "em
 too long to tell. Empty: its start was cut off, it holds no event."""
 
 
+class _SessionsGroup(CommandGroup):
+    """The group of the subcommands, which says what to do with the name of a session."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a subcommand. Raises UsageError, with what takes a session, for a session's name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            if not NameResolver(ctx.params["home"]).is_session(error.command_name):
+                raise
+            line = command_line("view", error.command_name)
+            raise click.UsageError(
+                f"{error.command_name!r} is a session, not a command: `{line}` shows it", ctx
+            ) from None
+
+
 @click.group(
-    name="sessions", cls=CommandGroup, entries=SESSION_COMMANDS, invoke_without_command=True
+    name="sessions", cls=_SessionsGroup, entries=SESSION_COMMANDS, invoke_without_command=True
 )
 @click.option("--runtime", metavar="NAME", help="Only of this runtime: harken, claude, codex, ...")
 @click.option("--project", metavar="FOLDER", help="Only those that worked there, or below.")
@@ -108,7 +125,7 @@ def command(
     elif not rows:
         _tell_none(home, is_filtered=(runtime, project) != (None, None))
     else:
-        show(rows, _short_names(found))
+        show(rows, NameResolver(home).short_names())
         if len(found) > len(rows):
             more = command_line("sessions", "--limit", "0")
             click.echo(f"... and {len(found) - len(rows)} more: `{more}` lists all", err=True)
@@ -213,7 +230,7 @@ def beginning(path: Path) -> Beginning:
     """Return how a log begins; what a client says in a person's name is passed over."""
     said: list[str] = []
     is_recorded, rerun = False, None
-    for event in itertools.islice(events(path), PEEK):
+    for event in islice(events(path), PEEK):
         if isinstance(event, AgentCreated):
             spec = event.spec or {}
             is_recorded = is_recorded or "recorded" in spec
@@ -277,24 +294,5 @@ def _said(row: Mapping[str, Any]) -> str:
     rerun = row.get("rerun")
     if rerun:
         runtime, colon, native = rerun.get("session", "?").partition(":")
-        return rerun_text({**rerun, "session": runtime + colon + native[:_NATIVE]})
+        return rerun_text({**rerun, "session": runtime + colon + native[:MIN_SHORT_ID]})
     return str(row.get("title") or row["began"] or "(nothing was said)")
-
-
-def _short_names(found: Sequence[_Found]) -> dict[str, str]:
-    """Return what is enough of each name to find it; logs have short ones."""
-    short: dict[str, str] = {}
-    names = sorted(one.name for one in found)
-    for at, name in enumerate(names):
-        others = names[max(at - 1, 0) : at] + names[at + 1 : at + 2]
-        same = max((_same(name, other) for other in others), default=0)
-        runtime, colon, _ = name.partition(":")
-        least = len(runtime + colon) + _NATIVE
-        short[name] = name[: max(same + 1, least)] if colon else name
-    return short
-
-
-def _same(one: str, other: str) -> int:
-    """Return with how many characters two names begin alike."""
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import far_away, open_store
 from harken.cli.settings import load_settings
 from harken.cli.terminal import safe, say, say_json
@@ -58,7 +59,8 @@ def command(
     """
     if bool(sessions) == everything:
         raise click.UsageError("which sessions? Name some, or say --all")
-    chosen = list(dict.fromkeys(home.find(name) for name in sessions))
+    resolver = NameResolver(home)
+    chosen = list(dict.fromkeys(resolver.log(name) for name in sessions))
     home.make()
     with _shipper(home, url, no_redact=no_redact) as shipper:
         round_ = Round(shipper, lambda: home.logs()[::-1] if everything else chosen, as_json)

@@ -12,6 +12,7 @@ import click
 from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.local_zone import LocalZone
+from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_facts import facts_of
 from harken.cli.terminal import say, say_json
 
@@ -39,9 +40,11 @@ JSON_BINS = 60
 def command(home: Home, page: Path | None, utc: bool, as_json: bool, **given: Any) -> None:
     """Show what was done in all sessions, and what it took: when, how much, with which tools.
 
-    With a SESSION (its id, the beginning of it, or "latest") its profile over time.
+    With a SESSION its profile over time.
     """
     zone = UTC if utc else LocalZone()
+    if given["session"] is not None:
+        given["session"] = NameResolver(home).session_name(given["session"])
     with facts_of(home) as facts:
         _show(facts.database, Chosen(zone=zone, **given), page, as_json=as_json)
 

@@ -9,10 +9,12 @@ import msgspec
 
 from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
+from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.terminal import say, say_json
 from harken.context.history import update_metadata
-from harken.context.names import find, name_of
+from harken.context.names import name_of
+from harken.core.commits import CommitId
 from harken.store.base import Store
 
 
@@ -47,16 +49,15 @@ def summarize(
         if not text.strip():
             raise click.UsageError("a commit always has a summary: say something")
         with store_of(home) as store:
-            by_hand(store, ctx, text, as_json=as_json)
+            by_hand(store, NameResolver(home, store).commit(ctx), text, as_json=as_json)
         return 0
     from harken.cli.summary_run import Wish, of_all
 
     return of_all(home, Wish(**options), as_json=as_json)
 
 
-def by_hand(store: Store, ctx: str, text: str, *, as_json: bool) -> None:
+def by_hand(store: Store, name: CommitId, text: str, *, as_json: bool) -> None:
     """Write a summary that a person gave."""
-    name = find(store, ctx)
     try:
         notes = update_metadata(store, name, summary=text)
     except ValueError as error:

@@ -61,7 +61,7 @@ def command(
 ) -> int:
     """Run a client on a conversation, isolated, and compare what it sends, message by message.
 
-    CTX is what `harken resume` takes. The client gets a home of its own and no credentials; what it
+    The client gets a home of its own and no credentials; what it
     sends goes to a recorder on this machine. Exit code 0: it is what was materialized; 1: it
     differs; 2: that cannot be seen.
     """

@@ -14,7 +14,7 @@ import click
 
 from harken.cli.command_group import CommandGroup
 from harken.cli.home import Home, command_line, home_option, json_option
-from harken.cli.imported import find_log, view_commit, view_imported
+from harken.cli.imported import view_commit, view_imported
 from harken.cli.lines import (
     context_line,
     entry_text,
@@ -23,9 +23,9 @@ from harken.cli.lines import (
     offered,
 )
 from harken.cli.model_text import model_text
+from harken.cli.name_resolver import CommitName, ImportedName, NameResolver
 from harken.cli.opened_store import resolver_of
 from harken.cli.terminal import indent, one_line, say, say_json
-from harken.context.names import PREFIX
 from harken.core.events import Event, LlmResponse, event_type
 from harken.core.ids import MessageId
 from harken.errors import ConfigError, UnknownName
@@ -49,9 +49,8 @@ Row: TypeAlias = dict[str, Any]
 @home_option
 @click.pass_context
 def command(ctx: click.Context, session: str, home: Home) -> None:
-    """Look at a SESSION: its id, the beginning of it, "latest", or a file.
+    """Look at a SESSION, recorded or imported, or at the conversation up to a commit.
 
-    Imported sessions have ids, too; of a commit (ctx-...) it is the conversation up to there.
     Agents are named by name, path (main/guard) or id, messages by id or number. Try: tree, dialog,
     timeline.
     """
@@ -73,16 +72,13 @@ def view(name: str) -> Callable[[Callable[..., None]], click.Command]:
 
 
 def open_viewer(home: Home, session: str) -> SessionViewer:
-    """Open a session for a view; say on standard error what is odd about it.
-
-    A name is that of a log, else of an imported session, which has none; `ctx-...` of a commit.
-    """
-    if session.startswith(PREFIX):
-        return view_commit(home, session)
-    path = find_log(home, session)
-    if path is None:
-        return view_imported(home, session)
-    viewer = SessionViewer(path)
+    """Open a session or a commit for a view; report on standard error what is unusual about it."""
+    resolved = NameResolver(home).resolve(session)
+    if isinstance(resolved, CommitName):
+        return view_commit(home, resolved.id)
+    if isinstance(resolved, ImportedName):
+        return view_imported(home, resolved.session)
+    viewer = SessionViewer(resolved.path)
     viewer.resolver = resolver_of(home)
     if viewer.events and viewer.reading.torn:
         click.echo("Its last line is half-written: it is left out here.", err=True)

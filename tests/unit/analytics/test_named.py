@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harken.analytics.named import projects, session_id
-from harken.errors import AmbiguousName, UnknownName
+from harken.errors import UnknownName
 from tests.unit.analytics.story import Story
 
 
@@ -23,29 +23,13 @@ def named(story: Story, name: str) -> str:
     return str(row[0])
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("claude:ab12", "claude:ab12"),
-        ("ab13", "claude:ab13"),
-        ("codex", "codex:zz"),
-        ("z", "codex:zz"),
-        ("session", "session_2026"),
-        ("latest", "session_2026"),
-    ],
-)
-def test_a_session_is_named_by_the_beginning_of_its_id(story: Story, name: str, meant: str) -> None:
-    assert named(story, name) == meant
+def test_a_session_is_found_by_its_full_name(story: Story) -> None:
+    assert named(story, "claude:ab12") == "claude:ab12"
 
 
-def test_a_beginning_of_several_says_which(story: Story) -> None:
-    with pytest.raises(AmbiguousName, match=r"claude:ab12, claude:ab13"):
-        session_id(story.database, "ab1")
-
-
-@pytest.mark.parametrize("name", ["nobody", "", "%", "\ud800"])
+@pytest.mark.parametrize("name", ["nobody", "", "ab12", "claude:ab", "%", "\ud800"])
 def test_a_session_that_is_not_there_is_said_with_those_that_are(story: Story, name: str) -> None:
-    with pytest.raises(UnknownName, match=r"there is: latest, session_2026, codex:zz"):
+    with pytest.raises(UnknownName, match=r"there is: session_2026, codex:zz"):
         session_id(story.database, name)
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
-import pytest
 
 from harken.capture.report import Report, Tip
-from harken.capture.sessions import ImportedSession, ends_of, find_session, imported_sessions
+from harken.capture.sessions import ImportedSession, ends_of, imported_sessions
 from harken.core.commits import CommitId
-from harken.errors import AmbiguousName, UnknownName
 from harken.index.catalogue import Catalogue, Mark
 
 ONE, OTHER = (CommitId("ctx-" + digit * 64) for digit in "12")
@@ -75,23 +71,6 @@ def test_a_source_without_a_session_is_called_as_its_file() -> None:
     assert found.name == "codex:tea"
 
 
-def test_a_session_is_found_by_name_by_its_beginning_and_by_its_file(tmp_path: Path) -> None:
-    listed = sessions(report("a", "5e55-1"), report("b", "5e55-2"), report("c", "5e55"))
-    for given, expected in {
-        "codex:5e55-1": "5e55-1",
-        "5e55-2": "5e55-2",
-        "5e55": "5e55",  # whole, though it is the beginning of others
-        "/files/b": "5e55-2",
-        "/files/../files/b": "5e55-2",
-    }.items():
-        assert find_session(listed, given).native == expected
-    with pytest.raises(AmbiguousName, match="codex:5e55-1"):
-        find_session(listed, "codex:5e55-")
-    for given in ("", "nobody", str(tmp_path)):
-        with pytest.raises(UnknownName, match="codex:5e55"):
-            find_session(listed, given)
-
-
 def test_a_subagent_that_is_a_session_of_its_own_is_a_part_of_its_parent() -> None:
     catalogue = noted(
         report("a", "above"), report("b", "below", tips=(Tip("below", OTHER),)), report("c", "else")
@@ -100,5 +79,5 @@ def test_a_subagent_that_is_a_session_of_its_own_is_a_part_of_its_parent() -> No
         catalogue.note_spawner("codex", above, below, ONE)
     catalogue.commit()
     listed = imported_sessions(catalogue)
-    found = ends_of(find_session(listed, "above"), listed, catalogue)
+    found = ends_of(next(one for one in listed if one.native == "above"), listed, catalogue)
     assert [(end.agent, end.ctx) for end in found] == [("main", ONE), ("below", OTHER)]
