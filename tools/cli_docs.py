@@ -1,4 +1,4 @@
-"""Write docs/reference/cli.md and python.md from the help texts and docstrings.
+"""Write docs/reference/cli.md and python.md from help texts and docstrings, and completion.json.
 
 `--check` writes nothing, says which page is not up to date, and then ends with exit code 1.
 """
@@ -19,9 +19,11 @@ from typing import Any
 import click
 
 import harken
+from harken.cli.completion_table import TABLE_FILE, table_of, table_text
 from harken.cli.main import cli
 
-REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
 WIDTH = 88
 
 NOTE = "<!-- Written by tools/cli_docs.py. Change the source and run it again. -->\n"
@@ -32,7 +34,7 @@ Wherever a command takes a SESSION or a CTX, any of these names will do:
 
 | name | means |
 |---|---|
-| `demo`, `codex:019f17a5` | a session, recorded or imported, as `harken sessions` lists it, or the unique beginning of its id |
+| `demo`, `codex:019f17a5` | a session that `harken sessions` lists, or the beginning of its id |
 | `latest` | the first session of that list |
 | a file | a session log, or a file from which a session was imported |
 | `ctx-0f1e2d3c4b5a` | a commit, or the unique beginning of its name |
@@ -349,15 +351,19 @@ def field_docs(value: type) -> dict[str, str]:
 
 
 def main() -> int:
-    """Write both pages, or check them."""
-    pages = {"cli.md": cli_page(), "python.md": python_page()}
-    old = [name for name, text in pages.items() if _read(REFERENCE / name) != text]
+    """Write the pages and the completion table, or check them."""
+    pages = {
+        REFERENCE / "cli.md": cli_page(),
+        REFERENCE / "python.md": python_page(),
+        TABLE_FILE: table_text(table_of(cli)),
+    }
+    old = [path for path, text in pages.items() if _read(path) != text]
     if "--check" in sys.argv[1:]:
-        for name in old:
-            print(f"docs/reference/{name} is not up to date: run python tools/cli_docs.py")
+        for path in old:
+            print(f"{path.relative_to(ROOT)} is not up to date: run python tools/cli_docs.py")
         return int(bool(old))
-    for name in old:
-        (REFERENCE / name).write_text(pages[name], encoding="utf-8")
+    for path in old:
+        path.write_text(pages[path], encoding="utf-8")
     return 0
 
 

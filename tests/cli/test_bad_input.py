@@ -179,7 +179,10 @@ def test_a_hook_that_only_a_program_knows_is_told_before_anything_is_said(
         (["frobnicate"], "No such command 'frobnicate'; see `harken --help`"),
         (["--frob"], "No such option '--frob'; see `harken --help`"),
         (["store"], None),
-        (["sessions", "frob"], "it has check, repair, pack, unpack; see `harken sessions --help`"),
+        (
+            ["sessions", "frob"],
+            "commands: check, repair, pack, unpack; see `harken sessions --help`",
+        ),
         (["sessions", "check"], "Missing argument 'SESSION'; see `harken sessions check --help`"),
         (["chat", "--resume"], "Option '--resume' requires an argument"),
         (["chat", "--resume", "x", "--continue"], "--resume and --continue exclude each other"),

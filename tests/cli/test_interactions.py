@@ -61,7 +61,9 @@ def test_a_thread_is_shown_row_by_row(talked: Cli) -> None:
 
 
 def test_a_thread_that_is_not_there_is_one_line(talked: Cli) -> None:
-    assert "no session 'tea'" in talked.refused("interactions", "show", "tea/agent_001")
+    assert "no session or commit 'tea/agent_001'" in talked.refused(
+        "interactions", "show", "tea/agent_001"
+    )
     said = talked.refused("interactions", "show", f"{stem(talked)}/agent_009")
     assert "no agent 'agent_009'" in said
     assert "Ann (agent_003)" in said
@@ -184,7 +186,7 @@ def test_a_past_session_is_replayed_in_a_chat(talked: Cli) -> None:
         assert "make Ann" in told.said
         told.said = ""
         assert run_command(told, "/replay nowhere")  # type: ignore[arg-type]
-        assert "no session 'nowhere'" in told.said
+        assert "no session or commit 'nowhere'" in told.said
         told.said = ""
         assert run_command(told, '/replay "')  # type: ignore[arg-type]
         assert "/replay: " in told.said

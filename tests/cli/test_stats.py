@@ -131,7 +131,7 @@ def test_conditions_choose_what_counts(told: Cli) -> None:
         (["--since", "soon"], "'soon' is no time; write 2026-03-05"),
         (["--project", "nowhere"], "no project 'nowhere' here; there is: /srv/bar, /srv/cafe"),
         (["--runtime", "pi"], "no runtime 'pi' here; there is: claude, codex"),
-        (["nobody"], "no session 'nobody' here; there is: latest, codex:bar, claude:tea"),
+        (["nobody"], "no session or commit 'nobody' here; there is: codex:bar, claude:tea"),
         (["c"], "'c' is the beginning of several: claude:tea, codex:bar; give more"),
         (["--html", "/not/there/x.html"], "/not/there/x.html: No such file or directory"),
     ],

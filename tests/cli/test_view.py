@@ -215,8 +215,8 @@ def test_an_unknown_session_is_answered_with_those_that_exist(demo: Cli) -> None
     assert demo.refused("view", "nobody", "tree") == (
         "there is no session or commit 'nobody' here; there is: demo-2, demo"
     )
-    assert "ambiguous: demo, demo-2" in demo.refused("view", "dem", "tree")
-    assert "no session ''" in demo.refused("view", "", "tree")
+    assert "the beginning of several: demo, demo-2" in demo.refused("view", "dem", "tree")
+    assert "no session or commit ''" in demo.refused("view", "", "tree")
 
 
 def test_the_last_half_line_of_a_log_is_left_out_and_told(demo: Cli) -> None:

@@ -23,6 +23,11 @@ def session_id(database: sqlite3.Connection, name: str) -> int:
     return ids[name]
 
 
+def session_names(database: sqlite3.Connection) -> list[str]:
+    """Return the full names of all sessions, the last ended first."""
+    return [full for full, _ in database.execute(_NEWEST)]
+
+
 def projects(database: sqlite3.Connection, name: str) -> tuple[str, ...]:
     """Return which folders are meant: this one and all below, else those whose last part it is.
 

@@ -16,6 +16,7 @@ from harken.cli.command_group import CommandGroup
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.name_resolver import CommitName, ImportedName, NameResolver
 from harken.cli.opened_store import open_store
+from harken.cli.parameter_types import COMMIT
 from harken.cli.progress import progress
 from harken.cli.settings import load_settings
 from harken.cli.terminal import safe, say, say_json
@@ -40,7 +41,7 @@ def command() -> None:
 
 
 @command.command(name="create")
-@click.argument("wanted", metavar="[CTX|SESSION]...", nargs=-1)
+@click.argument("wanted", type=COMMIT, metavar="[CTX|SESSION]...", nargs=-1)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The file; there must be none.")
 @click.option("--as-is", is_flag=True, help="Redact nothing: everything exact.")
 @json_option

@@ -19,6 +19,7 @@ from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.name_resolver import LogFile, NameResolver, SessionLog
 from harken.cli.opened import Opened
 from harken.cli.opening import open_chat
+from harken.cli.parameter_types import COMMIT, SESSION
 from harken.cli.plain import PlainChat, report, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
@@ -96,9 +97,17 @@ _WISHED: list[Callable[[Any], Any]] = [
     click.option(
         "--model", metavar="MODEL", help="PROVIDER/MODEL, scripted:FILE.yaml or replay:SESSION."
     ),
-    click.option("--resume", metavar="SESSION", help="Go on with this session (id or file)."),
+    click.option(
+        "--resume", type=SESSION, metavar="SESSION", help="Go on with this session, of any runtime."
+    ),
     click.option("--continue", "latest", is_flag=True, help="Go on with the latest session."),
-    click.option("--from", "ctx", metavar="CTX", help="Begin with what this commit understood."),
+    click.option(
+        "--from",
+        "ctx",
+        type=COMMIT,
+        metavar="CTX",
+        help="Begin a new session with what this commit, or session, understood.",
+    ),
     click.option(
         "--store",
         metavar="ADDRESS",

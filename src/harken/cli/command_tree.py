@@ -93,6 +93,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "hooks": _module("hooks", "List the hooks that can watch agents, and show one."),
         "mcp": _module("mcp", "List, add and test MCP servers."),
         "trust": _module("trust", "Trust the .harken/ folder of a project."),
+        "completion": _module("completion", "Print the completion script for a shell."),
     },
 }
 """The commands of the first page of help, by heading."""

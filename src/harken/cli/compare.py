@@ -9,6 +9,7 @@ import click
 
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.name_resolver import NameResolver
+from harken.cli.parameter_types import SESSION
 from harken.cli.terminal import one_line, say, say_json
 from harken.views.written import count
 
@@ -45,7 +46,7 @@ def _spelled_out(args: Iterable[str]) -> Iterator[str]:
 
 
 @click.command(cls=_WithSeveral)
-@click.argument("sessions", nargs=-1, required=True)
+@click.argument("sessions", type=SESSION, nargs=-1, required=True)
 @click.option(
     _WITH,
     "others",

@@ -15,6 +15,7 @@ from harken.cli.home import Home
 from harken.cli.imported import imported
 from harken.cli.name_resolver import CommitName, ImportedName, NameResolver
 from harken.cli.opened_store import store_of
+from harken.cli.parameter_types import COMMIT
 from harken.context.moment import Moment, moment
 from harken.core.clock import rfc3339, system_clock
 from harken.formats.native import NewSession
@@ -38,7 +39,7 @@ class Meant:
 def conversation_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the argument and the option that say where to go on."""
     at = click.option("--at", metavar="MESSAGE", help=AT_HELP)
-    return click.argument("conversation", metavar="CTX|SESSION")(at(function))
+    return click.argument("conversation", type=COMMIT, metavar="CTX|SESSION")(at(function))
 
 
 def meant(home: Home, store: Store, name: str, at: str | None) -> Meant:

@@ -16,6 +16,7 @@ from harken.cli.command_group import CommandGroup
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
+from harken.cli.parameter_types import COMMIT
 from harken.cli.summarize import summarize
 from harken.cli.terminal import one_line, safe, say, say_json
 from harken.context.checkpoint import Origin
@@ -64,7 +65,7 @@ def looks(function: Callable[..., None]) -> click.Command:
 
 
 @looks
-@click.argument("ctxs", metavar="[CTX]...", nargs=-1)
+@click.argument("ctxs", type=COMMIT, metavar="[CTX]...", nargs=-1)
 @click.option("-n", "most", type=click.IntRange(1), default=NEWEST, show_default=True)
 @click.option("--all", "every", is_flag=True, help="However many there are.")
 @click.option("--graph", "as_graph", is_flag=True, help="Draw which was built on which.")
@@ -94,7 +95,7 @@ def log_command(
 
 
 @looks
-@click.argument("ctx")
+@click.argument("ctx", type=COMMIT)
 def show_command(store: Store, resolver: NameResolver, ctx: str, as_json: bool) -> None:
     """Show all fields of a commit."""
     fields = row(show(store, resolver.commit(ctx)))
@@ -107,7 +108,7 @@ def show_command(store: Store, resolver: NameResolver, ctx: str, as_json: bool) 
 
 
 @looks
-@click.argument("ctx")
+@click.argument("ctx", type=COMMIT)
 @click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
 @click.option("--sent-by", "runtime", help="As JSON, what this client sends: claude, codex, ...")
 def cat_command(
@@ -127,8 +128,8 @@ def cat_command(
 
 
 @looks
-@click.argument("ours")
-@click.argument("theirs")
+@click.argument("ours", type=COMMIT)
+@click.argument("theirs", type=COMMIT)
 def diff_command(
     store: Store, resolver: NameResolver, ours: str, theirs: str, as_json: bool
 ) -> None:
@@ -141,7 +142,7 @@ def diff_command(
 
 
 @looks
-@click.argument("ctx")
+@click.argument("ctx", type=COMMIT)
 @click.option("--label", "labels", multiple=True, help="A label for the branch.")
 @click.option("--principal", help="Who goes on with it (default: you).")
 @click.option("--thread", default="", help="The thread that it belongs to.")
@@ -170,7 +171,7 @@ def fork_command(
 
 
 @looks
-@click.argument("ctx")
+@click.argument("ctx", type=COMMIT)
 @click.argument("labels", nargs=-1)
 def label_command(
     store: Store, resolver: NameResolver, ctx: str, labels: tuple[str, ...], as_json: bool

@@ -13,6 +13,7 @@ import click
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
+from harken.cli.parameter_types import COMMIT
 from harken.cli.terminal import one_line, say
 from harken.core.commits import CommitId
 from harken.errors import ConfigError
@@ -24,7 +25,7 @@ LIST = "list"
 
 
 @click.command("export")
-@click.argument("ctx", required=False, metavar="[CTX|SESSION]")
+@click.argument("ctx", type=COMMIT, required=False, metavar="[CTX|SESSION]")
 @click.option("--format", "wanted", default="narrative-v1", show_default=True, help="Or `list`.")
 @click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
 @click.option("-o", "--out", "file", metavar="FILE", help="Where to; else standard output.")

@@ -14,6 +14,7 @@ from harken.cli.command_group import CommandGroup
 from harken.cli.home import LATEST, Home, command_line, home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
+from harken.cli.parameter_types import SESSION
 from harken.cli.settings import load_settings
 from harken.cli.terminal import one_line, safe, say, say_json
 from harken.cli.view import open_viewer
@@ -60,7 +61,7 @@ def list_command(home: Home, limit: int, as_json: bool) -> None:
 
 
 @command.command(name="show")
-@click.argument("thread")
+@click.argument("thread", type=SESSION)
 @click.option("--new", "only_new", is_flag=True, help="Leave out what is merely replayed.")
 @json_option
 @home_option
@@ -87,7 +88,7 @@ def show_command(home: Home, thread: str, only_new: bool, as_json: bool) -> None
 
 
 @command.command(name="export")
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--shard", is_flag=True, help="Put messages into folders by their ids' beginnings.")
 @click.option("--as-is", is_flag=True, help="Redact nothing: everything exact.")

@@ -8,6 +8,7 @@ from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
+from harken.cli.parameter_types import COMMIT
 from harken.cli.terminal import say, say_json
 from harken.context.names import PREFIX, find_any
 from harken.core.clock import rfc3339, system_clock
@@ -16,7 +17,7 @@ from harken.store.base import Keeping, Store
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[CTX|SESSION|ART]...")
+@click.argument("names", type=COMMIT, nargs=-1, metavar="[CTX|SESSION|ART]...")
 @click.option("--pin", "how", flag_value="pin", help="Here, always.")
 @click.option("--replicate", "how", flag_value="replicate", help="Here and in the backing store.")
 @click.option("--default", "how", flag_value="default", help="As everything else.")

@@ -40,6 +40,11 @@ def cli(home: Home) -> None:
 def main() -> None:
     """Run the command line and exit. No text is too odd for this terminal to read or show."""
     _fill_standard_streams()
+    if "_HARKEN_COMPLETE" in os.environ:
+        from harken.cli.completion import complete_line
+
+        sys.stdout.buffer.write("".join(f"{one}\n" for one in complete_line(os.environ)).encode())
+        sys.exit(0)
     for stream, errors in (
         (sys.stdin, "surrogateescape"),
         (sys.stdout, "backslashreplace"),
@@ -111,6 +116,8 @@ def _report_misuse(error: click.ClickException) -> int:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return _say(text, 2)
+    if context.parent is not None and isinstance(context.command, click.Group):
+        text = f"{text}; commands: {', '.join(context.command.list_commands(context))}"
     return _say(f"{text}; see `{context.command_path} --help`", 2)
 
 

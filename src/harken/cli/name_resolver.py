@@ -115,7 +115,7 @@ class NameResolver:
         found = self._by_label(name) or self._by_prefix(name)
         if found is not None:
             return found
-        if is_path:
+        if log_of(Path(name)).suffix == ".jsonl" or name.startswith(("/", "./", "../", "~")):
             return self._file(name)
         renamed = self._by_recorded_id(name)
         if renamed is not None:
@@ -155,12 +155,21 @@ class NameResolver:
             return self._commit_by_id(resolved.tip)
         return self._commit_by_id(self._last_commit(resolved))
 
-    def session_name(self, name: str) -> str:
-        """Return the full name of a session, as commits and the index have it.
+    def session_name(self, name: str, indexed: Sequence[str]) -> str:
+        """Return the full name of a session in the index, whose names are given, newest first.
 
-        Raises ConfigError for a commit and for a file outside the home folder.
+        The index also has sessions whose log or imported file is not in this home, such as those
+        of a bundle. Raises ConfigError for a commit and for a file outside the home folder.
         """
-        resolved = self.resolve(name)
+        exact = [one for one in indexed if name in (one, one.partition(":")[2])]
+        if len(exact) == 1:
+            return exact[0]
+        try:
+            resolved = self.resolve(name)
+        except AmbiguousName:
+            raise
+        except (ConfigError, UnknownName):
+            return self._indexed_name(name, indexed)
         if isinstance(resolved, SessionLog):
             return _recorded_id(resolved.path) or resolved.path.stem
         if isinstance(resolved, ImportedName):
@@ -292,6 +301,21 @@ class NameResolver:
         if logs:
             return SessionLog(self._log_by_id[logs[0]])
         return ImportedName(imported[0]) if imported else None
+
+    def _indexed_name(self, name: str, indexed: Sequence[str]) -> str:
+        if name == LATEST and indexed:
+            return indexed[0]
+        matches = [
+            one
+            for one in indexed
+            if name and (one.startswith(name) or one.partition(":")[2].startswith(name))
+        ]
+        if len(matches) > 1:
+            raise AmbiguousName("session", name, sorted(matches)[:MAX_SUGGESTIONS])
+        if not matches:
+            known = self.similar_names(name) or indexed[:MAX_SUGGESTIONS]
+            raise UnknownName(_KIND, name, known)
+        return matches[0]
 
     def _by_recorded_id(self, name: str) -> SessionLog | None:
         for path in self._log_by_id.values():

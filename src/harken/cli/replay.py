@@ -13,6 +13,7 @@ import click
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import resolver_of
+from harken.cli.parameter_types import SESSION
 from harken.cli.terminal import say, say_json
 from harken.cli.view import open_viewer
 from harken.errors import ConfigError
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @click.option("--at", metavar="REQUEST", help="Begin here: a number, -1 the last, or an id.")
 @click.option("--agent", metavar="AGENT", help="Only the requests of this agent.")
 @click.option("--from", "first", metavar="REQUEST", help="From this request on.")

@@ -14,6 +14,7 @@ import click
 
 from harken.cli.commands import MODES
 from harken.cli.home import Home, command_line, home_option, json_option
+from harken.cli.parameter_types import SESSION
 from harken.cli.terminal import one_line, say, say_json
 from harken.errors import ConfigError
 from harken.views.written import count
@@ -33,7 +34,7 @@ AT_ONCE = 4
 
 
 @click.command()
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @click.option("--at", required=True, metavar="REQUEST", help="A number, -1 the last, or an id.")
 @click.option(
     "--edit",

@@ -14,6 +14,7 @@ import click
 from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.name_resolver import NameResolver
+from harken.cli.parameter_types import LOG
 from harken.cli.terminal import program, safe, say, say_json
 from harken.errors import LogError
 from harken.session.file import is_being_written
@@ -23,7 +24,7 @@ from harken.views.written import size_text
 
 
 @click.command(name="check")
-@click.argument("session", metavar="SESSION")
+@click.argument("session", type=LOG, metavar="SESSION")
 @json_option
 @home_option
 def check_command(session: str, as_json: bool, home: Home) -> int:
@@ -57,7 +58,7 @@ def advice(path: Path, findings: Sequence[Finding]) -> str:
 
 
 @click.command(name="repair")
-@click.argument("session", metavar="SESSION")
+@click.argument("session", type=LOG, metavar="SESSION")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The new log.")
 @json_option
 @home_option
@@ -76,7 +77,7 @@ def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
 
 
 @click.command(name="pack")
-@click.argument("sessions", nargs=-1, metavar="[SESSION]...")
+@click.argument("sessions", type=LOG, nargs=-1, metavar="[SESSION]...")
 @click.option("--older-than", type=Duration(), metavar="AGE", help="All older ones: 30d, 12h.")
 @click.option("--dry-run", is_flag=True, help="Say which; change nothing.")
 @json_option
@@ -144,7 +145,7 @@ def _now(row: Mapping[str, Any]) -> str:
 
 
 @click.command(name="unpack")
-@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...")
+@click.argument("sessions", type=LOG, nargs=-1, required=True, metavar="SESSION...")
 @home_option
 def unpack_command(sessions: Sequence[str], home: Home) -> None:
     """Give packed logs their plain files back, for other programs such as grep and jq.

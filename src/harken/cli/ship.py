@@ -14,6 +14,7 @@ import click
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import far_away, open_store
+from harken.cli.parameter_types import LOG
 from harken.cli.settings import load_settings
 from harken.cli.terminal import safe, say, say_json
 from harken.errors import HarkenError, StoreAway
@@ -34,7 +35,7 @@ MOST_S = 60.0
 
 
 @click.command("ship")
-@click.argument("sessions", metavar="[SESSION]...", nargs=-1)
+@click.argument("sessions", type=LOG, metavar="[SESSION]...", nargs=-1)
 @click.argument("url")
 @click.option("--all", "everything", is_flag=True, help="All sessions, also those to come.")
 @click.option("--watch", is_flag=True, help="Go on as the logs grow, until Ctrl-C.")

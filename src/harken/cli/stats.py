@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harken.analytics.named import session_names
 from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.local_zone import LocalZone
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_facts import facts_of
+from harken.cli.parameter_types import SESSION
 from harken.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ JSON_BINS = 60
 
 
 @click.command()
-@click.argument("session", required=False)
+@click.argument("session", type=SESSION, required=False)
 @chosen_options
 @click.option("--utc", is_flag=True, help="Hours and days of UTC, not of this machine's zone.")
 @click.option(
@@ -43,9 +45,9 @@ def command(home: Home, page: Path | None, utc: bool, as_json: bool, **given: An
     With a SESSION its profile over time.
     """
     zone = UTC if utc else LocalZone()
-    if given["session"] is not None:
-        given["session"] = NameResolver(home).session_name(given["session"])
     with facts_of(home) as facts:
+        if given["session"] is not None and (names := session_names(facts.database)):
+            given["session"] = NameResolver(home).session_name(given["session"], names)
         _show(facts.database, Chosen(zone=zone, **given), page, as_json=as_json)
 
 

@@ -40,7 +40,9 @@ def explain_no_such_command(error: click.NoSuchCommand) -> str:
     is_in_group = any(name.split()[:-1] == group for name in suggestions)
     if group and not is_in_group and isinstance(context.command, click.Group):
         names = ", ".join(context.command.list_commands(context))
-        text += f" Commands of '{' '.join(group)}': {names}" if suggestions else f"; it has {names}"
+        text += (
+            f" Commands of '{' '.join(group)}': {names}" if suggestions else f"; commands: {names}"
+        )
     return text if suggestions else f"{text}; see `{context.command_path} --help`"
 
 

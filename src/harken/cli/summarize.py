@@ -11,6 +11,7 @@ from harken.cli.duration import Duration
 from harken.cli.home import Home, home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
+from harken.cli.parameter_types import COMMIT
 from harken.cli.terminal import say, say_json
 from harken.context.history import update_metadata
 from harken.context.names import name_of
@@ -19,7 +20,7 @@ from harken.store.base import Store
 
 
 @click.command(name="summarize")
-@click.argument("ctx", required=False)
+@click.argument("ctx", type=COMMIT, required=False)
 @click.argument("text", required=False)
 @click.option("--missing", is_flag=True, help="Ask a model about all commits without a summary.")
 @click.option("--all", "every", is_flag=True, help="Also about those that have one.")

@@ -25,6 +25,7 @@ from harken.cli.lines import (
 from harken.cli.model_text import model_text
 from harken.cli.name_resolver import CommitName, ImportedName, NameResolver
 from harken.cli.opened_store import resolver_of
+from harken.cli.parameter_types import SESSION
 from harken.cli.terminal import indent, one_line, say, say_json
 from harken.core.events import Event, LlmResponse, event_type
 from harken.core.ids import MessageId
@@ -45,7 +46,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 @click.group(name="view", cls=CommandGroup)
-@click.argument("session")
+@click.argument("session", type=SESSION)
 @home_option
 @click.pass_context
 def command(ctx: click.Context, session: str, home: Home) -> None:

@@ -1,0 +1,42 @@
+"""The types of command-line parameters that hold the name of a session, a log or a commit.
+
+They accept any text, because `NameResolver` decides what a name stands for. What they add is shell
+completion, from `completion_names`.
+"""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+
+class NameType(click.ParamType[str]):
+    """A parameter type whose values are names in the home folder."""
+
+    def __init__(self, name: str) -> None:
+        """Make the type of this name: `session`, `log` or `commit`."""
+        self.name = name
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names of this type that begin with what was typed, newest first."""
+        from harken.cli.completion_names import names_for
+
+        del param
+        home: str | None = None
+        context: click.Context | None = ctx
+        while context is not None and home is None:
+            typed = context.params.get("home")
+            home = None if typed is None else str(getattr(typed, "folder", typed))
+            context = context.parent
+        return [CompletionItem(name) for name in names_for(self.name, home, incomplete)]
+
+
+SESSION = NameType("session")
+"""A session, recorded or imported, or a commit; also SESSION/AGENT where the command takes it."""
+LOG = NameType("log")
+"""A recorded session."""
+COMMIT = NameType("commit")
+"""A commit or its label, or a session, which stands for its last commit."""
+NAME_TYPES = {one.name: one for one in (SESSION, LOG, COMMIT)}
