@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harken.agents.base import Agent, evict, register, revive
+    from harken.agents.base import Agent, evict, revive
     from harken.agents.budget import Budget
     from harken.agents.checkpoints import Checkpointer
     from harken.agents.compaction import Compacted
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harken.agents.dumb import DumbAgent
     from harken.agents.hook import Hook
     from harken.agents.hook_files import HookFiles
+    from harken.agents.kinds import register
     from harken.agents.load import load_session, start_from
     from harken.agents.runtime import Runtime
     from harken.agents.skills import Skills, skill_tool
@@ -239,7 +240,7 @@ _HOMES = {
     "local_world": "harken.world.local",
     "materialize": "harken.context.materialize",
     "memory_tool": "harken.world.memory.tool",
-    "register": "harken.agents.base",
+    "register": "harken.agents.kinds",
     "render": "harken.context.rendering",
     "resolve_model": "harken.llm.resolve",
     "revive": "harken.agents.base",

@@ -8,6 +8,7 @@
     │   ├── LogTooNew               written by a newer schema
     │   ├── LogReadOnly             an older dialect: it can be read, not continued
     │   ├── LogLocked               another process writes it (its pid)
+    │   ├── SessionClosed           a call on a session that this program has closed
     │   └── LogWriteError           the disk refused a write or a sync
     │       └── LogDeleted          the file was deleted while a session wrote it
     ├── StoreError                  something about one store
@@ -25,7 +26,8 @@
     ├── BundleError                 a bundle cannot be made or used: nothing was changed
     ├── EventRefused                an event that would break an invariant of the log
     ├── UnknownName                 a name or id that does not exist here (and what does)
-    │   └── AmbiguousName           the beginning of several names (and which)
+    │   ├── AmbiguousName           the beginning of several names (and which)
+    │   └── NotBorn                 an agent whose birth is not logged yet
     ├── ConfigError                 a file or option that a person wrote cannot be used
     ├── FormatError                 bytes that are not what their format says
     ├── ModelError                  a model call failed
@@ -115,6 +117,17 @@ class LogLocked(LogError):
             file, f"is being written by {holder}; end it, or look at the log with `harken view`"
         )
         self.pid = pid
+
+
+class SessionClosed(LogError):
+    """A program uses a session that it has closed; nothing was written."""
+
+    def __init__(self, file: str | Path) -> None:
+        super().__init__(
+            file,
+            "this session is closed, and nothing was written; use it inside its `with` block, "
+            "or open it again with load_session()",
+        )
 
 
 class LogDiffers(LogError):
@@ -279,6 +292,18 @@ class AmbiguousName(UnknownName):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         super().__init__(kind, name, known)
         self.args = (f"{name!r} is the beginning of several: {', '.join(self.known)}; give more",)
+
+
+class NotBorn(UnknownName):
+    """An agent was used before its birth was logged."""
+
+    def __init__(self, agent_id: str, kind: str) -> None:
+        super().__init__("agent", agent_id, ())
+        text = (
+            f"{kind} {agent_id} is not in the log yet: call log_birth(name=...) first, or "
+            f"install(agent) for a hook; load_session() returns an agent that is in the log"
+        )
+        self.args = (text,)
 
 
 class ConfigError(HarkenError, ValueError):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harken.agents.hook import Hook
+from harken.agents.kinds import register
 from harken.agents.load import load_session
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
@@ -26,10 +27,10 @@ HOSTILE = "a\x1b[31mred\x1b]0;title\x07\x9b2J\r\x08\x7f\u202edesrever\u2066\x00\
 HARMFUL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+@register("rude")
 class Rude(Hook):
     """A hook that rewrites whatever is said or done."""
 
-    kind = "rude"
     points = frozenset({"action", "response"})
 
     def judge(self, question: Question) -> Verdict:

@@ -25,6 +25,7 @@ from harken import (
     Runtime,
     World,
     load_session,
+    register,
     tool,
 )
 from harken.agents.base import Agent, evict
@@ -70,10 +71,10 @@ class Seeded(HookOptions, frozen=True):
     seed: int = 0
 
 
+@register("test-counting")
 class Counting(Hook):
     """A hook in code that counts what it was asked, and says, does or breaks what dice want."""
 
-    kind = "test-counting"
     Options = Seeded
     options: Seeded
 

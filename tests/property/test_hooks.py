@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken import Comment, Hook, Ok, Question, Runtime, World, load_session, tool
+from harken import Comment, Hook, Ok, Question, Runtime, World, load_session, register, tool
 from harken.agents.schemas import ACTIONS
 from harken.agents.smart_hook import NOTE
 from harken.agents.verdict import Verdict
@@ -39,10 +39,9 @@ def search(text: str) -> str:
     return f"found {text}"
 
 
+@register("test-counting-hook")
 class Counting(Hook):
     """Counts what it was asked, and says so now and then."""
-
-    kind = "test-counting-hook"
 
     def begin(self) -> None:
         self.asked = 0

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken import Conversation, Hook, Ok, Question, Runtime, World, load_session
+from harken import Conversation, Hook, Ok, Question, Runtime, World, load_session, register
 from harken.agents.base import Agent, evict
 from harken.agents.schemas import ACTIONS, OF_HOOKS
 from harken.core.ids import AgentId
@@ -37,10 +37,9 @@ OFFERED = sorted(ACTIONS.keys() - OF_HOOKS)
 POINTS = ("input", "action", "result", "response")
 
 
+@register("test-guard")
 class Guard(Hook):
     """A hook in code, without an opinion."""
-
-    kind = "test-guard"
 
     def judge(self, question: Question) -> Ok:
         return Ok()

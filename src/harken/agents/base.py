@@ -7,16 +7,17 @@ be dropped and made again at any time without anyone noticing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from typing import Any, ClassVar, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 from harken.agents.gate import Gate
 from harken.agents.initial import INTERRUPTED, UNNAMED, begin_with, message_dict, whole
+from harken.agents.kinds import check_points, check_registered, kind_named
 from harken.agents.names import free_name
 from harken.agents.runtime import Runtime
 from harken.agents.self_made import MADE, SELF_MADE, guarded, is_guard, is_made
 from harken.agents.verdict import POINTS, Point, Question, Verdict, verdict_in
+from harken.core.arguments import check_arguments, check_text
 from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import (
     AgentConfigured,
@@ -28,41 +29,17 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, text_of
 from harken.core.outside import from_outside
 from harken.core.text import LoggedString
-from harken.errors import ConfigError, UnknownName
+from harken.errors import ConfigError, NotBorn, UnknownName
 from harken.session.fold import context_now
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
 from harken.world.lock import LoopLock
 
-Kind = TypeVar("Kind", bound="type[Agent]")
-_kinds: dict[str, type[Agent]] = {}
-_later: dict[str, str] = {}
 UNASKED = ("[hook ", "[the user did this: ")
 """How that begins which wants no answer. Of what came from a commit, nothing else says so."""
 
 
-def register(name: str) -> Callable[[Kind], Kind]:
-    """Register a class of agents under the name that logs record.
-
-    A log never names an import path: what it says must not run code that nobody registered.
-    Raises ValueError where another class has the name.
-    """
-
-    def enter(kind: Kind) -> Kind:
-        if _kinds.get(name, kind) is not kind:
-            raise ValueError(f"two kinds of agents are registered as {name}")
-        kind.kind = name
-        _kinds[name] = kind
-        return kind
-
-    return enter
-
-
-def register_later(modules: Mapping[str, str]) -> None:
-    """Say in which modules, by registered name, classes are that `register` enters when needed."""
-    _later.update(modules)
-
-
+@check_arguments
 class Agent:
     """The interface of every agent: `harken(input)`, `await response()`, `inform(dst, txt)`."""
 
@@ -74,6 +51,11 @@ class Agent:
     """Where it is asked while it stands as a hook, unless its spec says so."""
     portable: ClassVar[bool] = True
     """Whether it can be made anew from what a file says of it: not where that is code to run."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Check the points of a class. Raises TypeError, and ValueError for an unknown point."""
+        super().__init_subclass__(**kwargs)
+        check_points(cls)
 
     def __init__(
         self,
@@ -146,7 +128,11 @@ class Agent:
     def log_birth(
         self, cause: Cause = None, name: str | None = None, relation: Relation | None = None
     ) -> MessageId:
-        """Log this agent's birth, with its spec; its system prompt and first messages follow."""
+        """Log this agent's birth, with its spec; its system prompt and first messages follow.
+
+        Raises TypeError for a class that was not registered: a resume would not find it.
+        """
+        self.check_kind()
         birth = self.session.log_agent_created(
             self.agent_id,
             cause,
@@ -157,6 +143,11 @@ class Agent:
         )
         self.take_initial()
         return birth
+
+    def check_kind(self) -> None:
+        """Raise TypeError if a resume would not make an agent of this class."""
+        if type(self) is not Agent:
+            check_registered(type(self), self.kind, self.runtime)
 
     def begin_with(self, initial: Sequence[Mapping[str, Any]]) -> None:
         """Start, when its birth is logged, from a transcript that is whole."""
@@ -172,11 +163,22 @@ class Agent:
 
     @property
     def state(self) -> AgentState:
-        """What the log says of this agent. Raises UnknownName before its birth is logged."""
+        """What the log says of this agent. Raises NotBorn before its birth is logged."""
+        self.check_born()
         state = self.session.agent(self.agent_id)
         if self._initial:  # its birth was logged by `Session.log_agent_created`
             self.take_initial()
         return state
+
+    @property
+    def is_born(self) -> bool:
+        """Whether the log has its birth."""
+        return self.agent_id in self.session.agents
+
+    def check_born(self) -> None:
+        """Raise NotBorn if the log does not have its birth yet."""
+        if not self.is_born:
+            raise NotBorn(self.agent_id, type(self).__name__)
 
     @property
     def name(self) -> str:
@@ -187,7 +189,7 @@ class Agent:
     @property
     def transcript(self) -> list[dict[str, Any]]:
         """What its model would read now, as message dicts (with ids), oldest first."""
-        if self.agent_id not in self.session.agents:
+        if not self.is_born:
             return [dict(message) for message in self._initial]
         return [message_dict(message) for message in context_now(self.state)]
 
@@ -235,8 +237,11 @@ class Agent:
 
         What the input represents (`input.message_id`, where it is a LoggedString) becomes the
         entry's substance. Calls that were cut off get their result first. A line that begins as a
-        hook's comment does gets a backslash: only hooks speak as hooks.
+        hook's comment does gets a backslash: only hooks speak as hooks. Raises TypeError for an
+        input that is no str, NotBorn before the agent's birth is logged.
         """
+        check_text(input, f"the input of {self.name}")
+        self.check_born()
         self.close_calls()
         event = TranscriptEntry(
             agent_id=self.agent_id,
@@ -256,6 +261,8 @@ class Agent:
 
     def inform(self, dst: Agent, txt: str) -> None:
         """Let another agent hear a text, with whatever it represents."""
+        if not isinstance(dst, Agent):
+            raise TypeError(f"inform(dst, txt): dst must be an Agent, not {dst!r}")
         dst.harken(txt)
 
     @property
@@ -285,8 +292,11 @@ class Agent:
     def install(self, agent: Agent, name: str | None = None) -> Self:
         """Begin to watch an agent: the birth names the agent's own birth as its cause.
 
-        Those who stand below it already get copies, as those will who come.
+        Those who stand below it already get copies, as those will who come. Raises TypeError for a
+        class that was not registered, and for a hook without `judge`: nothing was logged then.
         """
+        if not isinstance(agent, Agent):
+            raise TypeError(f"install(agent): agent must be an Agent, not {agent!r}")
         self.put_above(agent, name or self.kind, agent.state.birth)
         return self
 
@@ -459,6 +469,7 @@ class Agent:
         )
 
 
+@check_arguments
 def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
     """Return the agent with this id: the one in memory, else made again from the log.
 
@@ -469,21 +480,12 @@ def revive(session: Session, agent_id: str, runtime: Runtime) -> Agent:
     if isinstance(live, Agent):
         return live
     state = session.agent(agent_id)
-    return kind_named(state.spec.get("kind", "smart"), runtime).attached(session, state, runtime)
+    kind = kind_named(state.spec.get("kind", "smart"), runtime)
+    agent: Agent = kind.attached(session, state, runtime)
+    return agent
 
 
-def kind_named(name: str, runtime: Runtime) -> type[Agent]:
-    """Return the class of agents that logs record under this name. Raises UnknownName."""
-    kind: type[Agent] | None = runtime.kinds.get(name) or _kinds.get(name)
-    if kind is None and name in _later:
-        import_module(_later[name])
-        kind = _kinds[name]
-    if kind is None:
-        known = {*_kinds, *_later, *runtime.kinds}
-        raise UnknownName("registered kind of agent", name, known)
-    return kind
-
-
+@check_arguments
 def evict(session: Session, agent_id: str) -> None:
     """Drop an agent from memory, object and transcript; whoever needs it revives it."""
     session.evict(agent_id)

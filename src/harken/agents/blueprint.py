@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from harken.agents.base import Agent, kind_named
+from harken.agents.base import Agent
 from harken.agents.hook import Hook
 from harken.agents.initial import INTERRUPTED, UNNAMED, message_dict, whole
+from harken.agents.kinds import kind_named
 from harken.agents.runtime import Runtime
 from harken.agents.self_made import is_born_as_hook
 from harken.core.events import AgentStateSaved, Cause, InterlocutorsSet, Json, Relation
@@ -146,7 +147,7 @@ def made_from(plan: Blueprint, session: Session, runtime: Runtime) -> Agent:
     It is made as one that was born before is: its code is given the spec and the state.
     """
     initial = whole(plan.transcript)
-    kind = kind_named(plan.kind, runtime)
+    kind: type[Agent] = kind_named(plan.kind, runtime)
     state = AgentState(id=session.allocate_agent_id(), birth=MessageId(""))
     state.name, state.language_model = plan.name, plan.model
     state.spec, state.saved = {"kind": plan.kind, **plan.spec}, plan.saved

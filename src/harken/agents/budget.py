@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from harken.agents.self_made import below
+from harken.core.arguments import check_fields
 from harken.core.ids import AgentId
 from harken.errors import BudgetExceeded
 from harken.session.state import AgentState, SessionState
@@ -29,6 +30,14 @@ class Budget(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     live_subagents: int | None = None
     """How many agents may live below it at one time. Hooks that it put above itself, also by a
     move, count with all below them: nobody gets room for more by changing places."""
+
+    def __post_init__(self) -> None:
+        """Raise TypeError for a limit that is no number, ValueError for one below 0."""
+        check_fields(self)
+        for name in self.__struct_fields__:
+            limit = getattr(self, name)
+            if limit is not None and limit < 0:
+                raise ValueError(f"Budget: {name} must be 0 or more, not {limit}")
 
 
 def budget_of(spec: Mapping[str, Any]) -> Budget | None:

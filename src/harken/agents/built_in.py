@@ -6,8 +6,8 @@ stays cheap, and a log can still name them all.
 
 from __future__ import annotations
 
-from harken.agents.base import kind_named, register_later
 from harken.agents.hook import Hook
+from harken.agents.kinds import kind_named, register_later
 from harken.agents.runtime import Runtime
 from harken.errors import UnknownName
 
@@ -35,7 +35,7 @@ def hook_kind(name: str, runtime: Runtime) -> type[Hook]:
     names that are built in.
     """
     try:
-        kind = kind_named(name, runtime)
+        kind: type = kind_named(name, runtime)
     except UnknownName:
         raise UnknownName("built-in hook", name, BUILT_IN) from None
     if not issubclass(kind, Hook):

@@ -19,6 +19,7 @@ from harken.agents.summary import summary_in
 from harken.context.checkpoint import Draft, Origin, checkpoint_all
 from harken.context.server import ContextSockets
 from harken.context.socket import VARIABLE
+from harken.core.arguments import check_arguments
 from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import ContextCommitted, TranscriptEdited
 from harken.core.ids import AgentId, MessageId, number_of
@@ -32,6 +33,7 @@ Tell: TypeAlias = Callable[[str], None]
 """Told, on one line, what a person should know."""
 
 
+@check_arguments
 @dataclass(slots=True, kw_only=True, eq=False)
 class Checkpointer:
     """Commits what is pending. A Runtime may hold one for all its agents."""

@@ -17,10 +17,11 @@ from typing import Any
 
 from harken.agents.actions import end_subtree
 from harken.agents.actor import Actor, Toolbox
-from harken.agents.base import Agent, register
+from harken.agents.base import Agent
 from harken.agents.happening import Compacted as HasCompacted
 from harken.agents.happening import Compacting, Trigger, heeded
 from harken.agents.initial import UNNAMED, message_dict
+from harken.agents.kinds import register
 from harken.agents.request import ask
 from harken.agents.room import Cut, cut_of, estimated, fitting, used
 from harken.agents.summary import CUT_OFF, NOT_RUN, question, stand_in

@@ -10,10 +10,12 @@ from contextlib import AbstractAsyncContextManager
 
 from harken.agents.base import Agent, revive
 from harken.agents.triggers import Listening, news_of
+from harken.core.arguments import check_arguments
 from harken.core.ids import MessageId
 from harken.core.text import LoggedString
 
 
+@check_arguments
 class Conversation:
     """The user's side of a session: what is said goes to the agent that is primary now."""
 

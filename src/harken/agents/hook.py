@@ -9,6 +9,8 @@ whose judgement is code.
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ from harken.agents.verdict import (
     checked,
     in_words,
 )
+from harken.core.arguments import check_arguments, nearest
 from harken.core.events import AgentConfigured, AgentMoved, Event, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
@@ -40,6 +43,8 @@ from harken.errors import LogError, ModelError
 from harken.session.session import Session
 from harken.session.state import AgentState
 from harken.world.result import is_cancelled
+
+_logger = logging.getLogger(__name__)
 
 BLOCKED = "Error: Action blocked by hook '{}': {}"
 """The result of an action that a hook denied: which hook, and why."""
@@ -57,6 +62,7 @@ class TurnStopped(Exception):
     """A hook ended the turn of the agent that it watches; the text says why, to whoever asked."""
 
 
+@check_arguments
 class Hook(DumbAgent):
     """A dumb hook: `judge` is code. Subclass it and `register` it.
 
@@ -116,6 +122,20 @@ class Hook(DumbAgent):
         """The agent that it watches; None for one that stands nowhere."""
         watched = self.state.parent
         return None if watched is None else self.sibling(watched)
+
+    def check_kind(self) -> None:
+        """Raise TypeError if the class was not registered, or has no usable `judge`."""
+        super().check_kind()
+        made = type(self)
+        if made.judged is not Hook.judged:
+            return
+        if made.judge is Hook.judge:
+            near = nearest("judge", vars(made))
+            raise TypeError(f"{made.__name__} has no method judge(self, question){near}")
+        try:
+            inspect.signature(self.judge).bind(None)
+        except TypeError:
+            raise TypeError(f"{made.__name__}.judge must take (self, question)") from None
 
     def judge(self, question: Question) -> Verdict | Awaitable[Verdict]:
         """Return the verdict; an exception denies at a guarded point, else is passed over.
@@ -223,6 +243,12 @@ async def _ask(hook: Agent, question: Question) -> Opinion:
 
 
 def _failed(hook: Agent, question: Question, asked: MessageId, error: BaseException) -> Opinion:
+    if not isinstance(error, NoVerdict):  # which a model caused, and no code
+        _logger.error(
+            "hook %s (%s) failed at %s of %s",
+            *(hook.name, type(hook).__name__, question.point, question.agent),
+            exc_info=error,
+        )
     why = str(error) if isinstance(error, NoVerdict) else f"{type(error).__name__}: {error}"
     note = TranscriptEntry(
         agent_id=hook.agent_id,
@@ -281,7 +307,8 @@ def is_concerned(hook: Agent, question: Question) -> bool:
     """Whether a hook wants to be asked this; one that fails at that is asked."""
     try:
         return hook.concerns(question)
-    except Exception:  # noqa: BLE001 - it is asked, and fails where that is logged
+    except Exception:
+        _logger.exception("hook %s (%s) failed in concerns", hook.name, type(hook).__name__)
         return True
 
 

@@ -21,17 +21,19 @@ from typing import Any, Literal, cast
 
 from harken.agents import front_matter
 from harken.agents.actor import Actor
-from harken.agents.base import Agent, kind_named
+from harken.agents.base import Agent
 from harken.agents.built_in import BUILT_IN, hook_kind
 from harken.agents.front_matter import NAME, Malformed, files_in, naming, read_page
 from harken.agents.hook import Hook
 from harken.agents.hooking import new_hook
+from harken.agents.kinds import kind_named
 from harken.agents.options import options_from
 from harken.agents.runtime import Runtime
 from harken.agents.schemas import ACTIONS
 from harken.agents.templates import Template
 from harken.agents.verdict import POINTS, Point
 from harken.core import codec
+from harken.core.arguments import check_arguments
 from harken.errors import ConfigError, UnknownName
 
 HOOK_FILE = b"harken.hook.v1\n"
@@ -171,6 +173,7 @@ def _of_kind(name: str) -> Known:
     return Known(name=name, description=said, smart=False)
 
 
+@check_arguments
 class HookFiles:
     """Hooks by name: those of files in some folders, then those that are built in."""
 

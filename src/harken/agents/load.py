@@ -23,6 +23,7 @@ from harken.agents.opinions import left_unheard
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
 from harken.agents.smart_hook import finish_verdicts
+from harken.core.arguments import check_arguments
 from harken.core.events import AgentConfigured, ContextLoaded, Segment, TranscriptEdited
 from harken.core.messages import Message, extend_context_hash
 from harken.errors import NotALog
@@ -30,6 +31,7 @@ from harken.llm.base import Model
 from harken.session.session import Session, SessionOptions, entry_of
 
 
+@check_arguments
 def load_session(
     session_file: str | Path,
     *,
@@ -38,19 +40,19 @@ def load_session(
     name: str | None = None,
     budget: Budget | None = None,
     options: SessionOptions | None = None,
-    model: Model | None = None,
+    model: Model | str | None = None,
 ) -> tuple[Agent, Session]:
     """Return the root agent and the session of a log.
 
     A new file (or an empty one) gets a root agent with this prompt, name and budget; an existing
     one is restored: the whole tree, transcripts, names, models, counters. Where `runtime` has
     another model than the root had, the agents that shared the root's model go on with it; a
-    budget replaces the root's. `model` is short for a runtime with this model. Raises what
-    `Session` raises.
+    budget replaces the root's. `model`, or its name, is short for a runtime with this model.
+    Raises what `Session` raises, and ConfigError for a model that cannot be used.
     """
     runtime = runtime or Runtime()
     if model is not None:
-        runtime = replace(runtime, model=model)
+        runtime = replace(runtime, model=model)  # a name is resolved
     session = Session(session_file, options=options)
     try:
         if session.state.root is None:
@@ -66,6 +68,7 @@ def load_session(
     return root, session
 
 
+@check_arguments
 def start_from(agent: Agent, ctx: str, *, stop: str = "compaction") -> None:
     """Let an agent that has heard nothing yet begin with the conversation of a commit.
 

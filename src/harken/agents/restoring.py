@@ -14,7 +14,7 @@ from harken.agents.actions import (
     install,
 )
 from harken.agents.actor import Actor
-from harken.agents.base import Agent, kind_named
+from harken.agents.base import Agent
 from harken.agents.blueprint import (
     OF_A_PLACE,
     OF_A_SESSION,
@@ -25,6 +25,7 @@ from harken.agents.blueprint import (
     without,
 )
 from harken.agents.budget import Budget, check_birth
+from harken.agents.kinds import kind_named
 from harken.agents.names import check_plain, free_name
 from harken.agents.self_made import MADE, SELF_MADE, may_act
 from harken.agents.verdict import POINTS

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, MutableSet, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, overload
 
 from harken.agents.checkpoints import Checkpointer, Tell
 from harken.agents.schemas import ACTIONS, BASIC
 from harken.agents.skills import Skills
 from harken.agents.templates import Templates
+from harken.core.arguments import check_arguments, check_choices
 from harken.core.chunks import Chunk
 from harken.core.ids import AgentId
 from harken.errors import ConfigError
@@ -42,16 +43,35 @@ class HookFinder(Protocol):
         ...
 
 
+class _ModelField:
+    """The types of `Runtime.model`: a model or its name is given, a model is read.
+
+    It only tells type checkers; dataclasses take None from it as the default.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> None: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Model | None: ...
+    def __get__(self, instance: object, owner: type) -> Model | None:
+        return None
+
+    def __set__(self, instance: object, value: Model | str | None) -> None:
+        raise AttributeError("model")
+
+
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """Passed from an agent to its subagents; the log records names, this gives the things."""
 
-    model: Model | None = None
-    """Used for agents whose model has this one's name, or none."""
+    model: _ModelField = _ModelField()
+    """Used for agents whose model has this one's name, or none. A name (`anthropic/...`) is
+    resolved by `models` at once."""
     models: ModelResolver = field(default_factory=one_per_name)
     """Gives all other models, by name."""
     world: World = field(default_factory=World)
-    kinds: Mapping[str, Any] = field(default_factory=dict)
+    kinds: Mapping[str, type] = field(default_factory=dict)
     """Classes of agents by the name that logs record, beside those that `register` knows."""
     templates: Templates = field(default_factory=Templates)
     """Kinds of subagents that `task` finds by name."""
@@ -85,7 +105,15 @@ class Runtime:
     None: it is a warning of the standard library's `logging`."""
 
     def __post_init__(self) -> None:
-        """Refuse a tool with the name of an action, and a part that is none. Raises ConfigError."""
+        """Resolve the name of a model, and check what no type says.
+
+        Raises ConfigError for a tool with the name of an action, a share that is none, and a model
+        that cannot be used; ValueError for an action that does not exist.
+        """
+        model: object = self.model
+        if isinstance(model, str):
+            object.__setattr__(self, "model", self.models(model))
+        check_choices(self.actions, ACTIONS, "an action of agents")
         if self.compact_at is not None and not 0 < self.compact_at <= 1:
             raise ConfigError(f"compact_at is a part above 0 and up to 1, not {self.compact_at}")
         for name in ACTIONS:

@@ -26,6 +26,7 @@ from typing import Any
 
 from harken.agents import front_matter
 from harken.agents.front_matter import Malformed, naming, read_page
+from harken.core.arguments import check_arguments
 from harken.errors import ConfigError, UnknownName
 from harken.world.files.root import shown
 from harken.world.result import Failed
@@ -70,6 +71,7 @@ class Skill:
         return sorted(islice(_files_below(self.folder), MAX_FILES))
 
 
+@check_arguments
 class Skills:
     """The skills in some folders; where two have one name, that of the first folder counts."""
 
@@ -158,6 +160,7 @@ def _notes(front: Mapping[str, Any], body: str) -> Iterator[str]:
         yield f"{', '.join(nothing)} in its front matter: counts for nothing here"
 
 
+@check_arguments
 def skill_tool(skills: Skills) -> Tool:
     """Return the tool `skill`; an agent is told with `with_skills` which there are."""
 
@@ -168,8 +171,7 @@ def skill_tool(skills: Skills) -> Tool:
             raise Failed(str(error)) from None
         return _said(found)
 
-    made = tool(name=SKILL, reads_only=True)(skill)
-    return replace(made, description=_ABOUT).guarded(by="name")
+    return tool(name=SKILL, description=_ABOUT, reads_only=True)(skill).guarded(by="name")
 
 
 def skills_of(agent: Any) -> list[str] | None:

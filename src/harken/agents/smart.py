@@ -17,7 +17,7 @@ import msgspec
 from harken.agents import smart_hook
 from harken.agents.act import act, log_result
 from harken.agents.actor import Actor
-from harken.agents.base import Agent, kind_named, register
+from harken.agents.base import Agent
 from harken.agents.budget import Budget
 from harken.agents.compaction import Compacted, compact, tokens_used
 from harken.agents.consulting import (
@@ -33,6 +33,7 @@ from harken.agents.consulting import (
 )
 from harken.agents.hook import TurnEnded, TurnStopped
 from harken.agents.interrupted import abandon, note_on
+from harken.agents.kinds import kind_named, register
 from harken.agents.model_call import HALF_A_CALL, ModelCall
 from harken.agents.request import ask
 from harken.agents.runtime import Runtime
@@ -42,6 +43,7 @@ from harken.agents.template_servers import reach
 from harken.agents.templates import Template
 from harken.agents.unjudged import MAX_DENIALS, denials, is_sent_back, unjudged
 from harken.agents.verdict import NoVerdict, Question, Rewrite, Verdict, verdict_in
+from harken.core.arguments import check_arguments
 from harken.core.events import TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.text import LoggedString
@@ -59,6 +61,7 @@ AGAIN = 0.05
 """Where compacting did not help it is tried again when such a part of the window is taken more."""
 
 
+@check_arguments
 @register("smart")
 class SmartAgent(Actor):
     """An agent whose language model decides what to say and do."""
@@ -72,7 +75,7 @@ class SmartAgent(Actor):
         init_prompt: Sequence[Mapping[str, Any]] | None = None,
         *,
         runtime: Runtime | None = None,
-        model: Model | None = None,
+        model: Model | str | None = None,
         tools: Sequence[str] | None = None,
         budget: Budget | None = None,
     ) -> None:

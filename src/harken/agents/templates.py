@@ -26,6 +26,7 @@ from typing import Any, Protocol, TypeAlias, get_args
 from harken.agents import front_matter
 from harken.agents.front_matter import NAME, Malformed, files_in, naming, read_page
 from harken.core import codec
+from harken.core.arguments import check_arguments
 from harken.errors import ConfigError, UnknownName
 from harken.world.mcp.servers import Server, granted
 from harken.world.permissions.permissions import Mode
@@ -105,6 +106,7 @@ class Source(Protocol):
 Reader: TypeAlias = Callable[[Path], Template]
 
 
+@check_arguments
 class Templates:
     """The templates in some folders; where two have one name, that of the first folder counts."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from harken.core.arguments import check_arguments
 from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.messages import ToolCall, text_of
@@ -30,6 +31,7 @@ class Ok:
     """Nothing to say."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Comment:
     """Something for the watched agent to hear."""
@@ -37,6 +39,7 @@ class Comment:
     text: str
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Deny:
     """It must not happen."""
@@ -44,6 +47,7 @@ class Deny:
     reason: str
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """It happens differently: other arguments (JSON) of an action, another text of a response."""
@@ -75,13 +79,15 @@ FORMS: Mapping[type, str] = {
 def checked(verdict: Verdict, point: Point) -> Verdict:
     """Return what a hook said, if it may say so at this point. Raises TypeError."""
     if not isinstance(verdict, ALLOWED[point]):
-        raise TypeError(f"{verdict!r} is no verdict on {point}")
+        forms = ", ".join(kind.__name__ for kind in ALLOWED[point])
+        raise TypeError(f"{verdict!r} is no verdict on {point}: return an instance of {forms}")
     text = verdict.reason if isinstance(verdict, Deny) else getattr(verdict, "text", "")
     if not isinstance(text, str):
         raise TypeError(f"{verdict!r} says no text")
     return verdict
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True)
 class Question:
     """What a hook is asked to judge."""

@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 
 from harken.agents.actions import copies_for, end_subtree, install
 from harken.agents.actor import Actor
-from harken.agents.base import Agent, register
+from harken.agents.base import Agent
 from harken.agents.budget import check_birth
 from harken.agents.dumb import DumbAgent
+from harken.agents.kinds import register
 from harken.agents.smart import SmartAgent
 from harken.core.events import Reference
 from harken.core.messages import text_of

@@ -9,9 +9,9 @@ from typing import Any
 import click
 import msgspec
 
-from harken.agents.base import kind_named
 from harken.agents.hook import Hook
 from harken.agents.hook_files import HookFile, Known
+from harken.agents.kinds import kind_named
 from harken.agents.runtime import Runtime
 from harken.agents.verdict import ALLOWED, Point
 from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand

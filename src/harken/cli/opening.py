@@ -5,6 +5,7 @@ The one place where all of it is put together: `models_at_hand`, `chat_world`, t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -39,6 +40,9 @@ from harken.session.session import Session, SessionOptions
 from harken.world.environment import shown
 from harken.world.tool import Tool
 from harken.world.user import User
+
+# A chat shows the failures of hooks itself; a traceback would stand in the middle of its screen.
+logging.getLogger("harken.agents.hook").addHandler(logging.NullHandler())
 
 BUDGET = Budget(depth=8, live_subagents=64)
 """What a new session may become without asking: agents that make agents would not end."""

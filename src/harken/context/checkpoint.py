@@ -14,6 +14,7 @@ from typing import get_args
 from harken.context.content import read_artifact
 from harken.context.messages import messages_of
 from harken.core import commits as core
+from harken.core.arguments import check_arguments
 from harken.core.clock import normal
 from harken.core.commits import (
     ArtifactRef,
@@ -39,6 +40,7 @@ _BYTES_PER_TOKEN = 4
 """A rough mean over languages and code; providers count exactly, each in its own way."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """Where a commit comes from. Of all this nothing changes what is materialized."""
@@ -52,6 +54,7 @@ class Origin:
     thread_id: str = ""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A commit that is not made yet.
@@ -80,6 +83,7 @@ class Draft:
     """RFC 3339 with a time zone; None: that of the last message."""
 
 
+@check_arguments
 def checkpoint(store: Store, draft: Draft) -> CommitId:
     """Write a commit and all that it needs, at once; on return it can be read.
 

@@ -15,11 +15,13 @@ from harken.context.checkpoint import Draft, checkpoint_all
 from harken.context.content import as_deltas
 from harken.context.history import show
 from harken.context.materialize import materialize, picked
+from harken.core.arguments import check_arguments
 from harken.core.commits import CommitId, Notes, delta_of
 from harken.core.messages import ChatMessage, Message
 from harken.store.base import Batch, Store
 
 
+@check_arguments
 def compact(store: Store, pending: Draft, context: str | Sequence[ChatMessage]) -> CommitId:
     """Commit what is pending, if there is something, then what stands for all before it.
 
@@ -57,6 +59,7 @@ def compact(store: Store, pending: Draft, context: str | Sequence[ChatMessage]) 
     return checkpoint_all(store, [delta, summed] if pending.messages else [summed])[-1]
 
 
+@check_arguments
 def snapshot(store: Store, ctx: CommitId) -> CommitId:
     """Commit the whole conversation of a commit as one object, on top of it.
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from harken.context.checkpoint import SUMMARY_CHARACTERS, Draft, Origin, checkpoint
 from harken.context.history import show
 from harken.context.names import name_of
+from harken.core.arguments import check_arguments
 from harken.core.commits import CommitId, delta_of
 from harken.store.base import Store
 
@@ -19,6 +20,7 @@ EMPTY = delta_of([])[0]
 """The artifact of every fork: a delta without entries."""
 
 
+@check_arguments
 def fork(
     store: Store,
     ctx: CommitId,

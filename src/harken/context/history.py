@@ -9,6 +9,7 @@ from heapq import heapify, heappop, heappush
 from harken.context.checkpoint import normal_time
 from harken.context.content import entries_in
 from harken.context.materialize import picked, walk
+from harken.core.arguments import check_arguments
 from harken.core.clock import microseconds
 from harken.core.commits import CommitId, Notes
 from harken.core.messages import Message
@@ -30,6 +31,7 @@ def show(store: Store, ctx: CommitId) -> Stored:
     return found
 
 
+@check_arguments
 def history(store: Store, ctx: CommitId, depth: int | None = None) -> list[Stored]:
     """Return a commit and those before it, newest first, at most `depth`.
 
@@ -121,6 +123,7 @@ class Difference:
     theirs: list[Message]
 
 
+@check_arguments
 def diff(store: Store, ours: CommitId, theirs: CommitId) -> Difference:
     """Compare two commits, neither of which matters more. Raises UnknownName, ObjectMissing.
 

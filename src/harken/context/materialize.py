@@ -28,6 +28,7 @@ import msgspec
 from harken.context.content import entries_in
 from harken.context.messages import read
 from harken.core import codec
+from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, raw_ref, sequence_of
 from harken.core.events import ContextLoaded
 from harken.core.messages import Message
@@ -89,6 +90,7 @@ class Materialized:
             return [entry.message for entry in entries_in(self.store, commits)]
 
 
+@check_arguments
 def materialize(
     store: Store,
     ctx: CommitId | None,

@@ -28,6 +28,7 @@ import msgspec
 from harken.context.content import Content, contents_of, entries_or_note, read_content
 from harken.context.materialize import Stop, picked
 from harken.core import codec
+from harken.core.arguments import check_arguments
 from harken.core.commits import SHOWN, ArtifactRef, CommitId, raw_ref
 from harken.errors import FormatError, ObjectMissing, StoreLocked, StoreWriteError, UnknownName
 from harken.formats.base import Format, WholeEntry
@@ -69,6 +70,7 @@ class Rendered:
     """Returns the bytes. Raises ObjectMissing where they were taken away meanwhile."""
 
 
+@check_arguments
 def render(
     store: Store,
     ctx: CommitId | None,

@@ -29,6 +29,7 @@ from time import monotonic
 from typing import TypeAlias
 
 from harken.context.socket import LONGEST_LINE, PATIENCE_S, answer_to
+from harken.core.arguments import check_arguments
 from harken.core.ids import AgentId
 
 LONGEST_PATH = 100
@@ -53,6 +54,7 @@ class _Socket:
     server: asyncio.Server
 
 
+@check_arguments
 class ContextSockets:
     """The sockets of the agents of this process. `close` removes them; so does a normal exit."""
 

@@ -14,6 +14,8 @@ import socket
 import time
 from typing import Any
 
+from harken.core.arguments import check_arguments
+
 VARIABLE = "HARKEN_CONTEXT_SOCKET"
 """The environment variable that holds the path."""
 ACTION = "current-context"
@@ -25,6 +27,7 @@ LONGEST_LINE = 4096
 _CONTEXT = re.compile(r"ctx-[0-9a-f]{12,64}")
 
 
+@check_arguments
 def current_context(path: str, *, timeout_s: float = PATIENCE_S) -> str:
     """Return the commit that the agent with this socket is at, by its full name.
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harken.agents.actor import Toolbox
-from harken.agents.base import kind_named, revive
+from harken.agents.base import revive
+from harken.agents.kinds import kind_named
 from harken.agents.runtime import Runtime
 from harken.agents.schemas import ACTIONS
 from harken.agents.smart import SmartAgent

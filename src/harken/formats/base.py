@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from harken.core.arguments import check_arguments
 from harken.core.messages import Message
 
 
@@ -38,6 +39,7 @@ Upgrade: TypeAlias = Callable[[bytes], bytes]
 """Maps the fields of an older version. Raises FormatError."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """A format: its name, and what can be done with it."""

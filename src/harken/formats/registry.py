@@ -13,6 +13,7 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from harken.core.arguments import check_arguments
 from harken.errors import AmbiguousName, ConfigError, UnknownName
 from harken.formats.base import Format, Reader
 
@@ -41,6 +42,7 @@ def _installed() -> Iterable[EntryPoint]:
     return entry_points(group=GROUP)
 
 
+@check_arguments
 class Formats:
     """Formats by name."""
 

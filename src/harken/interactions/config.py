@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from harken.core.arguments import check_arguments
 from harken.errors import ConfigError
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractionLoggingConfig:
     """The configuration of the specification. Raises ConfigError for a retention that is none.

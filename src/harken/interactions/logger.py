@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from harken.context.materialize import resolver
+from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, rfc3339, system_clock
 from harken.core.commits import Checkpoint
 from harken.core.events import ContextLoaded
@@ -77,6 +78,7 @@ _COMMITTED: dict[ThreadEventType, Checkpoint] = {
 _unheard = logging.getLogger("harken")
 
 
+@check_arguments
 class InteractionLogger:
     """Logs and reads interactions. Use as a context manager, or call `close`."""
 

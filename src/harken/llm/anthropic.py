@@ -6,6 +6,7 @@ import importlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from harken.core.arguments import check_arguments
 from harken.core.chunks import Chunk
 from harken.formats import anthropic as messages
 from harken.formats.anthropic_stream import Decoder
@@ -25,6 +26,7 @@ _ANTHROPIC = Vendor(
 )
 
 
+@check_arguments
 class AnthropicModel:
     """A model that is asked through the SDK of Anthropic.
 

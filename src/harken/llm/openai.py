@@ -6,6 +6,7 @@ import importlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+from harken.core.arguments import check_arguments
 from harken.core.chunks import Chunk
 from harken.formats import openai as messages
 from harken.formats.openai_stream import Decoder
@@ -21,6 +22,7 @@ _OPENAI = Vendor(
 )
 
 
+@check_arguments
 class OpenAIModel:
     """A model that is asked through the SDK of OpenAI: Ollama, vLLM, OpenRouter, ... by base URL.
 

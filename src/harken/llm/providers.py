@@ -12,12 +12,14 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from harken.core.arguments import check_arguments
 from harken.core.loopback import is_loopback
 
 Protocol: TypeAlias = Literal["anthropic", "openai"]
 """Which requests a provider takes: Anthropic's Messages, or OpenAI's Chat Completions."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     """Somebody who answers for models."""

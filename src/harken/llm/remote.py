@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from harken.core import codec
+from harken.core.arguments import check_arguments
 from harken.core.chunks import Chunk, Finish, ThinkingDelta
 from harken.core.loopback import is_loopback
 from harken.errors import ConfigError, ModelError
@@ -48,6 +49,7 @@ _UNWHOLE = frozenset({"error", "cancelled", "interrupted", "abort", "insufficien
 """How an answer ends that is none: what a log says of failed calls, vLLM and DeepSeek of theirs."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """Where a service is, and how patiently it is asked."""

@@ -18,6 +18,7 @@ import msgspec
 
 from harken.core import codec
 from harken.core import events as ev
+from harken.core.arguments import check_arguments
 from harken.core.chunks import Chunk, Finish, chunks_of
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, TextPart, ThinkingPart, message_hash
@@ -120,6 +121,7 @@ class Recording:
         return f"{request.message_id} of " + (f"{name} ({agent})" if name else agent)
 
 
+@check_arguments
 class ReplayModel:
     """A model that says again what it said in a recorded session.
 

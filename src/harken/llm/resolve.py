@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from harken.core.arguments import check_arguments, nearest
 from harken.errors import ConfigError
 from harken.llm.base import Model, ModelResolver
 from harken.llm.prices import Cost, Prices
@@ -20,6 +23,7 @@ KINDS = (
 )
 
 
+@check_arguments
 def resolve_model(
     name: str,
     *,
@@ -29,10 +33,11 @@ def resolve_model(
 ) -> Model:
     """Return the model of this name; files are found from `base`, else from where we are.
 
-    The model's own name is `name`, so a log that holds it leads back here. Keys come with
-    `providers`: no environment is read for one. Raises ConfigError for a name that says no kind
-    of model, a provider that is not known, a key that is missing; ScriptError or LogError where a
-    file cannot be used. That an SDK is missing shows at the first call.
+    The model's own name is `name`, so a log that holds it leads back here. A key comes with
+    `providers`; a provider whose `api_key` is None is given the one in its environment variable.
+    Raises ConfigError for a name that says no kind of model, a provider that is not known, a key
+    or the package of a provider that is missing; ScriptError or LogError where a file cannot be
+    used.
     """
     kind, _, file = name.partition(":")
     path = (base or Path()) / file
@@ -53,7 +58,7 @@ def resolve_model(
 def _unknown(name: str, providers: Mapping[str, Provider]) -> str:
     there = ", ".join(providers) or "none"
     return (
-        f"there is no provider {name!r}; there is: {there}; "
+        f"there is no provider {name!r}{nearest(name, providers)}; there is: {there}; "
         f"[providers.{name}] with a base_url in config.toml adds one"
     )
 
@@ -61,7 +66,7 @@ def _unknown(name: str, providers: Mapping[str, Provider]) -> str:
 def _of_provider(name: str, model: str, provider: Provider, cost: Cost) -> Model:
     from harken.llm.remote import Endpoint  # noqa: PLC0415 - models in files need none of it
 
-    _check_key(provider)
+    provider = _with_key(provider)
     if find_spec(provider.extra) is None:
         raise ConfigError(
             f"{provider.name} needs the package {provider.extra}: "
@@ -83,11 +88,19 @@ def _of_provider(name: str, model: str, provider: Provider, cost: Cost) -> Model
     return OpenAIModel(name, model, endpoint=endpoint, cost=cost)
 
 
-def _check_key(provider: Provider) -> None:
-    if provider.key_env is not None and not provider.api_key:
-        looked = provider.api_key is not None
-        hint = f"set {provider.key_env}" if looked else "give one with `providers`"
-        raise ConfigError(f"no key for {provider.name}: {hint}")
+def _with_key(provider: Provider) -> Provider:
+    """Return the provider with its key. Raises ConfigError if it needs one and there is none.
+
+    The command line looks for keys itself. A program that names a model expects the variable of
+    the provider to be read, as the provider's SDK does.
+    """
+    if provider.key_env is None:
+        return provider
+    if provider.api_key is None:
+        provider = replace(provider, api_key=os.environ.get(provider.key_env, ""))
+    if not provider.api_key:
+        raise ConfigError(f"no key for {provider.name}: set {provider.key_env}")
+    return provider
 
 
 def one_per_name(

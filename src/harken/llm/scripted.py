@@ -29,6 +29,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from harken.core import codec
+from harken.core.arguments import check_arguments
 from harken.core.chunks import Chunk, Finish, chunks_of
 from harken.core.events import Usage
 from harken.core.messages import (
@@ -96,6 +97,7 @@ class Rule:
         return ", ".join(filter(None, said)) or "anything"
 
 
+@check_arguments
 class ScriptedModel:
     """A model that answers by the first rule that fits."""
 
@@ -157,6 +159,7 @@ class ScriptedModel:
         return f"{self.name}: no rule for {asked}; {there}"
 
 
+@check_arguments
 class FunctionModel:
     """A model that is a Python function, for tests.
 

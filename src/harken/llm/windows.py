@@ -14,6 +14,7 @@ from typing import Annotated
 
 import msgspec
 
+from harken.core.arguments import check_arguments
 from harken.llm.prices import fits
 
 
@@ -26,6 +27,7 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of prompt, answer aside, where a provider says that; else of both together."""
 
 
+@check_arguments
 class Windows:
     """A table of windows: those that somebody gives, before those that come with the package."""
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harken.core.arguments import check_arguments
+
 CUT = "the provider cut the connection"
 HUNG_UP = "the client hung up"
 ENDED = "the proxy was ended"
@@ -14,6 +16,7 @@ LATE = frozenset({CUT, HUNG_UP, ENDED})
 """What takes nothing from an answer that had come to its end before, by its own words."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
     """What the client says of itself beside the request; all of it may be missing or false."""
@@ -30,6 +33,7 @@ class Hints:
     """What a person would call the agent, such as `Explore`."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """A request, at the moment at which it was made."""
@@ -47,6 +51,7 @@ class Call:
     hints: Hints = Hints()
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """How a call ended."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, system_clock
 from harken.core.commits import Checkpoint
 from harken.core.ids import AgentId
@@ -65,6 +66,7 @@ class _Troubles:
             self.tell(line)
 
 
+@check_arguments
 class Recorder:
     """Records calls into sessions of a folder. Use as a context manager, or call `close`."""
 

@@ -18,6 +18,7 @@ from blake3 import blake3
 
 from harken.core import codec
 from harken.core import events as ev
+from harken.core.arguments import check_arguments
 from harken.core.clock import Clock
 from harken.core.messages import Role
 from harken.errors import LogError, LogLocked
@@ -39,6 +40,7 @@ _MOST_TRIED = 16
 """So many of those that begin as a request are opened to see whether it is theirs."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderOptions:
     """How a recorder keeps sessions; all have defaults."""

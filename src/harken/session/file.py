@@ -15,7 +15,14 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
-from harken.errors import LogDeleted, LogLocked, LogNotFound, LogWriteError, NotALog
+from harken.errors import (
+    LogDeleted,
+    LogLocked,
+    LogNotFound,
+    LogWriteError,
+    NotALog,
+    SessionClosed,
+)
 from harken.session.disk import Disk, RealDisk
 from harken.session.packed import drop_packs, is_packed, unpack
 
@@ -159,9 +166,11 @@ class LogFile:
         return copy
 
     def _check_usable(self) -> None:
-        """Raise LogDeleted or LogWriteError if an earlier operation failed."""
+        """Raise SessionClosed after `close`, else the error of an earlier operation that failed."""
         if self._is_deleted:
             raise LogDeleted(self.path)
+        if self.fd < 0:
+            raise SessionClosed(self.path)
         if self._broken is not None:
             raise LogWriteError(self.path, reason=self._broken)
 
@@ -174,7 +183,6 @@ class LogFile:
                 _pid_file(self.path).unlink()
         os.close(self.fd)
         self.fd = -1
-        self._broken = "the session is closed"
 
     def refuse(self, reason: str) -> None:
         """Take no more appends, for this reason or an earlier one."""

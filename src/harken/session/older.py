@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from harken.core.arguments import check_arguments
 from harken.core.ids import MessageId, base_of
 from harken.core.text import LoggedString
 from harken.errors import EventRefused
@@ -40,6 +41,7 @@ class MessageString(LoggedString):
         return type(self), (str(self), self.message_id, self.caused_by)
 
 
+@check_arguments
 class SessionLogger:
     """A Session by its older name, with the older parameters."""
 

@@ -18,6 +18,7 @@ from typing import Any, Literal, Self, TypeAlias
 from weakref import WeakValueDictionary
 
 from harken.core import events as ev
+from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, rfc3339, system_clock
 from harken.core.ids import AgentId, MessageId, agent_id, message_id, number_of
 from harken.core.messages import ChatMessage, Message, message_from
@@ -51,6 +52,7 @@ _TRIES = 8
 Listener: TypeAlias = Callable[[ev.Event], None]
 
 
+@check_arguments
 @dataclass(slots=True, frozen=True, kw_only=True)
 class SessionOptions:
     """How a session is kept; all have defaults."""
@@ -66,6 +68,7 @@ class SessionOptions:
     None: all are held."""
 
 
+@check_arguments
 class Session:
     """The state of one run, backed by its log. Use as a context manager, or call `close`."""
 

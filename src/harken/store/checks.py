@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harken.core import commits
+from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import HarkenError
 from harken.store.base import Kind, Store, Stored
@@ -19,6 +20,7 @@ from harken.store.sqlite import SqliteStore
 __all__ = ["Finding", "fsck"]
 
 
+@check_arguments
 def fsck(store: Store, on_progress: Progress | None = None) -> list[Finding]:
     """Read everything and return what is wrong; an empty list: all is whole.
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TypeAlias, TypeVar
 
+from harken.core.arguments import check_arguments
 from harken.core.commits import (
     ArtifactRef,
     Commit,
@@ -54,6 +55,7 @@ class Copied:
     """Of these and of the commits, before any compression."""
 
 
+@check_arguments
 def copy_commits(
     source: Store,
     target: Store,

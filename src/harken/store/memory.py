@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from harken.core import commits as values
+from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.errors import NotesChanged, ObjectMissing, UnknownName
@@ -30,6 +31,7 @@ from harken.store.stats import stats
 NAME = "the store in memory"
 
 
+@check_arguments
 class MemoryStore:
     """A store that ends with the process; threads may share it.
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harken.core import commits as values
+from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, microseconds, system_clock
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.core.messages import Message
@@ -60,6 +61,7 @@ T = TypeVar("T")
 _NO_LIMIT = 2**62
 
 
+@check_arguments
 class SqliteStore:
     """A store in the file at `path`, which is made where there is none.
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TypeVar
 
+from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.errors import ObjectDamaged, ObjectMissing, StoreError, UnknownName
 from harken.store.arrival import Arrival
@@ -41,6 +42,7 @@ EVERYTHING = 2**62
 _AT_ONCE = 500
 
 
+@check_arguments
 class TieredStore:
     """`local` before `backing`; both are closed with it.
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
+from harken.core.arguments import check_arguments
 from harken.core.codec import decode
 from harken.core.events import Event, event_dict
 from harken.core.ids import AgentId, MessageId, base_of
@@ -38,6 +39,7 @@ from harken.views.watches import Watch, watches
 EventDict: TypeAlias = dict[str, Any]
 
 
+@check_arguments
 class SessionViewer:
     """Different views of one session, by links alone: no tool is known to it.
 

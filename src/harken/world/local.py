@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from harken.core.arguments import check_arguments
 from harken.world.ask import ask_user
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
@@ -20,12 +21,13 @@ from harken.world.search.engines import engine_for, ripgrep
 from harken.world.search.tools import search_tools
 from harken.world.shell.shell import Shell
 from harken.world.todo import todo
-from harken.world.tool import Tool
+from harken.world.tool import Function, Tool
 from harken.world.triggers.sources import Sources
 from harken.world.user import User
 from harken.world.world import World
 
 
+@check_arguments
 def local_tools(
     folder: Path,
     *,
@@ -60,6 +62,7 @@ def local_tools(
     ]
 
 
+@check_arguments
 def local_sources(
     folder: Path,
     *,
@@ -76,18 +79,20 @@ def local_sources(
     return Sources(root=Root(folder, [*allowed, outputs]), shell=shell)
 
 
+@check_arguments
 def local_world(
-    folder: Path,
+    folder: str | Path,
     *,
     user: User | None = None,
     permissions: Permissions | None = None,
-    tools: Iterable[Tool] = (),
+    tools: Iterable[Tool | Function] = (),
     **limits: Any,
 ) -> World:
     """Return a world of the tools of a folder, and of `tools` beside them.
 
     `limits` are those of `local_tools`. Raises ValueError where two tools have one name.
     """
+    folder = Path(folder)
     return World(
         [*local_tools(folder, **limits), *tools],
         folder=folder,

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias, overload
 import msgspec
 
 from harken.core import codec
+from harken.core.arguments import check_arguments
 from harken.core.messages import Content, ImagePart, OtherPart, TextPart
 from harken.world.result import BadArguments, OutOfTime
 from harken.world.user import User
@@ -250,19 +251,22 @@ def tool(function: Function) -> Tool: ...
 def tool(
     *,
     name: str | None = None,
+    description: str | None = None,
     reads_only: bool = False,
     idempotent: bool = False,
     timeout_s: float | None = None,
 ) -> Callable[[Function], Tool]: ...
+@check_arguments
 def tool(
     function: Function | None = None,
     *,
     name: str | None = None,
+    description: str | None = None,
     reads_only: bool = False,
     idempotent: bool = False,
     timeout_s: float | None = None,
 ) -> Tool | Callable[[Function], Tool]:
-    """Make a tool of a typed function; its docstring is what the model is told.
+    """Make a tool of a typed function; the model is told its docstring, or the `description`.
 
     >>> @tool
     ... def add(a: int, b: int = 1) -> int:
@@ -270,14 +274,23 @@ def tool(
     ...     return a + b
     >>> add.name, add.description, add.parameters["required"]
     ('add', 'Add two numbers.', ['a'])
+
+    Raises TypeError for a function without a description or without types, and for a generator.
     """
 
     def make(function: Function) -> Tool:
+        _check_function(function)
+        text = inspect.cleandoc(description or function.__doc__ or "")
         called = name or str(getattr(function, "__name__", ""))
+        if not text:
+            raise TypeError(
+                f"{called or function}: a tool needs a docstring, or tool(description=...): "
+                f"the model reads there what it does"
+            )
         arguments = arguments_of(function, called)
         return Tool(
             name=called,
-            description=inspect.cleandoc(function.__doc__ or ""),
+            description=text,
             parameters=schema_of(arguments),
             function=function,
             arguments=arguments,
@@ -288,6 +301,20 @@ def tool(
         )
 
     return make if function is None else make(function)
+
+
+def _check_function(function: object) -> None:
+    """Raise TypeError for a value that no tool can be made of; the text says what is missing."""
+    if isinstance(function, Tool):
+        raise TypeError(f"{function.name} is a tool already: pass it as it is")
+    if isinstance(function, type) or not callable(function):
+        raise TypeError(
+            f"a tool is made of a function, not of {function!r}; for another name of the tool "
+            f"write @tool(name=...)"
+        )
+    name = getattr(function, "__name__", repr(function))
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{name}: a tool returns its result, and this function yields: return it")
 
 
 def arguments_of(function: Function, name: str) -> type[msgspec.Struct]:

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from harken.core.arguments import check_arguments
+
 
 class NobodyThere(Exception):
     """There is nobody to ask, or nobody answers; the text says so to the agent."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """A question of an agent to the user."""
@@ -26,6 +29,7 @@ class Asked:
     """Answers to choose from; another one is allowed, too."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """An action that needs the user's leave."""
@@ -45,6 +49,7 @@ class Wanted:
     """Lines about how the action runs (in the sandbox or not), or why it is asked."""
 
 
+@check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
     """What the user said to a `Wanted`."""

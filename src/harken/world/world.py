@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from harken.core.arguments import check_arguments
 from harken.core.messages import FunctionCall
 from harken.core.text import LoggedString
 from harken.world.files.file import load
@@ -23,32 +24,34 @@ from harken.world.lock import Held, LoopLock
 from harken.world.mcp.connections import PREFIX, Connections, granted_to
 from harken.world.permissions.permissions import FREE, Permissions, Wish
 from harken.world.result import BadArguments, Failed, Result, caught
-from harken.world.tool import Caller, Tool, parse
+from harken.world.tool import Caller, Function, Tool, parse, tool
 from harken.world.triggers.sources import Sources
 from harken.world.user import User
 from harken.world.web.web import Web
 
 
+@check_arguments
 class World:
     """What agents can act on."""
 
     def __init__(
         self,
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool | Function] = (),
         *,
-        folder: Path | None = None,
+        folder: str | Path | None = None,
         user: User | None = None,
         permissions: Permissions | None = None,
         mcp: Connections | None = None,
     ) -> None:
         """Make a world of these tools; `folder` is where relative paths start.
 
+        A plain function is made a tool as `tool` does.
         `user` is whom agents can ask; `permissions` says what needs the user's leave (None:
         nothing does); `mcp` are servers whose tools come when they are connected (`ready`).
         Raises ValueError where two tools have one name.
         """
         self.tools: dict[str, Tool] = {}
-        self.folder = folder
+        self.folder = None if folder is None else Path(folder)
         self.user = user
         self.permissions = permissions
         self.sources: Sources | None = None
@@ -57,16 +60,17 @@ class World:
         """Where agents search the web; None: nowhere."""
         self.variables: dict[str, Any] = {}
         """What tools and hooks share; it lasts as long as the process."""
-        self.known = KnownFiles(folder)
+        self.known = KnownFiles(self.folder)
         """What each agent knows of files; tools and hooks read it."""
         self.mcp = mcp
         """The connections to MCP servers; tools and hooks read them. None: there can be none."""
         self._changing: defaultdict[str, LoopLock] = defaultdict(LoopLock)
         """By what is changed: see `Tool.changes`."""
-        for tool in tools:
-            if tool.name in self.tools:
-                raise ValueError(f"two tools are named {tool.name}")
-            self.tools[tool.name] = tool
+        for given in tools:
+            made = given if isinstance(given, Tool) else tool(given)
+            if made.name in self.tools:
+                raise ValueError(f"World: two tools are named {made.name}")
+            self.tools[made.name] = made
         self._own = dict(self.tools)
         if mcp is not None:
             mcp.on_tools = self._take_tools
@@ -91,8 +95,8 @@ class World:
         gone = [name for name in self.tools if name not in self._own]
         for name in gone:
             del self.tools[name]
-        for name, tool in self.mcp.tools.items():
-            self.tools.setdefault(name, tool)
+        for name, offered in self.mcp.tools.items():
+            self.tools.setdefault(name, offered)
 
     async def do_action(self, action: FunctionCall, caller: Caller) -> Result:
         """Run a tool for an agent; what goes wrong is the result.

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harken import Agent, FunctionModel, Runtime, World
-from harken.agents.base import kind_named
 from harken.agents.hooking import new_hook
+from harken.agents.kinds import kind_named
 from harken.agents.schemas import ACTIONS
 from harken.agents.smart import SmartAgent
 from harken.agents.verdict import Point

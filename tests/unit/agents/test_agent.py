@@ -348,9 +348,8 @@ def test_a_log_never_runs_a_kind_that_nobody_registered(tmp_path: Path) -> None:
 
 
 def test_a_kind_may_be_given_by_the_runtime_alone(tmp_path: Path) -> None:
+    @register("parrot")
     class Parrot(DumbAgent):
-        kind = "parrot"
-
         async def answer(self, heard: str) -> str:
             return heard
 

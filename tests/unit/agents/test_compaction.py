@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harken import Budget, Runtime
+from harken import Budget, Runtime, register
 from harken.agents.compaction import Compacted
 from harken.agents.hook import Hook
 from harken.agents.load import start_from
@@ -73,10 +73,9 @@ def test_what_is_pending_is_committed_before_the_summary(tmp_path: Path) -> None
     assert full == ["You are main.", "first", "one", "second", "two"]
 
 
+@register("listening-to-summaries")
 class Listening(Hook):
     """Hears everything, and has nothing to say."""
-
-    kind = "listening-to-summaries"
 
     def begin(self) -> None:
         self.asked: list[str] = []
@@ -346,9 +345,8 @@ def test_nobody_is_compacted_in_the_middle_of_a_turn(tmp_path: Path) -> None:
 
 
 def test_a_denied_answer_and_why_it_was_denied_stay(tmp_path: Path) -> None:
+    @register("strict-about-summaries")
     class Strict(Hook):
-        kind = "strict-about-summaries"
-
         def judge(self, question: Question) -> Verdict:
             if question.point == "response" and question.text == "two":
                 return Deny("three is better")
@@ -371,9 +369,8 @@ def test_what_a_hook_could_not_judge_yet_is_judged_though_a_user_compacts(
     """The model that the hook asks fails: so the user compacts, and lets the agent go on."""
     asked: list[str] = []
 
+    @register("fails-once")
     class Failing(Hook):
-        kind = "fails-once"
-
         def judge(self, question: Question) -> Verdict:
             if question.point == point:
                 asked.append(question.text)

@@ -55,9 +55,8 @@ def test_a_dumb_agent_fits_where_a_smart_one_does(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-01", "S4-20", "S1-07")
 def test_a_dumb_agent_may_launch_smart_ones_by_itself(tmp_path: Path) -> None:
+    @register("test-search")
     class Search(DumbAgent):
-        kind = "test-search"
-
         async def answer(self, heard: str) -> str:
             readers = [SmartAgent(self.session, "Read.", runtime=self.runtime) for _ in range(3)]
             for number, reader in enumerate(readers):
@@ -77,9 +76,8 @@ def test_a_dumb_agent_may_launch_smart_ones_by_itself(tmp_path: Path) -> None:
 
 @pytest.mark.req("S4-03", "S4-01")
 def test_a_dumb_agent_that_raises_is_a_failed_action(tmp_path: Path) -> None:
+    @register("broken")
     class Broken(DumbAgent):
-        kind = "broken"
-
         async def answer(self, heard: str) -> str:
             raise ValueError(heard)
 

@@ -106,9 +106,8 @@ def test_none_syncs_nothing(tmp_path: Path) -> None:
 def test_a_rewritten_action_is_on_disk_before_it_runs(tmp_path: Path) -> None:
     disk = WatchedDisk()
 
+    @register("test-changing")
     class Changing(Hook):
-        kind = "test-changing"
-
         def judge(self, question: Question) -> Any:
             return Rewrite('{"what": "other"}') if question.point == "action" else Comment("")
 

@@ -121,7 +121,7 @@ def test_a_guard_that_nobody_registered_lets_nothing_through(tmp_path: Path) -> 
         kind = "test-lost"
 
     one = sending(tmp_path)
-    Lost(one.session).install(one.root)
+    Lost(one.session, runtime=Runtime(kinds={"test-lost": Lost})).install(one.root)
     later = one.again()
     with pytest.raises(UnknownName, match="test-lost"):
         later.ask("Send.")
@@ -150,21 +150,18 @@ def test_a_subagent_gets_copies_of_the_hooks_with_a_state_of_their_own(tmp_path:
 
 
 def test_a_copy_may_differ_or_be_none(tmp_path: Path) -> None:
+    @register("test-strict")
     class Strict(Judging):
-        kind = "test-strict"
-
         def judge(self, question: Question) -> Verdict:
             return Deny("read only") if question.point == "action" else Ok()
 
+    @register("test-planning")
     class Planning(Judging):
-        kind = "test-planning"
-
         def copy_for(self, agent: Agent) -> Hook:
             return Strict(agent.session, runtime=agent.runtime)
 
+    @register("test-private")
     class Private(Judging):
-        kind = "test-private"
-
         def copy_for(self, agent: Agent) -> None:  # type: ignore[override]
             return None
 
@@ -202,9 +199,8 @@ def test_copies_go_down_the_whole_tree(tmp_path: Path) -> None:
 
 
 def test_a_subagent_whose_hooks_cannot_be_copied_is_not_created(tmp_path: Path) -> None:
+    @register("test-fragile")
     class Fragile(Judging):
-        kind = "test-fragile"
-
         def copy_for(self, agent: Agent) -> Hook:
             raise RuntimeError("no copy")
 
@@ -220,9 +216,8 @@ def test_a_subagent_whose_hooks_cannot_be_copied_is_not_created(tmp_path: Path) 
 
 
 def test_a_subagent_whose_hooks_cannot_be_installed_is_ended(tmp_path: Path) -> None:
+    @register("test-unwritable")
     class Unwritable(Judging):
-        kind = "test-unwritable"
-
         def spec(self) -> dict[str, Any]:
             return {"kind": self.kind, "limits": {1, 2}} if self.copied else super().spec()
 

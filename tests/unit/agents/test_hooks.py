@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from harken import Comment, Deny, LoggedString, Ok, tool
+from harken import Comment, Deny, LoggedString, Ok, register, tool
 from harken.agents.initial import INTERRUPTED
 from harken.agents.verdict import Point
 from harken.world.result import Failed
@@ -62,8 +62,8 @@ def test_a_hooks_birth_names_what_it_watches(tmp_path: Path) -> None:
 
 
 def test_a_hook_is_asked_only_where_it_wants_to_be(tmp_path: Path) -> None:
+    @register("test-narrow")
     class Narrow(Judging):
-        kind = "test-narrow"
         points: ClassVar[frozenset[Point]] = frozenset({"result"})
 
     one = sending(tmp_path)

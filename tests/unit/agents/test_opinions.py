@@ -20,6 +20,7 @@ from harken import (
     Session,
     World,
     load_session,
+    register,
     tool,
 )
 from harken.agents.schemas import ACTIONS
@@ -43,10 +44,9 @@ def look(text: str) -> str:
     return f"saw {text}"
 
 
+@register("test-censor")
 class Censor(Hook):
     """Watches a hook: some of what that one says is not to be said, some is said otherwise."""
-
-    kind = "test-censor"
 
     def judge(self, question: Question) -> Verdict:
         if question.point != "response" or "rude" not in question.text:
@@ -68,37 +68,32 @@ class Leaving(Hook):
         return self.says(question)
 
 
+@register("test-denying")
 class Denying(Leaving):
-    kind = "test-denying"
-
     def says(self, question: Question) -> Verdict:
         return Deny("no")
 
 
+@register("test-changing")
 class Changing(Leaving):
-    kind = "test-changing"
-
     def says(self, question: Question) -> Verdict:
         return Rewrite('{"text": "safe"}')
 
 
+@register("test-ending")
 class Ending(Leaving):
-    kind = "test-ending"
-
     def says(self, question: Question) -> Verdict:
         return Rewrite(f"{question.text} End.")
 
 
+@register("test-beginning")
 class Beginning(Hook):
-    kind = "test-beginning"
-
     def judge(self, question: Question) -> Verdict:
         return Rewrite(f"Begin. {question.text}") if question.point == "response" else Ok()
 
 
+@register("test-asked")
 class Asked(Hook):
-    kind = "test-asked"
-
     def judge(self, question: Question) -> Verdict:
         return Ok()
 

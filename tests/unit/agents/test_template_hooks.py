@@ -110,6 +110,9 @@ def test_a_runtime_finds_hooks_by_name(tmp_path: Path) -> None:
                 raise ConfigError(f"{name} is no hook")
             return NoSending(watched.session, runtime=watched.runtime)
 
+        def names(self) -> list[str]:
+            return ["quiet"]
+
     one = made(tmp_path, "---\nhooks: quiet\n---\nBe careful.", hooks=Finder())
     assert "blocked by hook 'quiet'" in sent(one, "Ann")[0]
 

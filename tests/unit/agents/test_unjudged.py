@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from harken import Comment, Deny, Ok, Question, Rewrite, Runtime, SessionViewer, World, load_session
+from harken import (
+    Comment,
+    Deny,
+    Ok,
+    Question,
+    Rewrite,
+    Runtime,
+    SessionViewer,
+    World,
+    load_session,
+    register,
+)
 from harken.agents.verdict import Verdict
 from harken.core.events import AgentMoved
 from harken.experiments.determinism import check
@@ -18,34 +29,30 @@ from tests.unit.agents.hooking import Judging, watch
 from tests.unit.agents.smart_hooks import Cast, always, guard
 
 
+@register("test-commenting")
 class Commenting(Judging):
-    kind = "test-commenting"
-
     def judge(self, question: Question) -> Verdict:
         return Comment("Well.") if question.point == "response" else Ok()
 
 
+@register("test-strict")
 class Strict(Judging):
     """Says no to each answer that is not among those that it lets through."""
-
-    kind = "test-strict"
 
     def judge(self, question: Question) -> Verdict:
         is_fine = question.point != "response" or "Good" in question.text
         return Ok() if is_fine else Deny("not good")
 
 
+@register("test-redacting")
 class Redacting(Judging):
-    kind = "test-redacting"
-
     def judge(self, question: Question) -> Verdict:
         return Rewrite("[redacted]") if question.point == "response" else Ok()
 
 
+@register("test-seldom")
 class Seldom(Judging):
     """Has nothing to say."""
-
-    kind = "test-seldom"
 
     def concerns(self, question: Question) -> bool:
         return False

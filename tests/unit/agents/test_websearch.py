@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import harken.agents.websearch as module
-from harken import Budget, Runtime, World
+from harken import Budget, Runtime, World, register
 from harken.agents.hook import Hook
 from harken.agents.verdict import Deny, Ok, Question, Rewrite, Verdict
 from harken.agents.websearch import websearch_tool
@@ -223,10 +223,9 @@ def test_two_searches_at_the_same_time_have_agents_of_their_own(tmp_path: Path, 
     assert one.result("c2")["content"].count("[1]") == 1
 
 
+@register("guard-of-readers")
 class Guard(Hook):
     """Denies what a reader says of page 2."""
-
-    kind = "guard-of-readers"
 
     def judge(self, question: Question) -> Verdict:
         return Deny("not that page") if question.agent == "page 2" else Ok()
@@ -241,10 +240,10 @@ def test_hooks_of_who_asks_watch_the_readers(tmp_path: Path, site: Site) -> None
     assert '"10 degrees."' in one.result()["content"]
 
 
+@register("redactor-of-readers")
 class Redacting(Hook):
     """Takes every number out of an answer."""
 
-    kind = "redactor-of-readers"
     points = frozenset({"response"})
 
     def judge(self, question: Question) -> Verdict:

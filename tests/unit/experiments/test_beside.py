@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from harken import Comment, Hook, Ok, Question, Runtime, Tool, World, tool
+from harken import Comment, Hook, Ok, Question, Runtime, Tool, World, register, tool
 from harken.agents.schemas import ACTIONS
 from harken.agents.verdict import Verdict
 from harken.experiments.playing import Own
@@ -28,10 +28,9 @@ def watched(folder: Path, parts: dict[str, list[Line]], *tools: Tool) -> Stage:
     return one
 
 
+@register("test-slow-judge")
 class Slow(Hook):
     """Thinks, and has something to say of every second call."""
-
-    kind = "test-slow-judge"
 
     def begin(self) -> None:
         self.asked = 0

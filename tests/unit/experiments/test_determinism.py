@@ -21,6 +21,7 @@ from harken import (
     Templates,
     World,
     load_session,
+    register,
     tool,
 )
 from harken.agents.actor import Actor
@@ -203,9 +204,8 @@ def test_what_hooks_did_is_done_again_by_stand_ins_and_by_their_code(tmp_path: P
 
 
 def test_hooks_that_save_state_and_copies_for_subagents_go_the_same(tmp_path: Path) -> None:
+    @register("test-counting")
     class Counting(Judging):
-        kind = "test-counting"
-
         def begin(self) -> None:
             super().begin()
             self.count = 0

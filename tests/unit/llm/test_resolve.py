@@ -74,8 +74,6 @@ def test_a_provider_that_is_not_known_is_refused_with_those_that_are() -> None:
 
 
 def test_a_key_that_is_missing_is_told_with_where_to_put_it() -> None:
-    with pytest.raises(ConfigError, match="no key for anthropic: give one with `providers`"):
-        resolve_model("anthropic/claude-opus-5-5")
     looked = {"anthropic": replace(BUILT_IN["anthropic"], api_key="")}
     with pytest.raises(ConfigError) as caught:
         resolve_model("anthropic/claude-opus-5-5", providers=looked)

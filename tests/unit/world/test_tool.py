@@ -79,12 +79,12 @@ class Point:
     y: int
 
 
-def test_a_tool_without_arguments_or_docstring_is_one_too() -> None:
-    @tool
+def test_a_tool_needs_no_arguments_and_its_description_may_be_given() -> None:
+    @tool(description="Answer.")
     def ping() -> str:
         return "pong"
 
-    assert ping.description == ""
+    assert ping.description == "Answer."
     assert ping.parameters["properties"] == {}
     assert ran(ping) == "pong"
 
@@ -104,8 +104,8 @@ def test_a_tool_may_have_another_name_than_its_function() -> None:
 def test_a_name_that_a_provider_refuses_is_refused_when_the_tool_is_made(name: str) -> None:
     """Else every request would fail, or calls would come under a name that nobody has."""
     with pytest.raises(TypeError, match="is no name of at most 64 of a-z"):
-        tool(name=name)(lambda: "x")
-    assert tool(name="mcp-x_read")(lambda: "x").name == "mcp-x_read"
+        tool(name=name, description="Read.")(lambda: "x")
+    assert tool(name="mcp-x_read", description="Read.")(lambda: "x").name == "mcp-x_read"
 
 
 def test_an_argument_needs_a_type() -> None:
@@ -113,6 +113,7 @@ def test_an_argument_needs_a_type() -> None:
 
         @tool
         def untyped(x) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001
+            """Untyped."""
             return str(x)
 
 
@@ -198,7 +199,7 @@ def test_functions_of_all_kinds_are_tools(kind: str) -> None:
         "async def": later,
         "def that returns an awaitable": mixed,
     }
-    assert ran(tool(functions[kind]), x=1) == "2"
+    assert ran(tool(description="Add one.")(functions[kind]), x=1) == "2"
 
 
 def test_methods_are_tools() -> None:

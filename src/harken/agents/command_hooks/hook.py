@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from harken.agents.asking import LoggedUser
-from harken.agents.base import Agent, register
+from harken.agents.base import Agent
 from harken.agents.claude_tools import taken_back
 from harken.agents.command_hooks.answer import Answer, answer_of
 from harken.agents.command_hooks.command import run
@@ -30,6 +30,7 @@ from harken.agents.command_hooks.transcript import Transcripts
 from harken.agents.consulting import rewritten
 from harken.agents.happening import Compacted, Compacting, Happening, LeaveAsked, Word
 from harken.agents.hook import Hook, TurnStopped
+from harken.agents.kinds import register
 from harken.agents.options import HookOptions, options_dict
 from harken.agents.runtime import Runtime
 from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from harken.agents.base import register
 from harken.agents.hook import Hook
+from harken.agents.kinds import register
 from harken.agents.verdict import Comment, Ok, Point, Question, Verdict
 from harken.world.files.root import shown
 

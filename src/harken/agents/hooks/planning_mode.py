@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from harken.agents.actions import lenient
-from harken.agents.base import Agent, register
+from harken.agents.base import Agent
 from harken.agents.hook import Hook, comment_entry
 from harken.agents.hooks.agreement import agrees, has_plan
 from harken.agents.hooks.watching import entry_at, newest_first
+from harken.agents.kinds import register
 from harken.agents.names import free_name
 from harken.agents.options import HookOptions, options_dict
 from harken.agents.schemas import ACTIONS

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from harken.agents.actions import lenient
-from harken.agents.base import register
 from harken.agents.hook import Hook
+from harken.agents.kinds import register
 from harken.agents.options import HookOptions
 from harken.agents.verdict import Deny, Ok, Point, Question, Verdict
 from harken.world.files.root import shown

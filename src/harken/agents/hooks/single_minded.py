@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from harken.agents.base import Agent, register
+from harken.agents.base import Agent
 from harken.agents.hooks.births import BirthHook
+from harken.agents.kinds import register
 
 
 @register("single-minded")

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from harken.agents.base import Agent, register
+from harken.agents.base import Agent
 from harken.agents.budget import upwards
 from harken.agents.hooks.births import BirthHook, live_below
 from harken.agents.hooks.watching import saved_dict, top_of
+from harken.agents.kinds import register
 from harken.agents.options import HookOptions
 from harken.agents.verdict import Ok, Question, Verdict
 from harken.core.ids import AgentId

@@ -6,9 +6,10 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from harken.agents.base import Agent, register
+from harken.agents.base import Agent
 from harken.agents.hook import Hook
 from harken.agents.hooks.watching import newest_first, requests_of, saved_number
+from harken.agents.kinds import register
 from harken.agents.options import HookOptions
 from harken.agents.verdict import Comment, Ok, Point, Question, Verdict
 from harken.core.messages import text_of

@@ -19,6 +19,7 @@ from blake3 import blake3
 
 from harken.core import codec
 from harken.core import commits as values
+from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, Entry, Hash, Notes
 from harken.errors import NotesChanged, ObjectDamaged, ObjectMissing, StoreError, UnknownName
 from harken.store.base import (
@@ -45,6 +46,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@check_arguments
 class RemoteStore:
     """The store of the service at `url`, which asks for `token`; or at a Unix `socket`.
 

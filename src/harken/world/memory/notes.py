@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from harken.core.arguments import check_arguments
 from harken.core.text import preview
 from harken.world.files.root import Root, size_text
 from harken.world.memory.base import Found, MemoryKind, NothingThere
@@ -25,6 +26,7 @@ MOST_NOTES = 10_000
 _ENDING, _SHOWN = ".md", 20
 
 
+@check_arguments
 class NotesMemory:
     """Notes below one folder, which is made with the first one."""
 

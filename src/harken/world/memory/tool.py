@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from harken.core.arguments import check_arguments
 from harken.core.events import MemoryOperation
 from harken.core.text import preview
 from harken.world.memory.base import Memory, NothingThere
@@ -18,6 +19,7 @@ MOST_FOUND = 10
 """A query tells so many things at most."""
 
 
+@check_arguments
 def memory_tool(long_term: Memory, short_term: Memory | None = None) -> Tool:
     """Return the tool over two memories. short_term: None: the transcript of the session."""
     memories = {"long": long_term, "short": short_term or SearchableTranscript()}

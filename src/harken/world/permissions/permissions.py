@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from harken.core import codec
+from harken.core.arguments import check_arguments
 from harken.world.lock import LoopLock
 from harken.world.permissions.pattern import literal_path
 from harken.world.permissions.rules import Rule, Rules
@@ -147,6 +148,7 @@ class Wish:
         )
 
 
+@check_arguments
 @dataclass(slots=True)
 class Permissions:
     """What agents may do without being asked; shared by all agents of a run."""

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from harken.core.arguments import check_arguments
 from harken.errors import ConfigError
 from harken.world.permissions.pattern import compiled, escaped
 
@@ -80,6 +81,7 @@ def _name(written: str) -> str:
         raise ConfigError(f"{written} is no text in JSON: {error}") from None
 
 
+@check_arguments
 @dataclass(slots=True)
 class Rules:
     """What a user has said for all calls to come: deny beats ask, and ask beats allow."""

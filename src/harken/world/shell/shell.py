@@ -105,7 +105,7 @@ class Shell:
             default=limits.timeout_s, longest=limits.longest_s, cap=limits.characters
         )
         about += "" if self.sandbox is None else f"\n{self.sandbox.about}"
-        made = replace(tool(bash), description=about, note=self.note)
+        made = replace(tool(description=about)(bash), note=self.note)
         return made.guarded(by="command", kind="command", preview=preview)
 
     @property

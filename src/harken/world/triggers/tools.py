@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 
+from harken.core.arguments import check_arguments
 from harken.core.clock import rfc3339
 from harken.world.result import BadArguments, Failed
 from harken.world.tool import Caller, Tool, tool
@@ -38,6 +39,7 @@ Give a `name`, and either `files` (files or folders; what you change yourself is
 `triggers` lists what you have and stops it."""
 
 
+@check_arguments
 def trigger_tools(sources: Sources) -> list[Tool]:
     """Return the tools wake_me, run_in_background, webhook and triggers."""
     return [_wake_me(sources), _run_in_background(sources), _webhook(sources), _triggers()]
@@ -76,7 +78,7 @@ def _wake_me(sources: Sources) -> Tool:
         return f"{name}: {'never' if due is None else f'first at {schedule.shown(due)}'}"
 
     about = _WAKE.format(shortest=SHORTEST_S, zone=sources.zone)
-    return replace(tool(wake_me), description=about)
+    return tool(description=about)(wake_me)
 
 
 def _arm_files(sources: Sources, caller: Caller, name: str, files: Sequence[str], note: str) -> str:

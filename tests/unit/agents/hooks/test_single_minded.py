@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harken import Hook, Ok, Question
-from harken.agents.base import register
+from harken.agents.kinds import register
 from harken.agents.verdict import Verdict
 from tests.agent_kit import Line, call, calls, check_log, run
 from tests.unit.agents.hooks.built_in import denials, hooked, resumed

@@ -1,0 +1,309 @@
+"""Argument checks: a wrong type or value is an error at the call that passes it.
+
+`check_arguments` decorates a public function, or a class for its constructor. It compares each
+argument with its annotation and raises TypeError for a wrong type, ValueError for a string that is
+none of a Literal's values. The text names the argument, the value and what is possible. An
+annotation that exists for type checkers only, or that has no runtime meaning, accepts everything.
+The value of an argument that may hold a credential is never part of a text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property, lru_cache, wraps
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
+
+Checked = TypeVar("Checked", bound=Callable[..., Any])
+
+_SECRET = frozenset({"api_key", "headers", "password", "token"})
+_SHOWN = 60
+_COMPARED_ITEMS = 64
+"""Items of a list or dict that are compared: a long conversation must not cost a second."""
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class _Mismatch(NamedTuple):
+    """A value that does not fit an annotation, and where in the argument it stands."""
+
+    place: str
+    value: object
+    expected: str
+    error: type[Exception]
+    choices: tuple[object, ...] = ()
+
+
+def check_arguments(target: Checked) -> Checked:
+    """Decorate a function, or a class for its constructor, to check its arguments at each call."""
+    if isinstance(target, type):
+        constructor: Any = target.__dict__["__init__"]
+        type.__setattr__(target, "__init__", _checking(constructor, is_constructor=True))
+        return target
+    return cast(Checked, _checking(target, is_constructor=False))
+
+
+def nearest(given: object, known: Iterable[str]) -> str:
+    """Return a question that suggests the known name nearest to the given one, else nothing.
+
+    >>> nearest("turm", ["turn", "always"]), nearest("x", ["turn"])
+    ("; did you mean 'turn'?", '')
+    """
+    if not isinstance(given, str):
+        return ""
+    names = [*known]
+    found = get_close_matches(given, names, n=1)
+    if not found:  # `prompt` is near to `system_prompt`
+        found = [name for name in names if get_close_matches(given, name.split("_"), n=1)]
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def check_fields(value: object) -> None:
+    """Raise TypeError or ValueError for the first field of a struct that does not fit.
+
+    For the `__post_init__` of a msgspec struct, whose constructor is not a Python function.
+    """
+    kind = type(value)
+    for name, annotation in inspect.get_annotations(kind, eval_str=True).items():
+        mismatch = _compared(getattr(value, name), annotation, name)
+        if mismatch is not None:
+            raise mismatch.error(f"{kind.__name__}: {_explained(mismatch)}")
+
+
+def check_text(value: object, what: str) -> None:
+    """Raise TypeError if a value that an agent is to read is not a str."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, not {_described(value)}")
+
+
+def check_choices(values: Iterable[object], known: Iterable[str], what: str) -> None:
+    """Raise ValueError for the first of several names that is not a known one."""
+    possible = [*known]
+    for value in values:
+        if value not in possible:
+            raise ValueError(
+                f"{value!r} is not {what}{nearest(value, possible)}; "
+                f"there is: {', '.join(possible)}"
+            )
+
+
+def _checking(function: Callable[..., Any], *, is_constructor: bool) -> Callable[..., Any]:
+    checks = _Checks(function, is_constructor=is_constructor)
+
+    @wraps(function)
+    def checking(*args: Any, **kwargs: Any) -> Any:
+        checks.check(args, kwargs)
+        return function(*args, **kwargs)
+
+    return checking
+
+
+@dataclass
+class _Checks:
+    """The checks of one function. Its annotations are evaluated at the first call."""
+
+    function: Callable[..., Any]
+    is_constructor: bool
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
+    @cached_property
+    def annotations(self) -> dict[str, Any]:
+        parameters = self.signature.parameters.values()
+        return {one.name: _evaluated(self.function, one.annotation) for one in parameters}
+
+    def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise TypeError or ValueError for the first argument that does not fit."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError:
+            self._check_names(args, kwargs)
+            return  # the call itself says which argument is missing
+        for name, value in bound.arguments.items():
+            kind = self.signature.parameters[name].kind
+            given = value if kind is inspect.Parameter.VAR_POSITIONAL else [value]
+            for one in () if kind is inspect.Parameter.VAR_KEYWORD else given:
+                mismatch = _compared(one, self.annotations[name], name)
+                if mismatch is not None:
+                    raise mismatch.error(f"{self._called(args)}: {_explained(mismatch)}") from None
+
+    def _check_names(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise TypeError for a keyword that the function does not have."""
+        parameters = self.signature.parameters.values()
+        if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+            return
+        names = [one.name for one in parameters if one.kind not in _VARIADIC]
+        names = names[1:] if self.is_constructor else names
+        for name in kwargs:
+            if name not in names:
+                raise TypeError(
+                    f"{self._called(args)} has no argument {name!r}{nearest(name, names)}; "
+                    f"it takes: {', '.join(names) or 'none'}"
+                ) from None
+
+    def _called(self, args: Sequence[Any]) -> str:
+        return type(args[0]).__name__ if self.is_constructor and args else self.function.__name__
+
+
+def _evaluated(function: Callable[..., Any], annotation: Any) -> Any:
+    """Return an annotation as a type. Return Any for one that exists for type checkers only."""
+    if annotation is inspect.Parameter.empty:
+        return Any
+    if not isinstance(annotation, str):
+        return annotation
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    try:
+        type_ = eval(annotation, names)  # noqa: S307 - the source of this package
+    except (NameError, AttributeError):
+        return Any
+    setter = type_.__dict__.get("__set__") if isinstance(type_, type) else None
+    if inspect.isfunction(setter):  # a field that is set with another type than it is read
+        return _evaluated(setter, inspect.signature(setter).parameters["value"].annotation)
+    return type_
+
+
+def _compared(value: object, annotation: Any, place: str) -> _Mismatch | None:
+    """Return how a value differs from an annotation. Return None if it fits."""
+    if annotation is Any or annotation is object or isinstance(annotation, TypeVar):
+        return None
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        return _compared_with_union(value, annotation, place)
+    if origin is Literal:
+        choices = get_args(annotation)
+        if isinstance(value, str) and value in choices:
+            return None
+        error = ValueError if isinstance(value, str) else TypeError
+        return _Mismatch(place, value, _expected(annotation), error, choices)
+    runtime = type(None) if annotation is None else origin or annotation
+    if not isinstance(runtime, type) or _is_instance(value, runtime):
+        return _compared_items(value, get_args(annotation), place)
+    return _Mismatch(place, value, _expected(annotation), TypeError)
+
+
+def _compared_with_union(value: object, annotation: Any, place: str) -> _Mismatch | None:
+    found = []
+    for option in get_args(annotation):
+        mismatch = _compared(value, option, place)
+        if mismatch is None:
+            return None
+        found.append(mismatch)
+    inner = [one for one in found if one.place != place or one.error is ValueError]
+    return inner[0] if inner else _Mismatch(place, value, _expected(annotation), TypeError)
+
+
+def _compared_items(value: object, items: Sequence[Any], place: str) -> _Mismatch | None:
+    """Compare the items of a list, tuple, set or dict. An iterator would be used up by that."""
+    pairs: Iterator[tuple[str, object, Any]] = iter(())
+    if isinstance(value, dict) and len(items) == 2:
+        begun = [*islice(value.items(), _COMPARED_ITEMS)]
+        pairs = ((f"{place}[{key!r}]", one, items[1]) for key, one in begun)
+        for key, _ in begun:
+            if _compared(key, items[0], place) is not None:
+                return _Mismatch(f"a key of {place}", key, _expected(items[0]), TypeError)
+    elif isinstance(value, list | tuple | set | frozenset) and items and items[0] is not Ellipsis:
+        is_fixed = isinstance(value, tuple) and len(items) > 1 and items[-1] is not Ellipsis
+        first = () if is_fixed else islice(value, _COMPARED_ITEMS)
+        pairs = ((f"{place}[{at}]", one, items[0]) for at, one in enumerate(first))
+    found = (_compared(one, item, where) for where, one, item in pairs)
+    return next((mismatch for mismatch in found if mismatch is not None), None)
+
+
+def _is_instance(value: object, type_: type) -> bool:
+    """Whether a value is an instance. A str is no sequence, a bool no number, an int a float."""
+    if isinstance(value, bool):
+        return type_ in (bool, object)
+    if type_ is float:
+        return isinstance(value, int | float)
+    if type_.__name__ == "Callable":
+        return callable(value)
+    if isinstance(value, str | bytes) and type_ not in (str, bytes) and hasattr(type_, "__iter__"):
+        return False
+    if getattr(type_, "_is_protocol", False) and type_.__module__ not in ("typing", "os"):
+        members = _members(type_)
+        is_class = isinstance(value, type)
+        return not is_class and all(hasattr(type(value), m) or hasattr(value, m) for m in members)
+    return isinstance(value, type_)
+
+
+@lru_cache(maxsize=256)
+def _members(protocol: type) -> tuple[str, ...]:
+    """Return the public names that an implementation of a protocol has."""
+    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
+    names = [
+        name for base in bases for name in (*vars(base), *vars(base).get("__annotations__", ()))
+    ]
+    return tuple(dict.fromkeys(n for n in names if not n.startswith("_") or n == "__call__"))
+
+
+def _expected(annotation: Any) -> str:
+    """Return what an annotation accepts, for a person.
+
+    >>> _expected(str | Path | None), _expected(Sequence[str]), _expected(Literal["a", "b"])
+    ('str, Path or None', 'Sequence of str', "'a' or 'b'")
+    """
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        return _listed([_expected(one) for one in args])
+    if origin is Literal:
+        return _listed([repr(one) for one in args])
+    if annotation in (None, type(None)):
+        return "None"
+    name = getattr(origin or annotation, "__name__", str(annotation))
+    if name == "Callable":
+        return "callable"
+    if getattr(origin or annotation, "_is_protocol", False):
+        return f"{name} (with {', '.join(_members(origin or annotation))})"
+    if origin is not None and args and args[0] is not Any:
+        of = args[1] if len(args) == 2 and args[1] is not Ellipsis else args[0]
+        return f"{name} of {_expected(of)}" if of is not Any else str(name)
+    return str(name)
+
+
+def _listed(options: Sequence[str]) -> str:
+    options = [*dict.fromkeys(options)]
+    return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
+
+
+def _explained(found: _Mismatch) -> str:
+    name = found.place.removeprefix("a key of ").partition("[")[0]
+    shown = _described(found.value, is_secret=name in _SECRET)
+    choices = [one for one in found.choices if isinstance(one, str)]
+    hint = nearest(found.value, choices) or _hint(found)
+    return f"{found.place} must be {found.expected}, not {shown}{hint}"
+
+
+def _described(value: object, *, is_secret: bool = False) -> str:
+    """Return a value and its type. The text of a credential is left out."""
+    kind = type(value).__name__
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if inspect.iscoroutine(value):
+        return f"a coroutine of {value.__name__} that was not awaited"
+    if inspect.isfunction(value):
+        return f"the function {value.__name__}"
+    if is_secret or not isinstance(value, str | bytes | int | float | list | tuple | dict | Path):
+        return f"a value of type {kind}"
+    text = repr(value)
+    return f"{text if len(text) <= _SHOWN else text[:_SHOWN] + '...'} ({kind})"
+
+
+def _hint(found: _Mismatch) -> str:
+    value, expected = found.value, found.expected
+    if inspect.isgenerator(value):
+        return "; pass list(...) of it"
+    if isinstance(value, type):
+        return f"; pass an instance: {value.__name__}(...)"
+    if isinstance(value, str) and "Path" in expected.split(" or ")[0].split(", "):
+        return f"; pass Path({value!r})"
+    if isinstance(value, str) and " of str" in expected:
+        return f"; pass [{value[:_SHOWN]!r}]"
+    return ""

@@ -1,0 +1,129 @@
+"""What the tests of wrong uses share: a session with a root agent, and mistakes to make with it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+import harken
+
+H: Any = harken
+"""The package without its types: type checkers refuse most of these mistakes, programs do not."""
+SILENT = H.SessionOptions(durability="none")
+Row: TypeAlias = tuple[Callable[["Stage"], object], type[Exception], str]
+
+
+def weather(city: str) -> str:
+    """Tell the weather of a city."""
+    return f"It rains in {city}."
+
+
+def undescribed(city: str) -> str:
+    return city
+
+
+def untyped(city):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Tell the weather of a city."""
+    return city
+
+
+def forecasts(city: str) -> Iterator[str]:
+    """Yield forecasts."""
+    yield city
+
+
+async def later_forecasts(city: str) -> AsyncIterator[str]:
+    """Yield forecasts."""
+    yield city
+
+
+@dataclass
+class Stage:
+    """A session with a root agent, and the parts that mistakes are made with."""
+
+    folder: Path
+
+    @property
+    def model(self) -> Any:
+        return H.ScriptedModel([{"answer": "Hi"}])
+
+    def load(self, **more: Any) -> tuple[Any, Any]:
+        more = {"model": self.model, "options": SILENT, "name": "main", **more}
+        root, session = H.load_session(self.folder / "stage.jsonl", **more)
+        return root, session
+
+    @property
+    def root(self) -> Any:
+        return self.load()[0]
+
+    def closed(self) -> Any:
+        root, session = self.load()
+        session.close()
+        return root
+
+    def unborn(self, kind: Any = H.SmartAgent) -> Any:
+        root, session = self.load()
+        return kind(session, "You are Ann.", runtime=root.runtime)
+
+    def install(self, kind: Any) -> Any:
+        root, session = self.load()
+        return kind(session, runtime=root.runtime).install(root)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def ok(self: Any, question: Any) -> Any:
+    del self, question
+    return H.Ok()
+
+
+def hook(name: str, **members: Any) -> Any:
+    """Return a registered class of hooks."""
+    return H.register(name)(type(name.title(), (H.Hook,), members))
+
+
+def ask(agent: Any, value: Any) -> object:
+    return asyncio.run(agent.response(value))
+
+
+def unawaited(agent: Any) -> None:
+    answer = agent.response("Hi")
+    try:
+        agent.harken(answer)
+    finally:
+        answer.close()
+
+
+def plain_agent(stage: Stage) -> object:
+    root, session = stage.load()
+    plain = H.Agent(session, runtime=root.runtime)
+    plain.log_birth(root.state.birth, name="plain", relation="subagent")
+    return ask(plain, "Hi")
+
+
+def twice_born(stage: Stage) -> None:
+    stage.root.log_birth(name="main")
+
+
+def start_late(stage: Stage) -> None:
+    root = stage.root
+    ask(root, "Hi")
+    H.start_from(root, "ctx-0123")
+
+
+def check(stage: Stage, row: Row) -> None:
+    """Make a mistake; its error must be of this type, and its text must fit."""
+    use, error, text = row
+    with pytest.raises(error) as caught:
+        use(stage)
+    shown = " ".join(str(caught.value).split())
+    assert re.search(text, shown), shown
