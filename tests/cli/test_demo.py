@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -26,9 +26,11 @@ sys.exit(run(["demo"]))
 
 
 def test_the_demo_takes_less_than_five_seconds(tmp_path: Path) -> None:
-    begun = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ran = start(tmp_path, "demo")
-    assert time.monotonic() - begun < 5
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert took_s < 5  # of a processor: a busy machine makes it no slower
     assert (ran.returncode, ran.stderr) == (0, b"")
     assert b"\x1b" not in ran.stdout  # no colours in a pipe
 

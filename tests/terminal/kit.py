@@ -15,7 +15,7 @@ import pyte
 
 HARKEN = Path(sys.executable).with_name("harken")
 PROGRAM = Path(__file__).with_name("asking.py")
-TIMEOUT_S = 15.0
+TIMEOUT_S = 90.0
 ENTER, ESCAPE, CTRL_C, CTRL_D, ALT_ENTER = "\r", "\x1b", "\x03", "\x04", "\x1b\r"
 UP, SHIFT_TAB = "\x1b[A", "\x1b[Z"
 Waited = str | Callable[[], Any]

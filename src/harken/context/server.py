@@ -59,14 +59,22 @@ class ContextSockets:
     """The sockets of the agents of this process. `close` removes them; so does a normal exit."""
 
     def __init__(
-        self, folder: Path | None = None, asked: Callable[[], bool] = lambda: False
+        self,
+        folder: Path | None = None,
+        asked: Callable[[], bool] = lambda: False,
+        *,
+        read_timeout_s: float = PATIENCE_S,
+        hold_timeout_s: float = HELD_S,
     ) -> None:
         """Keep them below `folder`, where their paths are short enough; else below a temporary one.
 
         Both are closed to everybody else, and what a process that was killed left there is removed.
         asked: is told of each question; whether its answer will be settled, or released, now.
+        read_timeout_s: a connection that has not sent its question by then is closed.
+        hold_timeout_s: a question waits at most this long for a commit that is being made.
         """
         self._wanted, self._asked = folder, asked
+        self._read_timeout_s, self._hold_timeout_s = read_timeout_s, hold_timeout_s
         self._place: Path | None = None
         self._thread: _Thread | None = None
         self._numbers = count(1)
@@ -93,7 +101,7 @@ class ContextSockets:
 
         For agents of others, of whose acts we hear while they act.
         """
-        self._held[agent] = monotonic() + HELD_S
+        self._held[agent] = monotonic() + self._hold_timeout_s
 
     def release(self, agent: Key) -> None:
         """Let them wait no more: what was settled last holds."""
@@ -172,10 +180,10 @@ class ContextSockets:
         self._connections += 1
         try:
             if self._connections <= MOST_AT_ONCE:
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(self._read_timeout_s):
                     question = await reader.readline()
                     if self._asked():
-                        self._held.setdefault(agent, monotonic() + HELD_S)
+                        self._held.setdefault(agent, monotonic() + self._hold_timeout_s)
                     while monotonic() < self._held.get(agent, 0.0):  # noqa: ASYNC110 - a thread settles
                         await asyncio.sleep(_HELD_STEP_S)
                     writer.write(answer_to(question, self._settled.get(agent, "")))

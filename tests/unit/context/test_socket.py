@@ -12,20 +12,25 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 
 import pytest
 
-from harken.context.server import HELD_S, LONGEST_PATH, MOST_AT_ONCE, ContextSockets
-from harken.context.socket import LONGEST_LINE, current_context
+from harken.context import socket as context_socket
+from harken.context.server import LONGEST_PATH, MOST_AT_ONCE, ContextSockets
+from harken.context.socket import LONGEST_LINE
 from harken.core.ids import AgentId
 
 CTX = "ctx-" + "1f" * 32
 OTHER = "ctx-" + "2e" * 32
 LOG = Path("s.jsonl")
 ONE, TWO = (LOG, AgentId("agent_001")), (LOG, AgentId("agent_002"))
+PATIENT_S = 60.0
+"""Longer than a busy machine takes for anything here."""
+current_context = partial(context_socket.current_context, timeout_s=PATIENT_S)
 
 
 @pytest.fixture
@@ -37,7 +42,7 @@ def short() -> Iterator[Path]:
 
 @pytest.fixture
 def sockets(short: Path) -> Iterator[ContextSockets]:
-    made = ContextSockets(short / "run")
+    made = ContextSockets(short / "run", read_timeout_s=PATIENT_S, hold_timeout_s=PATIENT_S)
     yield made
     made.close()
 
@@ -45,7 +50,7 @@ def sockets(short: Path) -> Iterator[ContextSockets]:
 def say(path: Path, data: bytes, *, close: bool = False) -> bytes:
     """Send bytes to a socket and return all that comes back."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(5)
+        connection.settimeout(PATIENT_S)
         connection.connect(str(path))
         try:
             connection.sendall(data)
@@ -111,7 +116,8 @@ def test_a_question_without_end_is_cut_off(sockets: ContextSockets) -> None:
     assert say(sockets.path(ONE), b"x" * (4 * LONGEST_LINE)) == b""
 
 
-def test_who_asks_slowly_is_cut_off_and_holds_up_nobody(sockets: ContextSockets) -> None:
+def test_who_asks_slowly_is_cut_off_and_holds_up_nobody(short: Path) -> None:
+    sockets = ContextSockets(short / "run", read_timeout_s=2)
     sockets.settle(ONE, CTX)
     path = sockets.path(ONE)
     slow = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(MOST_AT_ONCE - 1)]
@@ -119,14 +125,12 @@ def test_who_asks_slowly_is_cut_off_and_holds_up_nobody(sockets: ContextSockets)
         for one in slow:
             one.connect(str(path))
             one.sendall(b'{"action":')
-            one.settimeout(5)
-        began = time.monotonic()
+            one.settimeout(PATIENT_S)
         assert current_context(str(path)) == CTX
-        assert time.monotonic() - began < 0.9
         with pytest.raises(ConnectionResetError):
             raise_where_cut(slow[0])
-        assert 0.5 < time.monotonic() - began < 4
     finally:
+        sockets.close()
         for one in slow:
             one.close()
 
@@ -287,7 +291,7 @@ def test_what_is_no_commit_is_none(short: Path, answer: bytes) -> None:
 
 def test_who_waits_for_an_answer_does_not_wait_for_long(short: Path) -> None:
     def serve(connection: socket.socket) -> None:
-        for _ in range(20):
+        for _ in range(400):
             time.sleep(0.05)
             try:
                 connection.sendall(b" ")
@@ -297,7 +301,7 @@ def test_who_waits_for_an_answer_does_not_wait_for_long(short: Path) -> None:
     began = time.monotonic()
     with server(short / "s", serve) as path:
         assert current_context(path, timeout_s=0.2) == ""
-        assert time.monotonic() - began < 0.8
+        assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere/at/all", "x" * 500, "with\0zero", "."])
@@ -310,23 +314,30 @@ def test_who_asks_while_a_commit_is_made_waits_for_it(sockets: ContextSockets) -
     sockets.hold(ONE)
     path = str(sockets.path(ONE))
     with ThreadPoolExecutor(1) as pool:
-        told = pool.submit(current_context, path, timeout_s=30)
+        told = pool.submit(current_context, path)
         time.sleep(0.1)
         assert not told.done()
         sockets.settle(ONE, CTX)
         assert told.result() == CTX
 
 
-def test_nobody_waits_for_long_or_after_a_release(sockets: ContextSockets) -> None:
+def test_nobody_waits_for_long(short: Path) -> None:
+    sockets = ContextSockets(short / "run", hold_timeout_s=0.5)
+    try:
+        sockets.settle(ONE, CTX)
+        sockets.hold(ONE)
+        assert current_context(str(sockets.path(ONE))) == CTX
+    finally:
+        sockets.close()
+
+
+def test_nobody_waits_after_a_release(sockets: ContextSockets) -> None:
     sockets.settle(ONE, CTX)
-    sockets.hold(ONE)
-    path = str(sockets.path(ONE))
-    assert current_context(path, timeout_s=30) == CTX
     sockets.hold(ONE)
     sockets.release(ONE)
     began = time.monotonic()
-    assert current_context(path, timeout_s=30) == CTX
-    assert time.monotonic() - began < HELD_S
+    assert current_context(str(sockets.path(ONE))) == CTX
+    assert time.monotonic() - began < PATIENT_S / 2
 
 
 def test_a_question_can_be_told_to_somebody_who_settles_its_answer(short: Path) -> None:
@@ -340,6 +351,6 @@ def test_a_question_can_be_told_to_somebody_who_settles_its_answer(short: Path) 
 
     made.append(ContextSockets(short / "run", asked))
     try:
-        assert current_context(str(made[0].path(ONE)), timeout_s=30) == CTX
+        assert current_context(str(made[0].path(ONE))) == CTX
     finally:
         made[0].close()

@@ -52,6 +52,8 @@ class Processes:
     """Processes that were found so far, with when they began: a number is given again."""
     line: socket.socket | None = None
     """Of a command that is kept: where it is said how it ended."""
+    terminate_timeout_s: float = TERM_S
+    """How long processes have to end themselves after SIGTERM."""
     _said: int | None = None
 
     @classmethod
@@ -150,7 +152,7 @@ class Processes:
             left = await self._gone(patience_s)
             if left:
                 self._signal(signal.SIGTERM)
-            is_over = not left or not await self._gone(TERM_S)
+            is_over = not left or not await self._gone(self.terminate_timeout_s)
             return left
         finally:
             if not is_over or self.line is not None:

@@ -120,12 +120,12 @@ def test_a_body_that_is_compressed_or_in_chunks_is_passed_as_it_is(here: Place) 
 def test_the_first_piece_does_not_wait_for_the_second(here: Place) -> None:
     connection = here.proxied.connect()
     path = urlsplit(here.proxied.url).path + ANTHROPIC
-    wish = {"X-Fake": json.dumps({"pieces": 2, "each_ms": 100})}
+    wish = {"X-Fake": json.dumps({"pieces": 2, "each_ms": 6000})}
     connection.request("POST", path, b"{}", wish)
     begun = time.monotonic()
     answer = connection.getresponse()
     assert answer.read1(10)
-    assert time.monotonic() - begun < 0.1
+    assert time.monotonic() - begun < 5
     answer.read()
     connection.close()
 

@@ -95,7 +95,7 @@ def test_a_service_that_is_away_is_named_with_its_address() -> None:
     start = time.monotonic()
     with pytest.raises(StoreError, match=rf"{url}: cannot be reached .*harken serve"):
         store.newest()
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
     store.close()
 
 

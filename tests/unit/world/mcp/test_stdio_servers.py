@@ -112,8 +112,8 @@ def test_a_call_whose_task_is_cancelled_is_cancelled_on_the_server(tmp_path: Pat
 
 def test_progress_is_told_and_is_a_sign_of_life(tmp_path: Path) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, toy(timeout_s=0.6)) as here:
-            assert await here.text("mcp__toy__slow", steps=4, pause_s=0.25) == "slowly"
+        async with stand(tmp_path, toy(timeout_s=3)) as here:
+            assert await here.text("mcp__toy__slow", steps=4, pause_s=0.9) == "slowly"
             first, *_ = here.progress
             assert str(first) == "mcp__toy__slow: 1 of 9 (step 1)"
             assert len(here.progress) >= 3
@@ -137,7 +137,7 @@ def test_what_is_no_message_is_told_once_and_harms_nobody(tmp_path: Path) -> Non
 
 def test_answers_that_are_none_are_results(tmp_path: Path) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, toy(timeout_s=0.3)) as here:
+        async with stand(tmp_path, toy(timeout_s=2)) as here:
             assert "gave what cannot be used" in await here.failure("mcp__toy__nonsense")
             assert "did not finish" in await here.failure("mcp__toy__wrong")
             said = await here.failure("mcp__toy__fail")
@@ -315,11 +315,11 @@ def test_where_nobody_says_the_server_hears_so(
 def test_the_time_that_a_person_takes_is_no_time_of_the_call(tmp_path: Path) -> None:
     class Slow(Person):
         async def ask(self, asked: object) -> str:
-            await asyncio.sleep(0.8)
+            await asyncio.sleep(2.2)
             return "leave it out" if "age (" in str(asked) else "Ann"
 
     async def scene() -> None:
-        async with stand(tmp_path, toy(timeout_s=1.5), user=Slow()) as here:
+        async with stand(tmp_path, toy(timeout_s=4), user=Slow()) as here:
             assert json.loads(await here.text("mcp__toy__ask"))["content"] == {"name": "Ann"}
 
     run(scene())

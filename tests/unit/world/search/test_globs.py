@@ -79,4 +79,4 @@ def test_no_pattern_takes_long() -> None:
     assert not fits("*a" * 50 + "b", "a" * 250)
     assert not fits("**/a/" * 30 + "b", "a/" * 200 + "c")
     assert not fits("**/*a*a*a*a*a*b", "a" * 250)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 20  # it would be years

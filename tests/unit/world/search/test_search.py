@@ -251,7 +251,7 @@ def test_a_regular_expression_that_never_ends_is_ended(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(Failed, match=r"longer than 0\.8 s"):
         asyncio.run(grep.run({"pattern": "(a+)+b"}))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 40
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ def test_a_search_that_nobody_waits_for_is_killed(tmp_path: Path) -> None:
         return int(noted.read_text())
 
     pid = asyncio.run(cancelled())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while (alive := is_alive(pid)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not alive

@@ -28,7 +28,7 @@ def started(folder: Path, command: str, proc: Path = NOWHERE, **more: str) -> Pr
 
 def wait_for(file: Path) -> int:
     """Wait until a process has written its number."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if file.exists() and file.read_text().endswith("\n"):
             return int(file.read_text())
@@ -45,6 +45,24 @@ def test_without_proc_the_group_is_ended(tmp_path: Path) -> None:
     assert one.running() == []
     state = Path(f"/proc/{pid}/stat")
     assert not state.exists() or ") Z " in state.read_text()
+
+
+def test_a_cancelled_end_kills_at_once(tmp_path: Path) -> None:
+    processes = started(tmp_path, "trap '' TERM; echo $$ > pid; while true; do sleep 0.01; done")
+    processes.terminate_timeout_s = 600
+    wait_for(tmp_path / "pid")
+
+    async def cancel() -> None:
+        task = asyncio.create_task(processes.end())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while processes.exit_code is None:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(cancel(), 60))
+    assert processes.exit_code == -9
 
 
 def test_without_proc_a_group_that_has_ended_is_let_be(tmp_path: Path) -> None:
