@@ -52,6 +52,29 @@ curl -u bob:«hunter2» https://example.org
 curl -s --user "bob:«hunter2»" https://example.org
 PGPASSWORD=«hunter2» psql
 postgres://app:«p@ss1word»@db/x
+SMTP_PASS=«mailpass123»
+DB_PASS: «hunter2»
+db_pass = "«hunter2»"
+{"pass": "«hunter2»"}
+ansible_become_pass: "«hunter2»"
+:password => "«hunter2»"
+$env:DB_PASSWORD = "«hunter2»"
+var dbPassword string = "«hunter2»"
+private static final String PASSWORD = "«hunter2»";
+{"newPassword":"«hunter2»"}
+{"private_key_id":"x","api_key":"«0a1b2c3d4e5f60718293»"}
+APP_KEY=base64:«2fl+Ktvkfl+Fuz4Qp/A75G2RTiWVA/ZoKZvp6fiiM10=»
+JWT_SECRET="«correct horse battery staple 1»"
+//npm.pkg.example/:_password=«aHVudGVyMg==»
+authorization: ApiKey «abc123def456ghi789»
+curl -b "session=«abcdef1234567890»" https://example.org
+sshpass -p «hunter2» ssh x
+mysql -uroot -p«hunter2» db
+docker login -u bob -p «hunter2» registry.example
+ENV DB_PASSWORD «hunter2»
+setx PASSWORD «hunter2»
+<add key="DbPassword" value="«hunter2»"/>
+<property name="password">«hunter2»</property>
 API_TOKEN=«abcdef123456»
 token: «4f9a8b7c6d5e4f3a2b1c»
 "access_token": "«abcDEF123456ghiJKL78»"
@@ -125,6 +148,12 @@ access_key: int = 0x1234567890abcdef
 private_key: "path/to/key.pem"
 private_key = "./keys/id_rsa_2048.pem"
 "token": "https://example.org/token1234"
+verdict: passed ? 'pass' : 'fail'
+{"pass": "fail", "first_pass": "12ms"}
+user_pass = '%s:%s'
+PASS: test_1 (12 ms)
+<label for="password">Password1</label>
+Type a password sha256
 PWD=/root/work1
 pwd: /home/user1
 Cookie: $COOKIE

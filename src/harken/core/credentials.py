@@ -225,7 +225,7 @@ FRAMED = (
     *shapes_of(
         "authorization-header",
         "uthorization UTHORIZATION",
-        rf"{_IS}(?i:bearer|basic|token)\s{{1,3}}{_HEADER}",
+        rf"{_IS}(?i:bearer|basic|token|api-?key|key|negotiate)\s{{1,3}}{_HEADER}",
     ),
     *shapes_of(
         "authorization-header",

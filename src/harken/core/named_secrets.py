@@ -17,16 +17,16 @@ from harken.core.shapes import Shape, shapes_of
 _OPTIONAL_SUFFIX = r"(?:[_-]?(?i:key|base|value|prod|dev|test|staging|live|old|new|\d{1,2})){0,2}"
 _CLOSED = r"\\{0,3}[\"']?\]?"
 """After a name: its quote, if it has one."""
-_TYPED = r"(?:\s?:\s?(?:str|string|String|&str|SecretStr)\s?(?==))?"
+_TYPED = r"(?:(?:\s?:\s?|\s)(?:str|string|String|&str|SecretStr)\s?(?==))?"
 _ASSIGNED = rf"{_TYPED}\s{{0,3}}(?:=>|:=|=|:)\s{{0,3}}[rbu]?\\{{0,3}}"
 _LINE_END = r"[ \t]{0,8}(?:[\r\n#]|\\{1,4}[nr]|$)"
 _STOP = r"(?=[\s\"'\\`;,&|<>)}\]]|$)"
 """Where a value without quotes ends. A bracket that opens would make it code."""
 _PLAIN = r"[^\s\"'\\`;,&|<>(){}\[\]]"
-_REFERENCE = r"(?!\$|%[({]|[{<*\[(]|\.{2}|@@|[xX*.•-]{3,}(?![^\s\"'\\]))"
+_REFERENCE = r"(?!\$|%[({sdr]|[{<*\[(]|\.{2}|@@|[xX*.•-]{3,}(?![^\s\"'\\]))"
 """A value that begins so is filled in later, or was redacted."""
 _STAND_IN_WORD = (
-    r"(?i:[\w./ -]{0,40}(?:pass(?:w(?:or)?d|phrase|e|wort)?|pwd|secret)s?[_./-]?\d{0,3}"
+    r"(?i:[\w./ -]{0,40}(?:pass(?:w(?:or)?d|phrase|e|wort)?|pwd|secret)s?[_./-]?\d?"
     r"|pw|token|key|str(?:ing)?|text|bytes|any|int|bool(?:ean)?|number|object|optional|unknown|undefined|none"
     r"|null|nil|true|false|auto|required|hidden|invalid|incorrect|missing|empty|masked|redacted"
     r"|removed|filtered|plain|basic|bearer|example|placeholder|change[_-]?me|foo|bar|todo|tbd"
@@ -40,12 +40,17 @@ _TYPE_NAME = (
 _ATTRIBUTE = r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
 _NO_CODE = rf"(?!(?:{_STAND_IN_WORD}|{_TYPE_NAME}|{_ATTRIBUTE}){_STOP})"
 _VALUE = rf"{_REFERENCE}{_NO_CODE}(?P<secret>{_PLAIN}{{4,128}}+){_STOP}"
-_WITH_DIGIT = rf"(?={_PLAIN}{{0,64}}\d)(?=\S{{0,64}}[A-Za-z])"
+_WITH_DIGIT = rf"(?!=)(?={_PLAIN}{{0,64}}(?:[\d!@#%^]|=={_STOP}))(?=\S{{0,64}}[A-Za-z])"
 
 _PASSWORDS = "password passwd passphrase"
+_PASSES = (
+    "_PASS dbPass smtpPass mailPass userPass adminPass rootPass db_pass smtp_pass mail_pass "
+    "user_pass admin_pass root_pass sudo_pass become_pass ssh_pass http_pass ftp_pass"
+)
+"""Names that end in `pass` and mean a password: most, such as `first_pass`, do not."""
 _KEYS = (
     "token secret api_key apikey access_key private_key secret_key encryption_key signing_key "
-    "auth_key master_key"
+    "auth_key master_key app_key"
 )
 _POSITIONS = (
     "next page next_page continuation cursor sync start end eos bos pad unk sep cls mask stop "
@@ -89,7 +94,7 @@ def _not_a_position(name: str) -> str:
 
 
 def _of_passwords() -> Iterator[Shape]:
-    for name in _spellings(_PASSWORDS):
+    for name in (*_spellings(_PASSWORDS), *_PASSES.split()):
         head = rf"{_OPTIONAL_SUFFIX}"
         for quote in "\"'":
             rest = rf"{head}{_CLOSED}{_ASSIGNED}{_quoted('', quote, 'password')}"
@@ -101,7 +106,34 @@ def _of_passwords() -> Iterator[Shape]:
         rest = rf"{head}(?:=|(?:\s=\s|:\s{{1,3}})(?=\S+{_LINE_END})){evidence}{_VALUE}"
         yield from shapes_of("password", name, rest)
         yield from shapes_of("password", name, rf">{_REFERENCE}(?P<secret>[^\s<>]{{4,128}})(?=</)")
+        if not name.startswith("_"):
+            attribute = rf"\\{{0,3}}[\"']\s{{1,3}}value\s?=\s?\\{{0,3}}[\"']{_REFERENCE}"
+            literal = r"(?P<secret>[^\s\\\"'<>]{4,128})(?=[\\\"'])"
+            rest = rf"{attribute}(?!{_STAND_IN_WORD}[\\\"']){literal}"
+            yield from shapes_of("password", name, rest)
+            element = rf"\\{{0,3}}[\"']>(?=[^\s<>]{{0,64}}\d)(?!{_STAND_IN_WORD}<)"
+            yield from shapes_of("password", name, rf"{element}(?P<secret>[^\s<>]{{4,128}})(?=</)")
+    for quote in ("'", '"', "\\"):  # a backslash is that of JSON
+        closed = rf"(?<=[\"']pass{re.escape(quote)})\\{{0,2}}(?:(?<!\\)|[\"'])(?:=>|:|=)"
+        closed += r"\s{0,3}\\{0,3}"
+        for mark in "\"'":
+            digit = rf"(?={mark}[^\s{mark}]{{0,64}}\d)"
+            rest = closed + digit + _quoted("", mark, "password")
+            yield from shapes_of("password", f"pass{quote}", rest)
+    for name in ("password", "PASSWORD"):
+        rest = rf"[ \t]{{1,3}}{_WITH_DIGIT}{_VALUE}(?={_LINE_END})"
+        yield from shapes_of("password", name, rest)
+    yield from _of_commands()
+
+
+def _of_commands() -> Iterator[Shape]:
+    """Yield shapes for options of commands that take a password."""
     yield from shapes_of("password", "--password --passwd", rf"\s{{1,3}}{_WITH_DIGIT}{_VALUE}")
+    yield from shapes_of("password", "sshpass", rf"\s{{1,3}}-p\s?{_VALUE}")
+    option = r"[^\n]{0,200}?\s(?:-p|--password)[ =]"
+    yield from shapes_of("password", "login", rf"(?=\s){option}(?=\S{{8,}}|\S{{0,64}}\d){_VALUE}")
+    option = r"(?:dump|admin)?(?=\s)[^\n]{0,100}?\s-p"
+    yield from shapes_of("password", "mysql", rf"{option}{_WITH_DIGIT}{_VALUE}")
     for name in ("pwd", "PWD", "Pwd"):  # also the working folder
         rest = rf"{_CLOSED}{_ASSIGNED}[\"']?(?![~./]|[A-Za-z]:){_WITH_DIGIT}{_VALUE}"
         yield from shapes_of("password", name, rest)
@@ -122,10 +154,14 @@ def _of_keys() -> Iterator[Shape]:
             value = _quoted(rf"(?!://){letters}", quote, "key")
             rest = rf"{head}{_CLOSED}{_ASSIGNED}(?!{quote}(?:\.{{0,2}}/|https?:)){value}"
             yield from shapes_of("secret", name, rest)
+        if name in ("SECRET", "TOKEN"):
+            words = rf"{_REFERENCE}(?=[^\"'\\\r\n]{{0,128}}\d)(?P<secret>[^\"'\\\r\n]{{12,128}})"
+            rest = rf"{head}=\\{{0,3}}([\"']){words}(?=\\{{0,3}}\1)"
+            yield from shapes_of("secret", name, rest)
         least, digits = (12, 1) if name.isupper() else (16, 3)
         evidence = rf"(?=(?:{literal}{{0,200}}?\d){{{digits}}})(?={literal}{{0,64}}[A-Za-z])"
         rest = (
-            rf"{head}(?:=|\s=\s|:\s{{1,3}})(?![/.]){snake}{evidence}(?!{_ATTRIBUTE}{_STOP})"
+            rf"{head}(?:=|\s=\s|:\s{{1,3}})(?:base64:)?(?![/.]){snake}{evidence}(?!{_ATTRIBUTE}{_STOP})"
             rf"(?P<secret>{literal}{{{least},4096}}+){_STOP}"
         )
         yield from shapes_of("secret", name, rest)
@@ -140,6 +176,8 @@ def _of_headers() -> Iterator[Shape]:
     yield from shapes_of(
         "cookie", "ookie OOKIE", rf"{_CLOSED}\s{{0,3}}:\s{{0,3}}\\{{0,3}}[\"']?{cookies}"
     )
+    option = r"(?=\s)[^\n]{0,200}?\s(?:-b|--cookie)[ =]"
+    yield from shapes_of("cookie", "curl", rf"{option}\\{{0,3}}[\"']?{cookies}")
     yield from shapes_of("cookie", "--cookie", rf"[ =]{{1,2}}\\{{0,3}}[\"']?{cookies}")
     yield from shapes_of(
         "authorization-header",

@@ -331,7 +331,7 @@ def test_real_transcripts_hold_no_false_positive() -> None:
 def test_every_shape_begins_with_what_is_looked_for_first() -> None:
     """Which is why looking for that is enough, and fast."""
     for shape in (*SHAPES, *NAMED):
-        assert shape.pattern.pattern.replace("\\", "").startswith(shape.begins)
+        assert shape.pattern.pattern.replace("\\", "").startswith(shape.begins.replace("\\", ""))
     for shape in WORDS:
         assert shape.hint in shape.begins
     for shape in (*FRAMED, *NAMED):
