@@ -20,10 +20,18 @@ from harken.errors import FormatError
 from harken.formats.base import Format
 from harken.formats.claude_code_entries import entries_of
 from harken.formats.claude_code_outline import Outline, Plan, Unit
-from harken.formats.claude_code_records import Kind, blocks_in, outlined, record_of, said_in
+from harken.formats.claude_code_records import (
+    Kind,
+    Outlined,
+    blocks_in,
+    outlined,
+    record_of,
+    said_in,
+)
 from harken.formats.claude_code_requests import MESSAGE, REQUEST, Requests
 from harken.formats.claude_code_sent import sent
 from harken.formats.claude_code_written import exported, writes
+from harken.formats.joined import parts_of
 from harken.formats.native import Line, Native, Reading, Source, Step, conversation, time_of
 from harken.formats.rounds import title_in
 
@@ -69,12 +77,8 @@ def _outline(source: Source, reading: Reading, requests: Requests, lines: list[L
     """
     outline = Outline()
     is_one = False
-    for line in source.lines(reading):
-        if not line.data.strip():
-            reading.keep("empty")
-            continue
+    for number, line, found in _outlined(source, reading, outline.joined):
         try:
-            found = outlined(line.data)
             if found.label in _TITLES:
                 _name(reading, found.label, record_of(line.data))
             elif found.label in (REQUEST, MESSAGE):
@@ -83,7 +87,7 @@ def _outline(source: Source, reading: Reading, requests: Requests, lines: list[L
             reading.refuse(line, str(error))
             continue
         is_one = is_one or found.label.partition("/")[0] in _KNOWN
-        if outline.add(line.number, found):
+        if outline.add(number, found):
             reading.used += 1
             if source.is_held:
                 lines.append(line)
@@ -94,14 +98,53 @@ def _outline(source: Source, reading: Reading, requests: Requests, lines: list[L
     return outline
 
 
+def _outlined(
+    source: Source, reading: Reading, joined: set[int]
+) -> Iterator[tuple[int, Line, Outlined]]:
+    """Yield the records of a file with their numbers; report what is none.
+
+    A number is that of the line, and larger by so many parts as lines before it had more than one.
+    joined: gets the lines that have to be split again when they are read again.
+    """
+    more = 0
+    for line in source.lines(reading):
+        if not line.data.strip():
+            reading.keep("empty")
+            continue
+        try:
+            found = outlined(line.data)
+        except ValueError as error:
+            parts = parts_of(line, str(error))
+            joined.add(line.number)
+            reading.lines += len(parts) - 1
+            for count, part in enumerate(parts):
+                if part.reason:
+                    reading.refuse(part.line, part.reason)
+                    continue
+                try:
+                    yield line.number + more + count, part.line, outlined(part.line.data)
+                except ValueError as inner:
+                    reading.refuse(part.line, str(inner))
+            more += len(parts) - 1
+            continue
+        yield line.number + more, line, found
+
+
 def _again(source: Source, outline: Outline) -> Iterator[Line]:
     """Yield the lines of an outline, read once more."""
-    numbers = iter(outline.lines)
-    number = next(numbers, 0)
+    wanted = iter(outline.lines)
+    at = next(wanted, 0)
+    more = 0
     for line in source.lines(Reading()):
-        if line.number == number:
-            yield line
-            number = next(numbers, 0)
+        if line.number not in outline.joined:
+            parts = [line]
+        else:
+            parts = [part.line for part in parts_of(line, "it was split")]
+        for count, part in enumerate(parts):
+            if line.number + more + count == at:
+                yield part
+                at = next(wanted, 0)
+        more += len(parts) - 1
 
 
 def _name(reading: Reading, label: str, record: Mapping[str, Any]) -> None:

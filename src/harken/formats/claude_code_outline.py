@@ -118,6 +118,8 @@ class Outline:
         """The numbers of the lines that hold conversation."""
         self.units: list[Unit] = []
         """The unit of each of them."""
+        self.joined: set[int] = set()
+        """The numbers of the lines that are not one record: they are split when they are read."""
         self.kept: set[str] = set()
         """The records that are read once more, after a compaction."""
         self._by_uuid: dict[int, Unit | None] = {}

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from blake3 import blake3
+
 from harken.core.commits import Checkpoint, CommitType
 from harken.core.messages import Message, TextPart, text_of
 from harken.errors import FormatError
@@ -31,6 +33,10 @@ from harken.formats.typed import CODEX_PHRASES, CODEX_TAGS
 NAME = "codex-v1"
 _HEADS = (b'"session_meta"', b'"record_type"', b'"response_item"', b'"turn_context"')
 _OLD_HEAD = (b'"instructions"', b'"git"')
+_FRAGMENT = (b'"timestamp"', b'"payload"')
+_FRAGMENT_DIGITS = 12
+_LOOKED_AT_LINES = 5
+"""A fragment may begin in the middle of a line."""
 _FILE = re.compile(r"rollout-[^/\\]*\.jsonl")
 _FROM_CODEX = re.compile(
     rf"(?:{'|'.join(map(re.escape, CODEX_PHRASES))}|<(?:{'|'.join(CODEX_TAGS)})\b)"
@@ -47,12 +53,23 @@ thoughts in the output."""
 
 
 def looks(path: str, head: bytes) -> bool:
-    """Whether a file is a rollout, by its first line; an empty one, by its name."""
-    first = head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", 1)[0]
-    if not first:
+    """Whether a file is a rollout, or a part of one, by its first lines; an empty one, by its name.
+
+    A part may lack the header, and begin with any line, also in the middle of one.
+    """
+    lines = head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", _LOOKED_AT_LINES)
+    if not lines[0]:
         return _FILE.search(path) is not None
-    is_old = b'"id"' in first and all(name in first for name in _OLD_HEAD)
-    return first.startswith(b"{") and (is_old or any(name in first for name in _HEADS))
+    return any(map(_looks, lines[:_LOOKED_AT_LINES]))
+
+
+def _looks(line: bytes) -> bool:
+    is_old = b'"id"' in line and all(name in line for name in _OLD_HEAD)
+    is_head = is_old or any(name in line for name in _HEADS)
+    is_part = b'"event_msg"' in line or b'"compacted"' in line
+    return line.startswith(b"{") and (
+        is_head or (is_part and all(name in line for name in _FRAGMENT))
+    )
 
 
 def steps(source: Source, reading: Reading) -> Iterator[Step]:
@@ -60,6 +77,7 @@ def steps(source: Source, reading: Reading) -> Iterator[Step]:
     rollout = _Rollout(reading)
     for line, record in records(source, reading):
         kind, payload = _opened(record)
+        rollout.first = rollout.first or line.data
         if kind in ("response_item", "compacted"):
             reading.used += 1
         else:
@@ -102,6 +120,8 @@ class _Rollout:
     """What a rollout said so far, and the step that its lines are in."""
 
     reading: Reading
+    first: bytes = b""
+    """The first record: it names a file that has no header."""
     is_one: bool = False
     model: str = ""
     instructions: WholeEntry | None = None
@@ -129,6 +149,8 @@ class _Rollout:
     def begin(self, meta: Record, time: str | None) -> None:
         """Read a header. The first is that of this session; a fork has that of its origin, too."""
         reading = self.reading
+        if not reading.session_id and (self.entries or self.answer):
+            self._name_fragment()
         if reading.session_id:
             return
         reading.session_id = text(meta, "id")
@@ -208,6 +230,8 @@ class _Rollout:
         self._close_answer()
         if self.entries:
             self._tell_usage()
+            if not self.reading.session_id:
+                self._name_fragment()
             id_ = str(self.line)
             kind: tuple[CommitType, Checkpoint] = ("delta", "import")
             if self.compaction is not None:
@@ -225,6 +249,16 @@ class _Rollout:
             )
             self.parent = self.reading.tips[self.agent] = id_
         self.entries, self.is_answered, self.compaction = [], False, None
+
+    def _name_fragment(self) -> None:
+        """Name a part of a rollout, which begins without a header, by its first record.
+
+        It is no session: with the id of one it would be taken for all of it. The name is the same
+        when the part grows, and is never the beginning of a session's id.
+        """
+        name = blake3(self.first).hexdigest()[:_FRAGMENT_DIGITS]
+        self.reading.session_id = f"fragment-{name}"
+        self.reading.notes.append("it has no header: it is a part of a session")
 
     def _open(self, line: int) -> None:
         """Begin a step at a line, unless one is open."""

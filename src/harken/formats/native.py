@@ -21,6 +21,8 @@ from harken.core.clock import normal
 from harken.core.commits import Checkpoint, CommitType
 from harken.formats.base import WholeEntry
 
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8, with which some editors and shells begin a file."""
 LONGEST_LINE_BYTES = 64 * 1024 * 1024
 """A longer line is a bad one: it is not held in memory."""
 _MOST_KINDS, _KIND_CHARACTERS = 500, 60
@@ -78,6 +80,7 @@ class Reading:
     parent: str = ""
     """The session that spawned it, or that it was forked from, as the runtime names it."""
     lines: int = 0
+    """A line that holds several records counts once for each."""
     at: int = 0
     """The first byte of the line that was read last: steps come as soon as they are whole."""
     used: int = 0
@@ -118,12 +121,18 @@ class Source:
     """Whether its bytes are held in memory: then its lines may be, too."""
 
     def lines(self, reading: Reading) -> Iterator[Line]:
-        """Yield the lines; count them, and say which are too long. A last one may lack its end."""
+        """Yield the lines; count them, and say which are too long. A last one may lack its end.
+
+        A byte order mark before the first line belongs to no line.
+        """
         start = 0
         for number, (data, size) in enumerate(_lines(self.chunks()), start=1):
-            reading.lines, reading.at = number, start
+            reading.lines += 1
+            reading.at = start
             if data is None:
                 reading.bad.append(BadLine(number, start, f"it has {size} bytes"))
+            elif number == 1 and data.startswith(BOM):
+                yield Line(number, start + len(BOM), data[len(BOM) :])
             else:
                 yield Line(number, start, data)
             start += size

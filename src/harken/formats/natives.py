@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
+from harken.formats.joined import without_mark
 from harken.formats.native import Native
 
 LOOKED_AT_BYTES = 64 * 1024
@@ -33,7 +34,8 @@ def natives() -> tuple[Native, ...]:
 
 def native_of(path: str, beginning: bytes) -> Native | None:
     """Return the kind of a file, by its path and its beginning; None: nobody here reads it."""
-    return next((one for one in natives() if one.looks(path, beginning)), None)
+    text = without_mark(beginning)
+    return next((one for one in natives() if one.looks(path, text)), None)
 
 
 def native_for(runtime: str) -> Native | None:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from harken.core import codec
 from harken.core.clock import rfc3339
 from harken.errors import FormatError
 from harken.formats import native
-from harken.formats.native import LONGEST_LINE_BYTES, Line, Reading, Source
+from harken.formats.joined import Part, parts_of
+from harken.formats.native import BOM, LONGEST_LINE_BYTES, Line, Reading, Source
 
 Record: TypeAlias = dict[str, Any]
 
-_BOM = b"\xef\xbb\xbf"
 _DEPTH = 32
 """What is nested deeper is kept as text: those who write it have limits, too."""
 _INTEGERS = range(-(2**63), 2**64)
@@ -29,24 +29,52 @@ _REASON_CHARACTERS, _TITLE_CHARACTERS = 120, 80
 def records(
     source: Source, reading: Reading, decode: Callable[[bytes], Any] = codec.decode
 ) -> Iterator[tuple[Line, Record]]:
-    """Yield the lines that hold an object; say which do not. Blank ones are counted.
+    """Yield the records of a file, each an object; report what is none. Blank lines are counted.
+
+    A record has the number of its line. Where a line before it held several records, the number is
+    larger by so many as it held more than one: no two records share a number.
 
     decode: what reads a line, or so much of it as is wanted; raises ValueError.
     """
+    more = 0
     for line in source.lines(reading):
-        data = line.data.removeprefix(_BOM) if line.number == 1 else line.data
-        if not data or data.isspace():
+        if not line.data or line.data.isspace():
             reading.keep("blank")
             continue
         try:
-            value = _decoded(data, decode)
+            value = _decoded(line.data, decode)
         except ValueError as error:
-            reading.refuse(line, f"it is no JSON ({error})"[:_REASON_CHARACTERS])
+            parts = parts_of(line, _no_json(error))
+            reading.lines += len(parts) - 1
+            yield from _records(parts, more, reading, decode)
+            more += len(parts) - 1
             continue
-        if isinstance(value, dict):
-            yield line, value
-        else:
+        if not isinstance(value, dict):
             reading.refuse(line, "it is no JSON object")
+        else:
+            yield (Line(line.number + more, line.start, line.data) if more else line), value
+
+
+def _records(
+    parts: Iterable[Part], more: int, reading: Reading, decode: Callable[[bytes], Any]
+) -> Iterator[tuple[Line, Record]]:
+    """Yield the records of a line that is not one JSON value; report the rest of it."""
+    for count, part in enumerate(parts):
+        line, reason = part.line, part.reason
+        value = None
+        if not reason:
+            try:
+                value = _decoded(line.data, decode)
+            except ValueError as error:
+                reason = _no_json(error)
+        if reason:
+            reading.refuse(line, reason)
+        elif isinstance(value, dict):
+            yield Line(line.number + more + count, line.start, line.data), value
+
+
+def _no_json(error: ValueError) -> str:
+    return f"it is no JSON ({error})"[:_REASON_CHARACTERS]
 
 
 def line_of(record: Record) -> bytes:
@@ -82,9 +110,9 @@ def document(source: Source, reading: Reading, name: str) -> Record:
             raise FormatError(name, f"it is one document of more than {LONGEST_LINE_BYTES} bytes")
     data = bytes(held)
     try:
-        value = _decoded(data.removeprefix(_BOM), codec.decode)
+        value = _decoded(data.removeprefix(BOM), codec.decode)
     except ValueError as error:
-        raise FormatError(name, f"it is no JSON ({error})"[:_REASON_CHARACTERS]) from None
+        raise FormatError(name, _no_json(error)) from None
     if not isinstance(value, dict):
         raise FormatError(name, "it is no JSON object")
     reading.lines = data.count(b"\n") + (not data.endswith(b"\n"))
