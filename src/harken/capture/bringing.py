@@ -21,7 +21,8 @@ from harken.capture.sources import File
 from harken.capture.waiting import Held
 from harken.core.commits import ArtifactRef, raw_ref
 from harken.errors import FormatError
-from harken.formats.native import Native, Source
+from harken.formats.compressed import Unpacked, is_compressed
+from harken.formats.native import Native, Reading, Source
 from harken.formats.natives import LOOKED_AT_BYTES, native_of
 from harken.index.catalogue import Mark
 from harken.store.base import Kind, Thing
@@ -107,7 +108,7 @@ def bring(file: File, shelf: Shelf | None) -> Brought:
     mark, beginning = file.mark(), file.beginning(LOOKED_AT_BYTES)
     native = native_of(file.shown, beginning)
     if native is None:
-        return _unread(file, mark, is_empty=not beginning)
+        return _unread(file, mark, is_empty=not file.size)
     try:
         if native.settled is None:
             return _read(file.path, file.shown, mark, native, shelf)
@@ -158,16 +159,41 @@ def _unread(file: File, mark: Mark, *, is_empty: bool) -> Brought:
 
 def _read(path: Path, name: str, mark: Mark, native: Native, shelf: Shelf | None) -> Brought:
     """Open what is read; it is at hand also when the file is gone."""
-    if path.stat().st_size <= SMALL_BYTES:
+    size = path.stat().st_size
+    reading = Reading()
+    if size <= SMALL_BYTES:
         held = Held(path.read_bytes())
-        reader = Reader(native, Source(name, held.chunks, is_held=True))
-        reading, raw, pieces = reader.reading, held.name, held.pieces
-        steps = ((held.piece_at(reading.at), one) for one in reader.steps())
+        raw, pieces = held.name, held.pieces
+        source = _source(name, held.chunks, reading, size, is_held=True)
+        piece_at: Callable[[int], int] = held.piece_at
     elif shelf is None:
         raise TooLarge
     else:
         raw, pieces = shelf.put(path), []
-        reader = Reader(native, Source(name, lambda: shelf.pieces(raw)))
-        steps = ((0, one) for one in reader.steps())
+        source = _source(name, lambda: shelf.pieces(raw), reading, size)
+        piece_at = _first_piece
+    reader = Reader(native, source, reading)
+    steps = ((piece_at(reading.at), one) for one in reader.steps())
     report = Report(source=name, raw=raw)
     return Brought(mark, lambda: reader.ending(report), native.runtime, raw, pieces, steps)
+
+
+def _first_piece(start: int) -> int:
+    """Return where a byte of a file that is in the store already is: its pieces are not needed."""
+    del start
+    return 0
+
+
+def _source(
+    name: str,
+    chunks: Callable[[], Iterable[bytes]],
+    reading: Reading,
+    size_bytes: int,
+    *,
+    is_held: bool = False,
+) -> Source:
+    """Return what a file is read from: its bytes, or what they unpack to."""
+    beginning = next(iter(chunks()), b"")
+    if is_compressed(beginning):
+        return Source(name, Unpacked(name, chunks, size_bytes, reading.notes).pieces)
+    return Source(name, chunks, is_held=is_held)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from blake3 import blake3
 
+from harken.capture.sight import Watched
+from harken.formats.compressed import beginning_of
 from harken.index.catalogue import Mark
 
 _TAIL_BYTES = 4096
@@ -33,8 +35,14 @@ class Place:
     """Below the home of its user."""
     variable: str = ""
     """The variable of the environment that names another folder in place of `folder`."""
-    inside: str
-    pattern: str
+    inside: tuple[str, ...]
+    """The folders in it that hold histories."""
+    patterns: tuple[str, ...]
+    """How the files of histories are named."""
+
+    def has(self, path: Path) -> bool:
+        """Whether a file is named as a history of this runtime."""
+        return any(path.match(pattern) for pattern in self.patterns)
 
 
 PLACES = (
@@ -43,32 +51,38 @@ PLACES = (
         name="Claude Code",
         folder=".claude",
         variable="CLAUDE_CONFIG_DIR",
-        inside="projects",
-        pattern="*.jsonl",
+        inside=("projects",),
+        patterns=("*.jsonl",),
     ),
     Place(
         runtime="codex",
         name="Codex",
         folder=".codex",
         variable="CODEX_HOME",
-        inside="sessions",
-        pattern="*.jsonl",
+        inside=("sessions", "archived_sessions"),
+        patterns=("*.jsonl", "*.jsonl.zst"),
     ),
-    Place(runtime="gemini", name="Gemini CLI", folder=".gemini", inside="tmp", pattern="session-*"),
-    Place(runtime="pi", name="Pi", folder=".pi/agent", inside="sessions", pattern="*.jsonl"),
+    Place(
+        runtime="gemini",
+        name="Gemini CLI",
+        folder=".gemini",
+        inside=("tmp",),
+        patterns=("session-*",),
+    ),
+    Place(runtime="pi", name="Pi", folder=".pi/agent", inside=("sessions",), patterns=("*.jsonl",)),
     Place(
         runtime="copilot",
         name="Copilot CLI",
         folder=".copilot",
-        inside="session-state",
-        pattern="events.jsonl",
+        inside=("session-state",),
+        patterns=("events.jsonl",),
     ),
     Place(
         runtime="opencode",
         name="OpenCode",
         folder=".local/share",
-        inside="opencode",
-        pattern="opencode*.db",
+        inside=("opencode",),
+        patterns=("opencode*.db",),
     ),
 )
 
@@ -93,9 +107,8 @@ class File:
         return self.name.encode("utf-8", "backslashreplace").decode()
 
     def beginning(self, size_bytes: int) -> bytes:
-        """Return its first bytes. Raises OSError."""
-        with self.path.open("rb") as file:
-            return file.read(size_bytes)
+        """Return its first bytes, unpacked where it is compressed. Raises OSError."""
+        return beginning_of(self.path, size_bytes)
 
     def mark(self) -> Mark:
         """Return by what it is seen later that it has changed. Raises OSError."""
@@ -123,20 +136,31 @@ class History:
 
 
 def histories(home: Path, environ: Mapping[str, str]) -> list[History]:
-    """Return what is at the known places of a user's home; those where nothing is, left out."""
+    """Return what is in the known folders of a user's home; those with nothing are left out."""
     found = []
     for place in PLACES:
-        folder = folder_of(place, home, environ)
-        files = tuple(f for f in files_in(folder) if f.path.match(place.pattern))
-        if files:
-            found.append(History(place, folder, files))
+        for folder in folders_of(place, home, environ):
+            files = tuple(f for f in files_in(folder) if place.has(f.path))
+            if files:
+                found.append(History(place, folder, files))
     return found
 
 
-def folder_of(place: Place, home: Path, environ: Mapping[str, str]) -> Path:
-    """Return the folder of a place for a user; it may not be there."""
+def folders_of(place: Place, home: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Return the folders of a place for a user; they may not be there."""
     given = environ.get(place.variable, "").strip() if place.variable else ""
-    return (Path(given).expanduser() if given else home / place.folder) / place.inside
+    at = Path(given).expanduser() if given else home / place.folder
+    return [at / inside for inside in place.inside]
+
+
+def watched_at(places: Iterable[Place], home: Path, environ: Mapping[str, str]) -> list[Watched]:
+    """Return the folders of places, and which files in them are histories."""
+    return [
+        Watched(folder, pattern)
+        for place in places
+        for folder in folders_of(place, home, environ)
+        for pattern in place.patterns
+    ]
 
 
 def files_in(path: Path) -> Iterator[File]:

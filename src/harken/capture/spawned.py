@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harken.formats.calls import as_object
+from harken.formats.compressed import beginning_of
 from harken.formats.natives import LOOKED_AT_BYTES
 from harken.formats.records import Record, inner, text
 
@@ -20,8 +21,7 @@ _MOST_RECORDS = 20
 def spawned_in(path: Path) -> Spawned | None:
     """Return who is spawned in a file, as far as its beginning says it; None: nobody."""
     try:
-        with path.open("rb") as file:
-            beginning = file.read(LOOKED_AT_BYTES)
+        beginning = beginning_of(path, LOOKED_AT_BYTES)
     except OSError:
         return None
     for line in beginning.split(b"\n")[:_MOST_RECORDS]:

@@ -122,12 +122,11 @@ def _socket(sockets: ContextSockets) -> str:
 
 def _sight(asked: Invocation) -> Sight:
     """Return what sees the files of a client from now on."""
-    from harken.capture.sight import Sight, Watched
-    from harken.capture.sources import PLACES, folder_of
+    from harken.capture.sight import Sight
+    from harken.capture.sources import PLACES, watched_at
 
     places = [place for place in PLACES if place.runtime == asked.runtime]
-    folders = [(folder_of(place, Path.home(), environment()), place.pattern) for place in places]
-    sight = Sight([Watched(folder, pattern) for folder, pattern in folders])
+    sight = Sight(watched_at(places, Path.home(), environment()))
     sight.sweep()
     return sight
 

@@ -61,7 +61,7 @@ def command(
 def _sight(paths: Sequence[Path], runtimes: Sequence[str]) -> Sight:
     """Return what sees the files that are meant. Raises ConfigError."""
     from harken.capture.sight import Sight, Watched
-    from harken.capture.sources import PLACES, folder_of
+    from harken.capture.sources import PLACES, watched_at
 
     known = [place.runtime for place in PLACES]
     for name in runtimes:
@@ -71,11 +71,11 @@ def _sight(paths: Sequence[Path], runtimes: Sequence[str]) -> Sight:
         if not path.exists():
             raise ConfigError(f"{path}: there is no such file or folder")
     if paths:
-        patterns = [one.pattern for one in PLACES if one.runtime in runtimes] or ["*"]
+        chosen = [place for place in PLACES if place.runtime in runtimes]
+        patterns = [pattern for place in chosen for pattern in place.patterns] or ["*"]
         return Sight([Watched(path, pattern) for path in paths for pattern in patterns])
     chosen = [place for place in PLACES if place.runtime in (runtimes or known)]
-    folders = [(folder_of(place, Path.home(), environment()), place.pattern) for place in chosen]
-    return Sight([Watched(folder, pattern) for folder, pattern in folders])
+    return Sight(watched_at(chosen, Path.home(), environment()))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from harken.capture.sight import Sight
 from harken.capture.watching import Follower, News
+from harken.formats.compressed import beginning_of
 from harken.formats.natives import LOOKED_AT_BYTES
 
 FIRST_S, SELDOM_S = 0.2, 10.0
@@ -75,8 +76,7 @@ class Trail:
         if b"" in self._mentions:
             return True
         try:
-            with path.open("rb") as file:
-                beginning = file.read(LOOKED_AT_BYTES)
+            beginning = beginning_of(path, LOOKED_AT_BYTES)
         except OSError:
             return False
         where = str(path).encode("utf-8", "surrogateescape")
