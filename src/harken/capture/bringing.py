@@ -15,7 +15,15 @@ from typing import Protocol
 
 import msgspec
 
-from harken.capture.ready import Ending, Reader, Ready
+from harken.capture.companions import (
+    AgentMeta,
+    Outputs,
+    agent_meta_of,
+    is_inside,
+    is_output,
+    session_folder_of,
+)
+from harken.capture.ready import Ending, Reader, Ready, plain
 from harken.capture.report import Report
 from harken.capture.sources import File
 from harken.capture.waiting import Held
@@ -27,6 +35,8 @@ from harken.formats.natives import LOOKED_AT_BYTES, native_of
 from harken.index.catalogue import Mark
 from harken.store.base import Kind, Thing
 
+CLAUDE = "claude"
+"""The runtime that moves outputs out of its transcripts."""
 SMALL_BYTES = 8 * 1024 * 1024
 """A file up to here is held in memory; a larger one is read from the store, where it is then."""
 
@@ -105,10 +115,12 @@ class Parcel(msgspec.Struct, array_like=True):
 
 def bring(file: File, shelf: Shelf | None) -> Brought:
     """Open a file. Raises OSError; TooLarge where there is no shelf for it."""
+    if is_output(file.path):
+        return _unread(file, shelf)
     mark, beginning = file.mark(), file.beginning(LOOKED_AT_BYTES)
     native = native_of(file.shown, beginning)
     if native is None:
-        return _unread(file, mark, is_empty=not file.size)
+        return _unread(file, shelf)
     try:
         if native.settled is None:
             return _read(file.path, file.shown, mark, native, shelf)
@@ -148,13 +160,39 @@ def failed(source: str, raw: ArtifactRef | None, error: FormatError) -> Ending:
     return Ending(Report(source=source, raw=raw, reason=str(error)))
 
 
-def _unread(file: File, mark: Mark, *, is_empty: bool) -> Brought:
-    if not is_empty:
-        report = Report(source=file.shown, reason="nobody here reads it")
-        return Brought(mark, lambda: Ending(report))
-    held = Held(b"")
-    report = Report(source=file.shown, raw=held.name, reason="it is empty")
-    return Brought(mark, lambda: Ending(report), raw=held.name, pieces=held.pieces)
+def _unread(file: File, shelf: Shelf | None) -> Brought:
+    """Open what nobody reads: its bytes are kept if it lies in the folder of a session."""
+    report = Report(source=file.shown, reason="nobody here reads it", is_unknown=True)
+    if not file.size:
+        held = Held(b"")
+        report = Report(source=file.shown, raw=held.name, reason="it is empty", is_unknown=True)
+        return Brought(file.mark(), lambda: Ending(report), raw=held.name, pieces=held.pieces)
+    folder = session_folder_of(file.path)
+    if folder is None:
+        return Brought(file.mark(), lambda: Ending(report))
+    if not is_inside(file.path, folder):
+        linked = Report(
+            source=file.shown, reason="it is a link, which may lead out of its session's folder"
+        )
+        return Brought(Mark(file.size, file.mtime_ns, b""), lambda: Ending(linked))
+    kept, pieces = _kept(file.path, shelf)
+    told = Report(
+        source=file.shown,
+        raw=kept,
+        belongs_to=plain(folder.name),
+        reason="nobody here reads it; its bytes are kept with its session",
+    )
+    return Brought(file.mark(), lambda: Ending(told), raw=kept, pieces=pieces)
+
+
+def _kept(path: Path, shelf: Shelf | None) -> tuple[ArtifactRef, list[Thing]]:
+    """Return the name of a file's bytes, and the bytes where they are held. Raises TooLarge."""
+    if path.stat().st_size <= SMALL_BYTES:
+        held = Held(path.read_bytes())
+        return held.name, held.pieces
+    if shelf is None:
+        raise TooLarge
+    return shelf.put(path), []
 
 
 def _read(path: Path, name: str, mark: Mark, native: Native, shelf: Shelf | None) -> Brought:
@@ -172,7 +210,10 @@ def _read(path: Path, name: str, mark: Mark, native: Native, shelf: Shelf | None
         raw, pieces = shelf.put(path), []
         source = _source(name, lambda: shelf.pieces(raw), reading, size)
         piece_at = _first_piece
-    reader = Reader(native, source, reading)
+    outputs, agent = None, AgentMeta()
+    if native.runtime == CLAUDE:
+        outputs, agent = Outputs.of(path), agent_meta_of(path)
+    reader = Reader(native, source, reading, outputs, agent)
     steps = ((piece_at(reading.at), one) for one in reader.steps())
     report = Report(source=name, raw=raw)
     return Brought(mark, lambda: reader.ending(report), native.runtime, raw, pieces, steps)

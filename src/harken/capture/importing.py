@@ -23,8 +23,8 @@ from harken.capture.bringing import Brought, bring, failed
 from harken.capture.crew import crew_of
 from harken.capture.history import History
 from harken.capture.ready import Ending, Ready, plain
-from harken.capture.report import MAIN, Imported, Report, Tip
-from harken.capture.sources import File
+from harken.capture.report import MAIN, Imported, Progress, Report, Tip
+from harken.capture.sources import File, with_companions
 from harken.capture.waiting import Waiting, known_of
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import FormatError, HarkenError
@@ -58,19 +58,19 @@ class Importer:
         """Commits of which it is known that they are in the store, or wait to be written."""
 
     def run(
-        self, files: Sequence[File], tell: Callable[[int], None] = lambda _: None
+        self, files: Sequence[File], tell: Callable[[Progress], None] = lambda _: None
     ) -> Iterator[Imported]:
-        """Import files; yield each when it is in the store. `tell`: how many bytes are done.
+        """Import files, and those that belong to them; yield each when it is in the store.
 
-        What was read before and has not changed is not read again. A file that cannot be read is
-        reported. Raises StoreError.
+        `tell` is called after each file that had to be read. What was read before and has not
+        changed is not read again. A file that cannot be read is reported. Raises StoreError.
         """
-        names = {file.name: file for file in files}
+        names = {file.name: file for file in with_companions(files)}
         known = self._unchanged(names)
         for report in known.values():
             yield Imported(report, is_unchanged=True)
         new = [file for name, file in names.items() if name not in known]
-        done = 0
+        size, done, done_size = sum(file.size for file in new), 0, 0
         ready: list[Imported] = []
         later: list[File] = []
         for some in (new, later):
@@ -80,8 +80,8 @@ class Importer:
                 except _Later:
                     later.append(file)
                     continue
-                done += file.size
-                tell(done)
+                done, done_size = done + 1, done_size + file.size
+                tell(Progress(done, len(new), done_size, size))
                 if self._waiting.size >= FLUSH_BYTES:
                     self._flush()
                     yield from ready

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import msgspec
 
+from harken.capture.companions import AgentMeta, Outputs
 from harken.capture.report import MOST_BAD, Bad, Report
 from harken.context.checkpoint import Draft, Origin, prepare, things_of
 from harken.core import codec
@@ -24,6 +25,7 @@ from harken.store.base import Thing
 NO_TIME = "1970-01-01T00:00:00Z"
 """The time of a step before which no record of its file has one."""
 LONGEST_NAME = 500
+_NO_META = AgentMeta()
 
 
 class Ready(msgspec.Struct, array_like=True, gc=False):
@@ -64,6 +66,10 @@ class Reader:
     native: Native
     source: Source
     reading: Reading = field(default_factory=Reading)
+    outputs: Outputs | None = None
+    """The outputs that are not in the file but beside it."""
+    agent: AgentMeta = _NO_META
+    """Of the transcript of a subagent."""
     _time: str = NO_TIME
 
     def steps(self) -> Iterator[Ready]:
@@ -99,6 +105,8 @@ class Reader:
             version=plain(reading.version),
             ended="" if self._time == NO_TIME else self._time,
             notes=tuple(reading.notes),
+            agent_type=plain(self.agent.agent_type),
+            task=plain(self.agent.task),
         )
         session = reading.session_id
         return Ending(whole, reading.tips, reading.branches, reading.spawned, session)
@@ -110,20 +118,27 @@ class Reader:
         """Return the commit of a step as a draft."""
         times = [step.time, *(entry.time for entry in reversed(step.entries))]
         self._time = next(filter(None, times), self._time)
+        entries, kind, task = step.entries, "", ""
+        if self.outputs is not None:
+            entries = self.outputs.linked(entries)
+        if step.agent:
+            kind = plain(self.agent.agent_type)
+            task = plain(self.agent.task) if step.trigger == "spawn" else ""
         return Draft(
-            entries=step.entries,
+            entries=entries,
             type=step.type,
             trigger=step.trigger,
-            origin=_origin(self.native.runtime, self.reading.session_id, step.agent),
-            summary=step.summary,
+            origin=_origin(self.native.runtime, self.reading.session_id, step.agent, kind),
+            summary=step.summary or task,
             created_at=self._time,
         )
 
 
 @lru_cache(64)
-def _origin(runtime: str, session: str, agent: str) -> Origin:
+def _origin(runtime: str, session: str, agent: str, kind: str) -> Origin:
     names = [f"{runtime}:{plain(session)}", plain(agent)]
-    return Origin(principal="/".join(filter(None, names)), session_id=plain(session))
+    principal = "/".join(filter(None, names))
+    return Origin(template=kind, principal=principal, session_id=plain(session))
 
 
 def _said(step: Step, entries: Sequence[Entry]) -> bytes:

@@ -58,6 +58,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     commits: int = 0
     """How many commits it is; others may have made some of them before."""
+    agent_type: str = ""
+    """Of a subagent: what kind it is, as the file beside its transcript says."""
+    task: str = ""
+    """Of a subagent: what it was made for, in a few words."""
+    is_unknown: bool = False
+    """Whether the file is of no kind that is known, or empty, and lies in no session's folder."""
+    belongs_to: str = ""
+    """The session whose folder a file lies in that nobody reads: its bytes are kept."""
     orphan: tuple[str, str, str] | None = None
     """Runtime, session and agent, where the parent of a subagent was not found: it is looked for
     again."""
@@ -74,3 +82,13 @@ class Imported:
     """Whether nothing had to be read."""
     new: int = 0
     """How many commits were not there before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an import is."""
+
+    files: int
+    of_files: int
+    size_bytes: int
+    of_size_bytes: int

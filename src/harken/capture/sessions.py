@@ -32,6 +32,19 @@ class _Told(msgspec.Struct, frozen=True):
     title: str = ""
     folder: str = ""
     ended: str = ""
+    agent_type: str = ""
+    task: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subagent:
+    """A subagent that has a transcript of its own."""
+
+    agent: str
+    agent_type: str
+    """What kind it is; empty: that is not known."""
+    task: str
+    """What it was made for, in a few words; empty: that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,16 @@ class ImportedSession:
     def sources(self) -> list[str]:
         """The files that it was read from."""
         return [part.told.source for part in self.parts]
+
+    @property
+    def subagents(self) -> list[Subagent]:
+        """Its subagents that have transcripts of their own, each once."""
+        asides = (part.told for part in self.parts if part.is_aside)
+        found = {
+            told.tips[0].agent: Subagent(told.tips[0].agent, told.agent_type, told.task)
+            for told in asides
+        }
+        return [*found.values()]
 
     def is_of(self, path: str) -> bool:
         """Whether it was read from this file, too."""

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from blake3 import blake3
 
+from harken.capture.companions import companions_of
 from harken.capture.sight import Watched
 from harken.formats.compressed import beginning_of
 from harken.index.catalogue import Mark
@@ -173,6 +174,17 @@ def files_in(path: Path) -> Iterator[File]:
         file = _file(path)
         if file is not None:
             yield file
+
+
+def with_companions(files: Iterable[File]) -> list[File]:
+    """Return files, and after them those that belong to them and are not among them."""
+    found = {file.name: file for file in files}
+    for file in [*found.values()]:
+        for path in companions_of(file.path):
+            companion = _file(path)
+            if companion is not None:
+                found.setdefault(companion.name, companion)
+    return [*found.values()]
 
 
 def in_order(files: Iterable[File]) -> list[File]:

@@ -20,7 +20,7 @@ import msgspec
 from harken.capture.ending import ending_of
 from harken.capture.importing import Importer
 from harken.capture.report import Imported, Report
-from harken.capture.sources import File, files_in, in_order
+from harken.capture.sources import File, files_in, in_order, with_companions
 from harken.capture.spawned import spawned_in
 from harken.context.history import show, update_metadata
 from harken.core.commits import ArtifactRef, CommitId
@@ -106,7 +106,7 @@ class Follower:
             if to_the_end or self._is_due(path, change, now, at_once=at_once)
         ]
         found = in_order(file for path in due for file in files_in(path) if file.path == path)
-        yield from self._import(found)
+        yield from self._import(with_companions(found))
         for path in due:
             self._changed.pop(path, None)
 
@@ -138,8 +138,14 @@ class Follower:
         began = self.clock()
         for one in Importer(self.store, self.catalogue).run(files):
             known = by_shown.get(one.report.source)
-            if known is not None and one.report.format is not None and not one.is_unchanged:
-                yield from self._take(known, one, sizes[one.report.source])
+            if known is None or one.is_unchanged:
+                continue
+            size = sizes[one.report.source]
+            if one.report.format is not None:
+                yield from self._take(known, one, size)
+            elif one.report.raw is not None:
+                self._keep(known, one.report, has_grown=size >= known.size)
+                known.size = size
         took_s = (self.clock() - began) / len(files)
         again_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
         for known in by_shown.values():

@@ -21,8 +21,11 @@ AFTER_S = 1.0
 class Tell(Protocol):
     """Says how far the work is; it may be said as often as one likes."""
 
-    def __call__(self, done: int, total: int | None = None) -> None:
-        """So much is done, of so much; None: nobody knows of how much."""
+    def __call__(self, done: int, total: int | None = None, text: str = "") -> None:
+        """Show how much is done, of so much; None: it is not known of how much.
+
+        text: stands in place of the two numbers.
+        """
         ...
 
 
@@ -51,15 +54,17 @@ class _Bar:
         self._task: rich.progress.TaskID | None = None
         self._is_watched = stream.isatty()
 
-    def tell(self, done: int, total: int | None = None) -> None:
+    def tell(self, done: int, total: int | None = None, text: str = "") -> None:
         """See `Tell`."""
         if not self._is_watched or (self._shown is None and self._clock() < self._begins):
             return
         if self._shown is None or self._task is None:
             self._shown = _made(self._stream)
-            self._task = self._shown.add_task(self._what, total=total)
+            self._task = self._shown.add_task(self._what, total=total, text="")
             self._shown.start()
-        self._shown.update(self._task, completed=done, total=total)
+        if not text:
+            text = f"{done}/{'?' if total is None else total}"
+        self._shown.update(self._task, completed=done, total=total, text=text)
 
     def close(self) -> None:
         """Take the bar away."""
@@ -71,8 +76,9 @@ class _Bar:
 
 def _made(stream: TextIO) -> rich.progress.Progress:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as Remaining
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Remaining())
+    text = TextColumn("{task.fields[text]}", markup=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), text, Remaining())
     return Progress(*columns, console=Console(file=stream), transient=True)

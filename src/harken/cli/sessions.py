@@ -188,6 +188,9 @@ def describe_imported(one: ImportedSession) -> dict[str, Any]:
         "title": one.title,
         "project": one.project,
         "tips": [{"agent": end.agent, "ctx": end.ctx} for end in one.ends],
+        "subagents": [
+            {"agent": sub.agent, "type": sub.agent_type, "task": sub.task} for sub in one.subagents
+        ],
         "sources": one.sources,
     }
 

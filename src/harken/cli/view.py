@@ -107,13 +107,15 @@ def tree_command(viewer: SessionViewer, as_json: bool) -> None:
 def _agent_line(row: TreeRow) -> str:
     known = row.agent_id if row.name != row.agent_id else ""
     model = "" if row.language_model is None else model_text(row.language_model)
-    notes = [known, "hook" if row.place == "hook" else "", model]
+    kind = one_line(row.template or "", 40)
+    notes = [known, "hook" if row.place == "hook" else "", kind, model]
     if row.entries or model:  # of code that never said anything there is nothing to count
         notes += [count(row.entries, "entry", "entries")]
         notes += [count(row.model_calls, "model call")]
     notes += ["gone"] if row.gone else []
     notes += [one_line(rerun_text(row.rerun), 160)] if row.rerun else []
-    return f"{one_line(row.name, 40)}  ({', '.join(note for note in notes if note)})"
+    task = f"  {one_line(row.task, 60)}" if row.task else ""
+    return f"{one_line(row.name, 40)}  ({', '.join(note for note in notes if note)}){task}"
 
 
 @view("dialog")

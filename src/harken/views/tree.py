@@ -32,6 +32,10 @@ class TreeRow(Row, frozen=True, kw_only=True):
     gone: bool = False
     """Whether it, or somebody above it, is gone."""
     language_model: str | None = None
+    template: str | None = None
+    """What kind of agent it is, where its birth says so."""
+    task: str | None = None
+    """What it was made for, in a few words, where another runtime says so."""
     birth: MessageId | None = None
     """None in an older log, which may not tell."""
     entries: int
@@ -100,6 +104,8 @@ def _row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> TreeRow:
         place=place,
         gone=gone,
         language_model=agent.language_model,
+        template=template_name(agent.spec),
+        task=_text(agent.spec.get("task")),
         birth=agent.birth or None,
         entries=len(agent.transcript or ()),
         model_calls=agent.spent.model_calls,
@@ -107,6 +113,16 @@ def _row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> TreeRow:
         cost_usd=agent.spent.cost_usd,
         rerun=rerun_said(agent.spec.get("rerun")),
     )
+
+
+def template_name(spec: Mapping[str, Json]) -> str | None:
+    """Return the name of the template that an agent was made from. Return None if it has none."""
+    template = spec.get("template")
+    return _text(template.get("name")) if isinstance(template, dict) else None
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def rerun_said(said: Json) -> dict[str, Json] | None:

@@ -186,6 +186,7 @@ class _Retelling:
             name=lane.agent or MAIN,
             language_model=model,
             relation="primary" if parent is None else "subagent",
+            spec=_spec(lane.commits[0]) if lane.agent not in ("", MAIN) else None,
         )
         voice = Voice(self.story, id_, self.story.say(birth, time), time, model)
         self.root = self.root or voice
@@ -200,6 +201,16 @@ class _Retelling:
         """Return when an agent began."""
         first = lane.commits[0]
         return _first(self.entries.get(first.id, []), first.commit.created_at)
+
+
+def _spec(first: Stored) -> dict[str, ev.Json] | None:
+    """Return what the first commit of a subagent says it is: its template, and its task."""
+    spec: dict[str, ev.Json] = {}
+    if first.commit.template:
+        spec["template"] = {"name": first.commit.template}
+    if is_spawn(first) and first.notes.summary and not first.notes.derived:
+        spec["task"] = first.notes.summary
+    return spec or None
 
 
 def _asks(one: Stored) -> bool:
