@@ -40,7 +40,7 @@ def test_an_object_for_each_source_says_what_became_of_it(cli: Cli, session: Pat
 
 def test_the_commits_are_there_to_be_looked_at(cli: Cli, session: Path) -> None:
     ran = cli.ok("import", session)
-    assert "1 new commit from 1 source" in ran.out
+    assert "Claude Code  1 session, 1 new commit in 1 session" in ran.out
     (row,) = rows(cli.ok("import", session, "--json").out)
     (tip,) = row["tips"]
     assert tip["agent"] == "main"
@@ -63,7 +63,7 @@ def test_what_a_client_would_send_is_printed_as_json(cli: Cli, session: Path) ->
 
 def test_again_it_says_that_nothing_is_new(cli: Cli, session: Path) -> None:
     cli.ok("import", session)
-    assert "0 new commits from 0 sources; 1 of 1 source unchanged" in cli.ok("import", session).out
+    assert "Claude Code  1 session, 0 new commits\n" in cli.ok("import", session).out
 
 
 def test_without_a_path_it_shows_what_it_found(cli: Cli, session: Path) -> None:
@@ -84,7 +84,10 @@ def test_files_that_nobody_reads_and_bad_lines_are_told(cli: Cli, session: Path)
     with session.open("ab") as file:
         file.write(b'{"torn')
     ran = cli.ok("import", session.parent)
-    assert "notes.txt: nobody here reads it" in ran.out
+    assert "notes.txt" not in ran.out
+    assert "1 file of an unknown kind (--verbose lists them)" in ran.out
+    told = cli.ok("import", session.parent, "--verbose").out
+    assert "notes.txt: nobody here reads it" in told
     assert "1 line could not be read, the first is line 3" in ran.out
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from harken.capture import bringing
 from harken.capture.importing import Importer
-from harken.capture.report import Imported
+from harken.capture.report import Imported, Progress
 from harken.capture.sources import files_in
 from harken.context.content import entries_in
 from harken.context.materialize import materialize, picked
@@ -266,10 +266,11 @@ def test_a_file_whose_name_is_no_text_is_read_and_known_again(desk: Desk) -> Non
 
 def test_it_is_told_how_far_the_work_is(desk: Desk) -> None:
     files = [desk.write(f"{at}.jsonl", talk(str(at))) for at in range(3)]
-    told: list[int] = []
+    told: list[Progress] = []
     listed = list(files_in(desk.folder))
     list(Importer(desk.store, desk.catalogue).run(listed, told.append))
-    assert told[-1] == sum(path.stat().st_size for path in files)
+    size = sum(path.stat().st_size for path in files)
+    assert told[-1] == Progress(3, 3, size, size)
 
 
 class FullStore(MemoryStore):
