@@ -82,7 +82,7 @@ def test_a_session_is_written_for_a_client_and_the_command_is_printed(
     assert words[0] == runtime
     assert words[-1][:8] in file.name or words[-1] == str(file)
     assert "Tea, too." in said(file, runtime)[-1]
-    assert "6 messages for " in ran.err
+    assert "all 6 messages go over\n" in ran.err
 
 
 @pytest.mark.usefixtures("jill")

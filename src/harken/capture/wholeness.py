@@ -47,6 +47,9 @@ class Wholeness:
     lost: tuple[Lost, ...]
     left_out: tuple[Allowed, ...]
     """What was found that may be left out."""
+    absent: dict[int, Allowed | None] = field(default_factory=dict)
+    """The places of messages of which nothing was written, and why that may be; None: it may not.
+    A message that says nothing is not absent."""
 
 
 @dataclass(slots=True)
@@ -76,6 +79,8 @@ def wholeness(before: Sequence[WholeEntry], written: Iterable[WholeEntry]) -> Wh
             streams[stream].texts.append(text)
     lost: list[Lost] = []
     left_out: dict[Allowed, None] = {}
+    absent: dict[int, Allowed | None] = {}
+    present: set[int] = set()
     reader = _Reader()
     for place, entry in enumerate(before):
         for stream, text, allowed in reader.texts(entry):
@@ -84,14 +89,16 @@ def wholeness(before: Sequence[WholeEntry], written: Iterable[WholeEntry]) -> Wh
             if allowed is BLOCKS:
                 said = replace(said)  # what may not be there takes no place from what must be
             if said.has(text) or (stream.startswith(RESULTS) and told.has(text)):
+                present.add(place)
                 continue
-            if is_unread(entry):
-                left_out[UNREAD] = None
-            elif allowed is not None:
-                left_out[allowed] = None
+            reason = UNREAD if is_unread(entry) else allowed
+            absent[place] = reason
+            if reason is not None:
+                left_out[reason] = None
             else:
                 lost.append(Lost(place, entry.message.role, text))
-    return Wholeness(tuple(lost), tuple(left_out))
+    nothing = {place: why for place, why in absent.items() if place not in present}
+    return Wholeness(tuple(lost), tuple(left_out), nothing)
 
 
 @dataclass(slots=True)

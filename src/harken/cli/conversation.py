@@ -16,6 +16,7 @@ from harken.cli.imported import imported
 from harken.cli.name_resolver import CommitName, ImportedName, NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.parameter_types import COMMIT
+from harken.context.compacted import Said, count_said
 from harken.context.moment import Moment, moment
 from harken.core.clock import rfc3339, system_clock
 from harken.formats.native import NewSession
@@ -34,6 +35,8 @@ class Meant:
 
     conversation: Conversation
     moment: Moment
+    said: Said
+    """How many messages were said up to there, and for how many of them a summary stands."""
 
 
 def conversation_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,7 +60,8 @@ def meant(home: Home, store: Store, name: str, at: str | None) -> Meant:
         found = conversation_of(store, imported(home), ctx)
     else:
         found = Conversation(ctx)
-    return Meant(found, moment(store, ctx, at))
+    place = moment(store, ctx, at)
+    return Meant(found, place, count_said(store, place))
 
 
 def read_meant(home: Home, given: str, at: str | None) -> Meant:

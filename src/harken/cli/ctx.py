@@ -27,14 +27,15 @@ from harken.context.materialize import Stop, materialize, picked
 from harken.context.moment import first_numbers
 from harken.context.names import name_of
 from harken.core.clock import rfc3339, system_clock
-from harken.core.commits import CommitId
+from harken.core.commits import SHOWN, CommitId
 from harken.core.messages import Message, text_of
 from harken.errors import UnknownName
 from harken.formats.natives import native_for, natives
 from harken.store.base import Store, Stored
 from harken.views.graph import graph
-from harken.views.written import count
+from harken.views.written import count, size_text
 
+ART = "art-"
 NEWEST = 20
 """How many commits `log` shows where nobody says how many."""
 EVERY = 2**62
@@ -119,12 +120,22 @@ def cat_command(
     if runtime is not None:
         say_json(sent_by(store, resolver.commit(ctx), until, runtime))
         return
-    messages = materialize(store, resolver.commit(ctx), until).messages
+    name = resolver.commit(ctx)
+    messages = materialize(store, name, until).messages
+    outputs = outputs_of(store, name, until, len(messages))
     if as_json:
-        say_json([msgspec.to_builtins(message) for message in messages])
+        rows = [msgspec.to_builtins(message) for message in messages]
+        for at, output in outputs.items():
+            rows[at]["output"] = output
+        say_json(rows)
         return
-    for number, message in numbered(store, resolver.commit(ctx), until, messages):
+    shown = numbered(store, name, until, messages)
+    for at, (number, message) in enumerate(shown):
         print_message(message, number)
+        if at in outputs:
+            whole = outputs[at]
+            size, art = size_text(int(whole["bytes"])), str(whole["artifact"])[: len(ART) + SHOWN]
+            say(f"(the whole output, {size}: `{command_line('cat', art)}`)\n")
 
 
 @looks
@@ -253,6 +264,19 @@ def numbered(
         for at in range(one.commit.message_count)
     )
     return ((next(numbers, None), message) for message in messages)
+
+
+def outputs_of(store: Store, ctx: CommitId, stop: Stop, messages: int) -> dict[int, dict[str, Any]]:
+    """Return the outputs that a client kept beside its transcript, by the place of the result."""
+    entries = entries_in(store, picked(store, ctx, stop))
+    if len(entries) != messages:  # some of them are bytes that are not read as messages
+        return {}
+    found = ((at, (entry.source or {}).get("output")) for at, entry in enumerate(entries))
+    return {
+        at: output
+        for at, output in found
+        if isinstance(output, dict) and isinstance(output.get("bytes"), int)
+    }
 
 
 def print_message(message: Message, number: int | None = None) -> None:

@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,10 @@ from harken.context.moment import commit_at
 from harken.context.names import name_of
 from harken.errors import ConfigError, UnknownName
 from harken.formats.natives import native_for
-from harken.views.written import count
 
 if TYPE_CHECKING:
     from harken.capture.clients import Client
+    from harken.capture.transfer import Transfer
 
 HARKEN = "harken"
 
@@ -83,6 +83,9 @@ def command(
 def _written(client: Client, found: Meant, where: Path, model: str) -> list[str]:
     """Write a session for a client; return what goes on with it."""
     from harken.capture.placing import Here, place
+    from harken.capture.transfer import transfer
+    from harken.capture.verifying import said_in
+    from harken.capture.wholeness import wholeness
 
     native = native_for(client.runtime)
     if native is None or native.writes is None:
@@ -92,11 +95,36 @@ def _written(client: Client, found: Meant, where: Path, model: str) -> list[str]
         raise ConfigError(f"{found.moment.ctx}: nothing was said there yet")
     new = new_session(client.runtime, where, title=found.conversation.title, model=model)
     data = native.writes(found.moment.entries, new)
+    written = said_in(client, native, data)
+    _tell(transfer(found.said, wholeness(found.moment.entries, written)))
     placed = place(client, native, data, new, Here(home=Path.home(), environ=environment()))
-    messages = count(len(found.moment.entries), "message")
     into = placed.file or f"its database, as {placed.session}"
-    click.echo(safe(f"{messages} for {client.name} in {into}"), err=True)
+    click.echo(safe(f"a session for {client.name} in {into}"), err=True)
     return client.command(placed.session, model)
+
+
+def _tell(found: Transfer) -> None:
+    """Print how much of the conversation goes over, and why the rest does not."""
+    for line in transfer_lines(found):
+        click.echo(safe(line), err=True)
+
+
+def transfer_lines(found: Transfer) -> Iterator[str]:
+    """Yield a line on how much goes over, and one for each reason why something is left out."""
+    if found.go_over == found.messages:
+        one = found.messages == 1
+        yield "the only message goes over" if one else f"all {found.messages} messages go over"
+        return
+    rest = ""
+    if found.summarized:
+        rest = f"; {found.summarized} {_are(found.summarized)} summarized by a compaction"
+    yield f"{found.go_over} of {found.messages} messages go over{rest}"
+    for reason, size in found.left_out.items():
+        yield f"{size} {_are(size)} left out: {reason.name}: {reason.why}"
+
+
+def _are(size: int) -> str:
+    return "is" if size == 1 else "are"
 
 
 def _folder(found: Meant, given: Path | None) -> Path:
@@ -125,6 +153,9 @@ def _in_harken(
     with store_of(home) as store:
         found = meant(home, store, conversation, at)
         ctx = name_of(store, commit_at(store, found.moment))
+    from harken.capture.transfer import whole_transfer
+
+    _tell(whole_transfer(found.said))
     where = _folder(found, folder)
     if is_printed:
         chosen = ["--home", str(home.folder.absolute())] if home.chosen else []

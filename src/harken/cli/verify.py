@@ -109,6 +109,8 @@ def _keep(verified: Verified, folder: Path) -> None:
 
 
 def _row(client: Client, found: Meant, verified: Verified) -> dict[str, Any]:
+    from harken.capture.transfer import transfer
+
     return {
         "client": client.runtime,
         "ctx": found.moment.ctx,
@@ -116,6 +118,7 @@ def _row(client: Client, found: Meant, verified: Verified) -> dict[str, Any]:
         "same": verified.is_same,
         "messages": [asdict(row) for row in verified.comparison.rows],
         "not_written": [asdict(lost) for lost in verified.wholeness.lost],
+        "transfer": transfer(found.said, verified.wholeness).as_json(),
         "left_out": {one.name: one.why for one in verified.wholeness.left_out},
         "ignored": {one.name: one.why for one in verified.comparison.ignored},
         "refused": verified.others,

@@ -52,7 +52,7 @@ def moment(store: Store, ctx: CommitId, at: str | None = None) -> Moment:
     beginning of one. Where a compaction repeats a message, the first time counts. Raises
     UnknownName, AmbiguousName, ObjectMissing, ObjectDamaged.
     """
-    chain = _chain(store, ctx)
+    chain = chain_of(store, ctx)
     ends = [*accumulate(one.commit.message_count for one in chain)]
     if at is None:
         entries = entries_in(store, picked(store, ctx))
@@ -91,14 +91,17 @@ def commit_at(store: Store, found: Moment) -> CommitId:
 
 def first_numbers(store: Store, ctx: CommitId) -> dict[CommitId, int]:
     """Return the number of the first message of each commit of a conversation, oldest first."""
-    chain = _chain(store, ctx)
+    chain = chain_of(store, ctx)
     counts = [one.commit.message_count for one in chain]
     starts = accumulate(counts[:-1], initial=1)
     return {one.id: start for one, start in zip(chain, starts, strict=True)}
 
 
-def _chain(store: Store, ctx: CommitId) -> list[Stored]:
-    """Return a commit and those before it, oldest first, from where its agent began."""
+def chain_of(store: Store, ctx: CommitId) -> list[Stored]:
+    """Return a commit and those before it, oldest first, from where its agent began.
+
+    Raises UnknownName.
+    """
     found: list[Stored] = []
     for one in walk(store, ctx):
         found.append(one)
