@@ -128,8 +128,11 @@ RULES = (
 
 THOUGHTS = Allowed("thoughts", "nobody said them, and only who thought them can sign them")
 UNREAD = Allowed("errors", "what a client said of its own errors, which no model was to read")
+INSTRUCTED = Allowed(
+    "instructions", "what a client instructs its own model with; others have theirs"
+)
 BLOCKS = Allowed("blocks", "what only its own provider understands; its beginning is told")
 IMAGES = Allowed("images", "what no other provider shows: another kind, or an address; it is told")
-LEFT_OUT = (THOUGHTS, UNREAD, BLOCKS, IMAGES)
+LEFT_OUT = (THOUGHTS, UNREAD, INSTRUCTED, BLOCKS, IMAGES)
 """What a written session may lack. Beside that, ids and names have only letters that all providers
 take, and what a provider demands is added: results of calls that nobody answered, turns."""

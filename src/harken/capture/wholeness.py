@@ -13,11 +13,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from harken.capture.allowed import BLOCKS, IMAGES, THOUGHTS, UNREAD, Allowed
+from harken.capture.allowed import BLOCKS, IMAGES, INSTRUCTED, THOUGHTS, UNREAD, Allowed
 from harken.core.messages import ImagePart, OtherPart, Part, TextPart, ThinkingPart, ToolCall
 from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, clean, in_order
-from harken.formats.fitted import is_unread
+from harken.formats.fitted import instructs, is_unread
 
 ANSWERS, CALLS, USERS, RESULTS = "answers", "calls", "users", "results of call "
 _PLACES: dict[type, tuple[str | None, Allowed | None]] = {
@@ -91,7 +91,9 @@ def wholeness(before: Sequence[WholeEntry], written: Iterable[WholeEntry]) -> Wh
             if said.has(text) or (stream.startswith(RESULTS) and told.has(text)):
                 present.add(place)
                 continue
-            reason = UNREAD if is_unread(entry) else allowed
+            reason = allowed
+            if is_unread(entry):
+                reason = INSTRUCTED if instructs(entry) else UNREAD
             absent[place] = reason
             if reason is not None:
                 left_out[reason] = None

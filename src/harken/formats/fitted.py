@@ -37,7 +37,6 @@ from harken.formats.turns import LATE, NO_OUTPUT, NOTHING, SYSTEM
 
 IMAGES = "[images of a result]:"
 """Before images that their result cannot hold."""
-_UNREAD = frozenset({"error", INSTRUCTIONS})
 
 _Call: TypeAlias = tuple[str, str]
 """The ids of a call: as it was, and as it is."""
@@ -239,7 +238,12 @@ def is_unread(entry: WholeEntry) -> bool:
     source = entry.source or {}
     own = source.get(PI)
     is_broken = isinstance(own, dict) and own.get("stopReason") in BROKEN_OFF
-    return source.get("kind") in _UNREAD or is_broken or is_instructions(entry)
+    return source.get("kind") == "error" or is_broken or instructs(entry)
+
+
+def instructs(entry: WholeEntry) -> bool:
+    """Whether an entry is what a client instructs its own model with."""
+    return (entry.source or {}).get("kind") == INSTRUCTIONS or is_instructions(entry)
 
 
 def _made_up(parts: Sequence[Part], near: WholeEntry) -> WholeEntry:
