@@ -67,16 +67,17 @@ def companions_of(transcript: Path) -> Iterator[Path]:
 
 def session_folder_of(path: Path) -> Path | None:
     """Return the folder of the session that a file lies in. Return None if it lies in none."""
-    for folder in path.parents[:_DEPTH]:
-        if folder.name and (
-            _is_transcript(folder.with_name(folder.name + _TRANSCRIPT))
-            or _is_transcript(folder / _EVENTS)
-            or _has_subagents(folder)
-        ):
-            return folder
+    at = str(path)
+    for _ in range(_DEPTH):  # as texts: each file of unknown kind in a large folder comes here
+        at = os.path.dirname(at)  # noqa: PTH120
+        if not at.strip(os.sep):
+            break
+        events = f"{at}{os.sep}{_EVENTS}"
+        if _is_transcript(at + _TRANSCRIPT) or _is_transcript(events) or _has_subagents(at):
+            return Path(at)
     beside = path.name.removesuffix(_META) + _TRANSCRIPT
     is_meta = path.name.startswith(_AGENT) and path.name.endswith(_META)
-    return path.parent if is_meta and _is_transcript(path.with_name(beside)) else None
+    return path.parent if is_meta and _is_transcript(str(path.with_name(beside))) else None
 
 
 def is_output(path: Path) -> bool:
@@ -179,33 +180,35 @@ def _meta_of(transcript: Path) -> Path:
     return transcript.with_name(transcript.name.removesuffix(_TRANSCRIPT) + _META)
 
 
-def _is_transcript(path: Path) -> bool:
+def _is_transcript(path: str) -> bool:
     """Whether a file is a transcript: any data set may have a folder of the same name beside it."""
     if not _is_file(path):
         return False
     try:
-        return native_of(str(path), beginning_of(path, LOOKED_AT_BYTES)) is not None
+        return native_of(path, beginning_of(Path(path), LOOKED_AT_BYTES)) is not None
     except OSError:
         return False
 
 
-def _has_subagents(folder: Path) -> bool:
+def _has_subagents(folder: str) -> bool:
     """Whether a folder is that of a session whose own transcript is gone."""
-    below = folder / SUBAGENTS
+    below = f"{folder}{os.sep}{SUBAGENTS}"
     try:
-        return _is_folder(below) and any(path.name.startswith(_AGENT) for path in below.iterdir())
+        return _is_folder(below) and any(
+            path.name.startswith(_AGENT) for path in Path(below).iterdir()
+        )
     except OSError:
         return False
 
 
-def _is_file(path: Path) -> bool:
+def _is_file(path: Path | str) -> bool:
     try:
         return S_ISREG(os.lstat(path).st_mode)
     except (OSError, ValueError):
         return False
 
 
-def _is_folder(path: Path) -> bool:
+def _is_folder(path: Path | str) -> bool:
     try:
         return S_ISDIR(os.lstat(path).st_mode)
     except (OSError, ValueError):

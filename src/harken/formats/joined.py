@@ -23,6 +23,8 @@ _RECORD = re.compile(
     r'\{\s*"(?:type|timestamp|uuid|parentUuid|sessionId|record_type|id|isSidechain)"\s*:'
 )
 """How a record begins, as opposed to an object inside one."""
+_MAY_HOLD = re.compile(rb"\{\s*\"|\{\s*\}|\0")
+"""What stands in every line that holds a record, or NUL bytes."""
 _MOST_ATTEMPTS = 16
 """How many beginnings are tried after a torn record; each may cost the length of the line."""
 
@@ -42,6 +44,8 @@ def parts_of(line: Line, reason: str) -> list[Part]:
 
     reason: why the line as a whole cannot be read. A line in which no record is found is one part.
     """
+    if not _MAY_HOLD.search(line.data):
+        return [Part(line, reason)]
     found = [*_split(line, reason)]
     if any(not part.reason for part in found) or len(found) == 1:
         return found
