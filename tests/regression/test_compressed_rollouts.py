@@ -67,11 +67,11 @@ def test_archived_and_compressed_sessions_are_found_and_come_back(cli: Cli, tmp_
         data = rollout(number, f"Question {number}", f"Answer {number}")
         path.write_bytes(zstandard.compress(data) if path is packed else data)
     cli.environ = {"CODEX_HOME": str(codex), "CLAUDE_CONFIG_DIR": str(tmp_path / "none")}
-    ran = cli.ok("import", "--json")
-    listed = cli.ok("sessions", "--json").json
+    ran = cli.ok("import")
+    listed = cli.ok("sessions", "--json", "--runtime", "codex").json
     assert {one["session"] for one in listed} == {f"codex:{ID.format(n)}" for n in (1, 2, 3)}, ran
     assert "Answer 3" in cli.ok("view", f"codex:{ID.format(3)}", "timeline").out
-    cli.ok("watch", "--once")
+    cli.ok("watch", "--once", "--runtime", "codex")
     other = codex / "archived_sessions" / (NAME.format(ID.format(4)) + ".zst")
     other.write_bytes(zstandard.compress(rollout(4, "Late?", "Yes.")))
     assert "Late?" in cli.ok("watch", "--once", "--runtime", "codex").out

@@ -28,7 +28,8 @@ def resume(cli: Cli, tmp_path: Path) -> tuple[str, ...]:
 
     Ten messages are said, two of the first eight are repeated after the summary of them.
     """
-    cli.environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
+    names = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR")
+    cli.environ = {name: str(tmp_path / name) for name in names}
     made = Transcript(SESSION)
     last = ""
     for at in range(4):
