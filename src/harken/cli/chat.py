@@ -23,6 +23,7 @@ from harken.cli.parameter_types import COMMIT, SESSION
 from harken.cli.plain import PlainChat, report, tell
 from harken.cli.plain_user import PlainUser
 from harken.cli.screen.surroundings import Surroundings, has_screen
+from harken.cli.session_picker import check_new_name, pick_session
 from harken.cli.terminal import restore_interrupt, safe
 from harken.cli.turn_limit import MOST_CALLS
 from harken.cli.typed import Typed, somebody_types
@@ -32,6 +33,8 @@ from harken.world.permissions.permissions import Mode
 
 LOG_DIRECTORY = Path("logs", "interactions")
 """Where interactions are exported to, unless somebody says otherwise."""
+_PICK = ""
+"""The value of `--resume` where no session is named."""
 
 
 def wish_options(function: Callable[..., int]) -> Callable[..., int]:
@@ -53,6 +56,13 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             raise click.UsageError("--from is for a new session: an old one goes on by itself")
         if resume is not None and latest:
             raise click.UsageError("--resume and --continue exclude each other")
+        name = options.pop("name")
+        if name is not None:
+            if resume is not None or latest:
+                raise click.UsageError("--name is for a new session: an old one has its name")
+            check_new_name(home, name)
+        if resume == _PICK:
+            resume = pick_session(home)
         old, start = _resumed(home, resume, latest=latest)
         model, system = options.pop("model"), options.pop("system")
         if old is not None and system is not None:
@@ -69,6 +79,7 @@ def wish_options(function: Callable[..., int]) -> Callable[..., int]:
             memory=options.pop("memory"),
             claude_hooks=options.pop("claude_hooks"),
             most_calls=options.pop("max_calls"),
+            name=name,
         )
         return function(wish=wish, home=home, **options)
 
@@ -98,8 +109,14 @@ _WISHED: list[Callable[[Any], Any]] = [
         "--model", metavar="MODEL", help="PROVIDER/MODEL, scripted:FILE.yaml or replay:SESSION."
     ),
     click.option(
-        "--resume", type=SESSION, metavar="SESSION", help="Go on with this session, of any runtime."
+        "--resume",
+        type=SESSION,
+        metavar="[SESSION]",
+        is_flag=False,
+        flag_value=_PICK,
+        help="Go on with this session, of any runtime; without one, choose from a list.",
     ),
+    click.option("--name", metavar="NAME", help="The name of a new session."),
     click.option("--continue", "latest", is_flag=True, help="Go on with the latest session."),
     click.option(
         "--from",
@@ -261,6 +278,7 @@ def onward_wish(wish: Wish, opened: Opened, onward: Onward | None) -> Wish | Non
     return replace(
         wish,
         old=None,
+        name=None,
         ctx=onward.ctx,
         model=agent.language_model or wish.model,
         system_prompt=None if onward.ctx is not None else next(iter(systems), None),

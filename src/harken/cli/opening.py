@@ -78,7 +78,8 @@ def open_chat(
         kept = Keeping.opened(lambda: open_store(home, *where, patience_s=PATIENCE_S))
         opening.callback(kept.close)
         ctx = None if wish.ctx is None else NameResolver(home, kept.need()).commit(wish.ctx)
-        path = old or home.new_session()  # what a person wrote is right: now there is a session
+        # The options of the user are right: only now a session is made.
+        path = old or home.new_session(wish.name)
         if old is None:
             opening.callback(path.unlink, missing_ok=True)  # nobody looks for what did not begin
         around = around_of(home, wish, settings, path, tools, on_notice)

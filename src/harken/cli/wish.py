@@ -22,6 +22,8 @@ class Wish:
     model: str | None = None
     old: Path | None = None
     """The log of the session to go on with; None for a new one."""
+    name: str | None = None
+    """The name of a new session; None: one made of the time."""
     system_prompt: str | None = None
     permission: Mode | None = None
     """None: as it is configured."""
