@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.kit import ENTER, PROGRAM, SHIFT_TAB, Terminal
+from tests.terminal.kit import ENTER, PROGRAM, SHIFT_TAB, UP, Terminal
 
 SCRIPT = """\
 rules:
@@ -141,6 +141,7 @@ def test_several_keys_at_once_are_text(terminal: Asking) -> None:
     """
     terminal.say("brew")
     terminal.wait("y yes   a always")
+    terminal.type(UP + UP)
     terminal.type("yes, please")
     terminal.wait("› yes, please", TEXT_FIRST)
     assert ALLOWED not in terminal.log

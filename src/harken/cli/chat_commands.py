@@ -43,7 +43,11 @@ def _model(talk: Talk, rest: str) -> None:
         return
     agent.check_free()
     name = _named(names, rest) if rest.isdecimal() else rest
-    talk.act(partial(_set_model, agent, name))
+    try:
+        model = agent.runtime.model_named(anchored(name))
+    except ScriptError as error:
+        raise ConfigError(str(error)) from None
+    talk.act(partial(_set_model, agent, model.name))
 
 
 def _named(names: Sequence[str], number: str) -> str:
@@ -53,16 +57,12 @@ def _named(names: Sequence[str], number: str) -> str:
 
 
 async def _set_model(agent: SmartAgent, name: str) -> Result:
-    """Log that an agent goes on with a model. Raises ConfigError if the model cannot be used."""
-    try:
-        model = agent.runtime.model_named(anchored(name))
-    except ScriptError as error:
-        raise ConfigError(str(error)) from None
-    if model.name != agent.language_model:
-        changed = AgentConfigured(agent_id=agent.agent_id, language_model=model.name)
+    """Log that an agent goes on with a model."""
+    if name != agent.language_model:
+        changed = AgentConfigured(agent_id=agent.agent_id, language_model=name)
         agent.session.append(changed)
         agent.session.settle()
-    return Result(f"{agent.name} goes on with {model_text(model.name)}")
+    return Result(f"{agent.name} goes on with {model_text(name)}")
 
 
 @slash("clear", "start a new session; this one is kept", group="session")

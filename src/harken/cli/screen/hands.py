@@ -64,7 +64,7 @@ class Hands:
         typing that waited in the terminal, and never an answer.
         """
         question = self.table.questions.current
-        if question is None:
+        if question is None or not key or not key.isprintable():
             return
         if question.step == "choose" and not is_alone:
             self.draft(key)
@@ -75,7 +75,7 @@ class Hands:
         elif question.press(key):
             if question.answer.done():
                 self._note_answer_key(key)
-        elif key and key.isprintable():
+        else:
             self.draft(key)
         self.inputs.refocus()
         self.table.stage.refresh()
