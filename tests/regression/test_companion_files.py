@@ -188,6 +188,14 @@ def test_what_nobody_reads_is_kept_where_it_belongs_to_a_session(project: Projec
         assert (done[name].report.raw, done[name].report.is_unknown) == (None, True)
 
 
+def test_a_file_that_is_no_transcript_brings_nothing_along(project: Project) -> None:
+    for name in ("data.jsonl", "events.jsonl"):
+        path = write(project.folder / name, '{"no": "transcript"}\n')
+        write(project.folder / "data" / "x.txt", "a set of data")
+        assert list(companions_of(path)) == []
+        assert list(project.run(path)) == [name]
+
+
 def test_a_large_output_is_kept_and_named_alike(project: Project) -> None:
     transcript = project.talk(SAVED.format("/x/tool-results/b5.txt"))
     write(project.outputs / "b5.txt", b"0123456789\n" * 1_000_000)

@@ -52,7 +52,7 @@ def companions_of(transcript: Path) -> Iterator[Path]:
             yield meta
         return
     folder = transcript.parent if transcript.name == _EVENTS else transcript.with_suffix("")
-    if not _is_folder(folder):
+    if not _is_folder(folder) or not _is_transcript(str(transcript)):
         return
     for at, folders, names in os.walk(folder):
         if len(Path(at).parts) - len(folder.parts) >= _DEPTH - 1:
