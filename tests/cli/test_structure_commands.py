@@ -16,7 +16,10 @@ from tests.agent_kit import Stage, check_log, play, run, stage, told
 from tests.cli.talking import Talking
 from tests.unit.agents.hooking import watch
 
-WITHOUT_ACTION = {"compact", "export", "fork", "help", "permission", "quit", "replay", "undo"}
+WITHOUT_ACTION = {
+    *("clear", "compact", "export", "fork", "help", "model"),
+    *("permission", "quit", "replay", "shell", "undo"),
+}
 """Commands that are about the session and the chat itself, and change no agent's place."""
 
 

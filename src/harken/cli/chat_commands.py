@@ -25,7 +25,7 @@ def _complete_model(talk: Talk, before: Sequence[str]) -> Iterable[str]:
 
 @slash(
     "model",
-    "which model the agent has; choose another from now on, by name or number",
+    "the agent's model; a name or number chooses another",
     "[MODEL|NUMBER]",
     group="chat",
     completes=_complete_model,
@@ -73,7 +73,7 @@ def _clear(talk: Talk, _: str) -> None:
 
 @slash(
     "shell",
-    f"run a shell command yourself, also as {SHELL}COMMAND; the agent reads what came of it",
+    f"run a command yourself (also {SHELL}COMMAND); the agent reads it",
     "COMMAND",
     group="chat",
 )
