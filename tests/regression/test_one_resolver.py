@@ -214,3 +214,4 @@ def test_a_damaged_store_does_not_hide_sessions(cli: Cli, kit: Kit) -> None:
     (kit.home / "store.db").write_bytes(b"no store at all" * 1000)
     cli.ok("view", kit.own[:-1], "tree")
     cli.ok("sessions", "check", kit.own[:-1])
+    assert "store.db" in cli.refused("view", LABEL, "tree")

@@ -44,7 +44,6 @@ def stub_tree(table: dict[str, Row]) -> click.Group:
             name or "harken",
             params=parameters,
             hidden=path in HIDDEN,
-            short_help=row["help"],
             add_help_option=False,
         )
     for path, command in commands.items():
@@ -67,7 +66,6 @@ def _describe(
 ) -> None:
     table[path] = {
         "is_group": isinstance(command, click.Group),
-        "help": command.get_short_help_str(60),
         "parameters": [_row(one) for one in command.get_params(context)],
     }
     if isinstance(command, click.Group):
@@ -83,7 +81,6 @@ def _row(parameter: click.Parameter) -> Row:
         row["is_option"] = True
         row["is_flag"] = parameter.is_flag or parameter.count
         row["multiple"] = parameter.multiple
-        row["help"] = parameter.help or ""
     else:
         row["nargs"] = parameter.nargs
     if isinstance(parameter.type, NameType):
@@ -107,6 +104,6 @@ def _parameter(row: Row) -> click.Parameter:
         return click.Argument([row["name"]], nargs=row["nargs"], type=kind, required=False)
     names = [*row["names"], row["name"]]
     if row.get("is_flag"):
-        return click.Option(names, is_flag=True, flag_value=True, help=row.get("help"))
+        return click.Option(names, is_flag=True, flag_value=True)
     multiple = row.get("multiple", False)
-    return click.Option(names, type=kind, multiple=multiple, help=row.get("help"))
+    return click.Option(names, type=kind, multiple=multiple)

@@ -1,4 +1,4 @@
-"""The home folder: where sessions are kept, and how a person names one.
+"""The home folder: where sessions, the store and indexes are kept.
 
 `HARKEN_HOME`, else `~/.harken`; only its owner can read it.
 """

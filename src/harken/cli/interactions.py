@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from harken.cli.command_group import CommandGroup
-from harken.cli.home import LATEST, Home, command_line, home_option, json_option
+from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.parameter_types import SESSION
@@ -104,10 +104,7 @@ def export_command(
     """
     from harken.interactions.exported import How
 
-    name = session
-    if session == LATEST and (latest := next(home.started_logs(), None)):
-        name = latest.stem
-    viewer = open_viewer(home, name)
+    viewer = open_viewer(home, session)
     events = [*viewer.events]
     stem = viewer.path.stem if viewer.path.suffix == ".jsonl" else str(viewer.path)
     with _resolver(home, events) as resolver:

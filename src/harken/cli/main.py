@@ -7,6 +7,7 @@ disk that cannot be used; 70 a bug in Harken; 130 interrupted.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
@@ -43,7 +44,9 @@ def main() -> None:
     if "_HARKEN_COMPLETE" in os.environ:
         from harken.cli.completion import complete_line
 
-        sys.stdout.buffer.write("".join(f"{one}\n" for one in complete_line(os.environ)).encode())
+        answer = "".join(f"{line}\n" for line in complete_line(os.environ))
+        with contextlib.suppress(OSError):
+            os.write(1, answer.encode())
         sys.exit(0)
     for stream, errors in (
         (sys.stdin, "surrogateescape"),

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from harken.cli.home import LATEST, Home, command_line
-from harken.errors import AmbiguousName, ConfigError, HarkenError, LogError, UnknownName
+from harken.errors import AmbiguousName, ConfigError, HarkenError, LogError, StoreError, UnknownName
 from harken.session.packed import is_packed, log_of, stat_log
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class NameResolver:
         """Resolve names of this home; look up commits in `store`, or else in the configured one."""
         self.home = home
         self._given_store = store
+        self._store_error: StoreError | None = None
 
     def resolve(self, name: str) -> Resolved:
         """Return the session, commit or file that a name stands for.
@@ -120,6 +121,8 @@ class NameResolver:
         renamed = self._by_recorded_id(name)
         if renamed is not None:
             return renamed
+        if self._store_error is not None:
+            raise self._store_error  # The name may be a label in the store that cannot be read.
         raise UnknownName(_KIND, name, self.similar_names(name))
 
     def log(self, name: str) -> Path:
@@ -278,8 +281,11 @@ class NameResolver:
         try:
             with self._store() as store:
                 commits = store.labelled(name).get(name, [])
-        except HarkenError:
-            return None  # Without a store there are no labels; a damaged one is reported in use.
+        except ConfigError:
+            return None  # There is no store yet.
+        except StoreError as error:
+            self._store_error = error
+            return None
         if len(commits) > 1:
             raise ConfigError(
                 f"{name!r} is the label of several commits: "

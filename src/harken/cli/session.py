@@ -97,7 +97,8 @@ def pack_command(
 
     if bool(sessions) == (older_than is not None):
         raise click.UsageError("name sessions, or say --older-than 30d")
-    paths = [NameResolver(home).log(name) for name in sessions]
+    resolver = NameResolver(home)
+    paths = [resolver.log(name) for name in sessions]
     if older_than is not None:
         paths = list(_older(home, older_than))
     rows: list[dict[str, object]] = []
@@ -154,5 +155,6 @@ def unpack_command(sessions: Sequence[str], home: Home) -> None:
     """
     from harken.session.packing import unpacked
 
-    for path in [NameResolver(home).log(name) for name in sessions]:
+    resolver = NameResolver(home)
+    for path in [resolver.log(name) for name in sessions]:
         say(f"{unpacked(path).path}: {size_text(stat_log(path).size_bytes)}")
