@@ -35,7 +35,7 @@ _HEADS = (b'"session_meta"', b'"record_type"', b'"response_item"', b'"turn_conte
 _OLD_HEAD = (b'"instructions"', b'"git"')
 _FRAGMENT = (b'"timestamp"', b'"payload"')
 _FRAGMENT_DIGITS = 12
-_LOOKED_AT_LINES = 5
+_LOOKED_AT_LINES, _LOOKED_AT_BYTES = 5, 256
 """A fragment may begin in the middle of a line."""
 _FILE = re.compile(r"rollout-[^/\\]*\.jsonl")
 _FROM_CODEX = re.compile(
@@ -60,16 +60,18 @@ def looks(path: str, head: bytes) -> bool:
     lines = head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", _LOOKED_AT_LINES)
     if not lines[0]:
         return _FILE.search(path) is not None
-    return any(map(_looks, lines[:_LOOKED_AT_LINES]))
+    is_old = b'"id"' in lines[0] and all(name in lines[0] for name in _OLD_HEAD)
+    is_head = is_old or any(name in lines[0] for name in _HEADS)
+    if is_head and lines[0].startswith(b"{"):
+        return True
+    return any(_is_part(line[:_LOOKED_AT_BYTES]) for line in lines[:_LOOKED_AT_LINES])
 
 
-def _looks(line: bytes) -> bool:
-    is_old = b'"id"' in line and all(name in line for name in _OLD_HEAD)
-    is_head = is_old or any(name in line for name in _HEADS)
-    is_part = b'"event_msg"' in line or b'"compacted"' in line
-    return line.startswith(b"{") and (
-        is_head or (is_part and all(name in line for name in _FRAGMENT))
-    )
+def _is_part(line: bytes) -> bool:
+    """Whether a line is of a rollout, by its beginning: every file of any kind is asked."""
+    if not line.startswith(b"{") or not all(name in line for name in _FRAGMENT):
+        return False
+    return any(name in line for name in (*_HEADS, b'"event_msg"', b'"compacted"'))
 
 
 def steps(source: Source, reading: Reading) -> Iterator[Step]:
