@@ -6,10 +6,11 @@ two answers: how many were open, and in how many something was said in the same 
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+
+import apsw
 
 from harken.analytics.moment import moment
 from harken.analytics.row import Row
@@ -46,7 +47,7 @@ class Concurrency(Row, frozen=True, kw_only=True):
     """When that began."""
 
 
-def concurrency(database: sqlite3.Connection, scope: Scope, spells: Iterable[Spell]) -> Concurrency:
+def concurrency(database: apsw.Connection, scope: Scope, spells: Iterable[Spell]) -> Concurrency:
     """Return the peaks. `spells`: those of the scope."""
     opened, since, until = next(scope.rows(database, _QUERY, "sessions"), (0, None, None))
     busy = Counter(spell.quarter for spell in spells if spell.quarter is not None)

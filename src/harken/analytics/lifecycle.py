@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
+
+import apsw
 
 from harken.analytics.moment import moment, seconds
 from harken.analytics.row import Row
@@ -65,7 +66,7 @@ class Done:
     usage: Mapping[int, Sums]
 
 
-def lifecycles(database: sqlite3.Connection, scope: Scope, done: Done) -> list[Lifecycle]:
+def lifecycles(database: apsw.Connection, scope: Scope, done: Done) -> list[Lifecycle]:
     """Return the sessions, the last written first. With a span of time: those that said something.
 
     `done`: what was done in the same scope.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator
+
+import apsw
 
 from harken.errors import UnknownName
 
@@ -14,21 +15,21 @@ _PROJECTS = "SELECT DISTINCT project FROM sessions WHERE project <> '' ORDER BY 
 _SEPARATOR = re.compile(r"[/\\]")
 
 
-def session_id(database: sqlite3.Connection, name: str) -> int:
+def session_id(database: apsw.Connection, name: str) -> int:
     """Return the row id of the session with this full name. Raises UnknownName."""
     # The comparison is in Python: a name on the command line may contain bytes that are not UTF-8.
-    ids = {full: int(id_) for full, id_ in database.execute(_NEWEST)}
+    ids = {str(full): int(str(id_)) for full, id_ in database.execute(_NEWEST)}
     if name not in ids:
         raise UnknownName("session with statistics", name, [*ids][:_MAX_NAMES])
     return ids[name]
 
 
-def session_names(database: sqlite3.Connection) -> list[str]:
+def session_names(database: apsw.Connection) -> list[str]:
     """Return the full names of all sessions, the last ended first."""
-    return [full for full, _ in database.execute(_NEWEST)]
+    return [str(full) for full, _ in database.execute(_NEWEST)]
 
 
-def projects(database: sqlite3.Connection, name: str) -> tuple[str, ...]:
+def projects(database: apsw.Connection, name: str) -> tuple[str, ...]:
     """Return which folders are meant: this one and all below, else those whose last part it is.
 
     Raises UnknownName.
@@ -42,7 +43,7 @@ def projects(database: sqlite3.Connection, name: str) -> tuple[str, ...]:
     return found
 
 
-def runtimes(database: sqlite3.Connection) -> Iterator[str]:
+def runtimes(database: apsw.Connection) -> Iterator[str]:
     """Yield which runtimes' sessions there are."""
     for row in database.execute("SELECT DISTINCT runtime FROM sessions ORDER BY 1"):
         yield row[0]

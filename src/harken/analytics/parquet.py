@@ -12,12 +12,13 @@ Source: docs/formats/tables.md.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import apsw
 
 from harken.analytics.columns import SCHEMA_VERSION, TABLES, TEXT, Column, Kind, Table
 from harken.analytics.scope import ALL, Scope
@@ -42,7 +43,7 @@ class Written:
 
 
 def write_tables(
-    database: sqlite3.Connection,
+    database: apsw.Connection,
     folder: Path,
     scope: Scope = ALL,
     texts: Texts | None = None,
@@ -67,7 +68,7 @@ def write_tables(
 
 
 def _write(
-    database: sqlite3.Connection, path: Path, table: Table, scope: Scope, texts: Texts | None
+    database: apsw.Connection, path: Path, table: Table, scope: Scope, texts: Texts | None
 ) -> Written:
     import pyarrow as pa  # noqa: PLC0415 - an extra
     import pyarrow.parquet as pq  # noqa: PLC0415 - an extra
@@ -95,7 +96,7 @@ def _write(
 
 
 def _groups(
-    database: sqlite3.Connection, table: Table, scope: Scope
+    database: apsw.Connection, table: Table, scope: Scope
 ) -> Iterator[list[tuple[Any, ...]]]:
     rows = scope.rows(database, table.query, "sessions")
     convert = [_CONVERSIONS.get(column.kind) for column in table.columns]

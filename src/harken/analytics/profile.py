@@ -9,10 +9,11 @@ Source: the specification of contexts, "Analytics Derivability"; `harken.analyti
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
+
+import apsw
 
 from harken.analytics.moment import US, moment
 from harken.analytics.row import Row
@@ -87,7 +88,7 @@ class Profile(Row, frozen=True, kw_only=True):
     seconds: Seconds
 
 
-def profile(database: sqlite3.Connection, scope: Scope, most_bins: int = 60) -> Profile:
+def profile(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> Profile:
     """Return the profile of the one session of a scope, in at most so many bins."""
     began, ended = next(scope.rows(database, _RANGE))
     if began is None:
@@ -140,7 +141,7 @@ def _width(began_us: int, ended_us: int, most_bins: int) -> int:
     return US * next((width for width in WIDTHS_S if width >= least), least)
 
 
-def _events(database: sqlite3.Connection, scope: Scope, grid: _Grid) -> dict[str, list[int]]:
+def _events(database: apsw.Connection, scope: Scope, grid: _Grid) -> dict[str, list[int]]:
     counts: dict[str, list[int]] = {what: [0] * grid.bins for what in ACTIVITIES}
     limits = {"began": grid.began_us, "ended": grid.ended_us, "width": grid.width_us}
     for what, at, count in scope.rows(database, _EVENTS, values=limits):

@@ -7,10 +7,11 @@ on that day with what it did then.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import apsw
 
 _SESSIONS = "sessions"
 
@@ -36,7 +37,7 @@ class Scope:
 
     def rows(
         self,
-        database: sqlite3.Connection,
+        database: apsw.Connection,
         query: str,
         table: str = "messages",
         *,

@@ -8,10 +8,11 @@ wrote. A longer gap is idle, unless a tool ran.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import apsw
 
 from harken.analytics.moment import US
 from harken.analytics.scope import Scope
@@ -52,7 +53,7 @@ class Span:
     ended_us: int
 
 
-def spans(database: sqlite3.Connection, scope: Scope) -> Iterator[Span]:
+def spans(database: apsw.Connection, scope: Scope) -> Iterator[Span]:
     """Yield what was done in the one session of a scope, in the order of its messages.
 
     An answer with thoughts is two spans, as long as their characters are many.

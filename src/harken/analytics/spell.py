@@ -7,9 +7,10 @@ of an hour, because no zone of today differs from UTC by less.
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+
+import apsw
 
 from harken.analytics.moment import US, moment
 from harken.analytics.scope import Scope
@@ -41,7 +42,7 @@ class Spell:
     """Of responses, thoughts and arguments aside."""
 
 
-def spells(database: sqlite3.Connection, scope: Scope) -> list[Spell]:
+def spells(database: apsw.Connection, scope: Scope) -> list[Spell]:
     """Return all spells, by session and time."""
     return [Spell(*row) for row in scope.rows(database, _QUERY)]
 

@@ -5,8 +5,9 @@ One idea: the facts are read a few times, whatever is told, and all figures come
 
 from __future__ import annotations
 
-import sqlite3
 from datetime import tzinfo
+
+import apsw
 
 from harken.analytics.activity import Activity, activity
 from harken.analytics.amplification import Amplification, amplification
@@ -59,7 +60,7 @@ class OneSession(Row, frozen=True, kw_only=True):
     tools: Tools
 
 
-def overview(database: sqlite3.Connection, scope: Scope, zone: tzinfo) -> Overview:
+def overview(database: apsw.Connection, scope: Scope, zone: tzinfo) -> Overview:
     """Return the figures of all sessions of a scope; hours and days are those of a time zone."""
     said, spent = spells(database, scope), used(database, scope)
     sessions = lifecycles(database, scope, Done(said, spent.sessions))
@@ -79,7 +80,7 @@ def overview(database: sqlite3.Connection, scope: Scope, zone: tzinfo) -> Overvi
     )
 
 
-def one_session(database: sqlite3.Connection, scope: Scope, most_bins: int = 60) -> OneSession:
+def one_session(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> OneSession:
     """Return the figures of the one session of a scope."""
     said, spent = spells(database, scope), used(database, scope)
     (session,) = lifecycles(database, scope, Done(said, spent.sessions))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+import apsw
 
 from harken.analytics.moment import seconds
 from harken.analytics.row import Row
@@ -76,7 +77,7 @@ class _Called(NamedTuple):
     duration_us: float | None
 
 
-def tools(database: sqlite3.Connection, scope: Scope) -> Tools:
+def tools(database: apsw.Connection, scope: Scope) -> Tools:
     """Return how often each tool was called, by all and by each kind of agent."""
     called = [_Called(*row) for row in scope.rows(database, _QUERY, "tool_calls")]
     by_template = defaultdict(list)

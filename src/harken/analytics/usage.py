@@ -7,11 +7,12 @@ without a known price are counted beside the sum of those that have one.
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date, tzinfo
 from typing import Any, NamedTuple
+
+import apsw
 
 from harken.analytics.row import Row
 from harken.analytics.scope import Scope
@@ -116,7 +117,7 @@ def added(all_sums: Iterable[Sums]) -> Sums:
     return Sums(*found)
 
 
-def used(database: sqlite3.Connection, scope: Scope) -> Used:
+def used(database: apsw.Connection, scope: Scope) -> Used:
     """Read what was used."""
     sides: list[dict[Any, Sums]] = [
         {name: Sums(*sums) for name, *sums in scope.rows(database, query, "requests")}
@@ -145,7 +146,7 @@ def by_day(spent: Used, zone: tzinfo) -> list[DayUsage]:
     return [DayUsage(day=day, **added(of_day[day]).members()) for day in days]
 
 
-def by_project(database: sqlite3.Connection, scope: Scope, spent: Used) -> list[ProjectUsage]:
+def by_project(database: apsw.Connection, scope: Scope, spent: Used) -> list[ProjectUsage]:
     """Return what was used in each folder, the one that cost most first.
 
     `spent`: what was used in the same scope.

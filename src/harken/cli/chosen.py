@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import click
 
 from harken.cli.home import here
@@ -49,7 +49,7 @@ class Chosen:
     """Where days begin and end."""
     session: str | None = None
 
-    def scope(self, database: sqlite3.Connection) -> Scope:
+    def scope(self, database: apsw.Connection) -> Scope:
         """Return what counts. Raises ConfigError, UnknownName for what is not there."""
         from harken.analytics.named import projects, runtimes, session_id
         from harken.analytics.scope import Scope

@@ -28,10 +28,11 @@ from harken.store.tiered import TieredStore
 @json_option
 @home_option
 def command(as_json: bool, home: Home) -> int:
-    """Check the store and the logs of all sessions. Exit code 1 where something is wrong.
+    """Check the store, the logs of all sessions, and the indexes. Exit code 1 if one is damaged.
 
-    Everything is read and hashed again; nothing is changed. A log without an event, which a start
-    that was cut off leaves behind, is named and is no damage.
+    Everything is read and compared with its checksums; nothing is changed. A damaged index is
+    repaired by the next command that reads it. A log without an event, which a start that was cut
+    off leaves behind, is named and is no damage.
     """
     with progress("Checking") as tell:
         found = list(findings(home, tell))
@@ -47,7 +48,22 @@ def command(as_json: bool, home: Home) -> int:
 
 
 def findings(home: Home, tell: Tell) -> Iterator[Finding]:
-    """Yield what is wrong with the store of a home, then with its logs."""
+    """Yield the problems of the store of a home, of its logs, and of what is derived from them."""
+    yield from _of_store_and_logs(home, tell)
+    yield from _of_derived(home)
+
+
+def _of_derived(home: Home) -> Iterator[Finding]:
+    """Yield the problems of the databases that can be rebuilt."""
+    from harken.index.database import find_damage
+    from harken.interactions.logger import INDEX
+
+    for path in (home.facts_file, home.index_file, home.folder / INDEX):
+        for problem in find_damage(path):
+            yield Finding(str(path), f"{problem}; the next command that reads it repairs it")
+
+
+def _of_store_and_logs(home: Home, tell: Tell) -> Iterator[Finding]:
     if not home.store_file.exists() and load_settings(home).store is None:
         yield from _of_logs(home, None, tell)
         return

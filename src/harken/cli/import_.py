@@ -12,7 +12,8 @@ import click
 
 from harken.cli.home import Home, environment, home_option, json_option
 from harken.cli.import_summary import progress_text, tell
-from harken.cli.opened_facts import facts_of
+from harken.cli.imported import repair_imports
+from harken.cli.opened_facts import read_facts
 from harken.cli.opened_store import made_store
 from harken.cli.progress import progress
 from harken.cli.terminal import say, say_json
@@ -61,8 +62,7 @@ def command(
     if not as_json:
         tell(done, is_verbose=verbose)
     if not no_index:
-        with facts_of(home):
-            pass  # so that the next search has little to read
+        read_facts(home, lambda _facts, _store: None)  # The next search has little to read.
 
 
 def _given(paths: Sequence[Path]) -> list[File]:
@@ -101,15 +101,15 @@ def _history_line(history: History) -> str:
 def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> list[Imported]:
     from harken.capture.importing import Importer
     from harken.index.catalogue import Catalogue
-    from harken.index.database import begun_anew
+    from harken.index.database import run_with_repair
 
-    with (
-        begun_anew(home.index_file),
-        made_store(home) as store,
-        closing(Catalogue(home.index_file)) as catalogue,
-    ):
+    def run() -> list[Imported]:
         done = []
-        with progress("Importing") as show:
+        with (
+            made_store(home) as store,
+            closing(Catalogue(home.index_file, repair=repair_imports)) as catalogue,
+            progress("Importing") as show,
+        ):
 
             def advance(to: Progress) -> None:
                 show(to.size_bytes, to.of_size_bytes, progress_text(to))
@@ -118,7 +118,10 @@ def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> l
                 done.append(one)
                 if as_json:
                     say_json(_row(one.report), indent=None)
+            catalogue.mark_complete()
         return done
+
+    return run_with_repair(run, {home.index_file: repair_imports})
 
 
 def _row(report: Report) -> dict[str, Any]:

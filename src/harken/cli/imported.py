@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from harken.cli.home import Home
+from harken.cli.home import Home, command_line
 from harken.cli.opened_store import store_of
 from harken.cli.terminal import one_line
 from harken.context.history import show
@@ -22,40 +23,70 @@ if TYPE_CHECKING:
     from harken.index.catalogue import Catalogue
     from harken.store.base import Store
 
+T = TypeVar("T")
 _SHOWN_ENDS = 4
 """So many commits are named of where a view comes from."""
 
 
-@contextmanager
-def catalogue_of(home: Home) -> Iterator[Catalogue | None]:
-    """Open the catalogue of a home; None: nothing was ever imported. Raises ConfigError."""
-    if not home.index_file.exists():
-        yield None
-        return
-    from harken.index.catalogue import Catalogue
-    from harken.index.database import begun_anew
+def open_catalogue(home: Home) -> Catalogue:
+    """Open the catalogue of a home; one that lost records by damage is mentioned.
 
-    with begun_anew(home.index_file), closing(Catalogue(home.index_file)) as catalogue:
-        yield catalogue
+    Raises ConfigError, StoreError.
+    """
+    from harken.index.catalogue import Catalogue
+
+    catalogue = Catalogue(home.index_file, repair=repair_imports)
+    if catalogue.is_incomplete:
+        again = command_line("import")
+        click.echo(
+            f"harken: {home.index_file} lost records when it was damaged; imported sessions may be "
+            f"missing until `{again}` reads their files again",
+            err=True,
+        )
+    return catalogue
+
+
+def repair_imports(path: Path) -> None:
+    """Keep the records of a damaged catalogue that can be read, and say so."""
+    from harken.index.catalogue import repair_catalogue
+
+    repair_catalogue(path)
+    click.echo(f"harken: {path} was damaged; its readable records were kept", err=True)
+
+
+def read_catalogue(home: Home, read: Callable[[Catalogue], T]) -> T | None:
+    """Return what `read` returns for the catalogue; a damaged one is repaired and read again.
+
+    Return None if nothing was ever imported. Raises ConfigError, StoreError.
+    """
+    if not home.index_file.exists():
+        return None
+    from harken.index.database import run_with_repair
+
+    def run() -> T:
+        with closing(open_catalogue(home)) as catalogue:
+            return read(catalogue)
+
+    return run_with_repair(run, {home.index_file: repair_imports})
 
 
 def imported(home: Home) -> list[ImportedSession]:
     """Return all imported sessions, the newest first."""
-    with catalogue_of(home) as catalogue:
-        if catalogue is None:
-            return []
-        from harken.capture.sessions import imported_sessions
+    if not home.index_file.exists():
+        return []
+    from harken.capture.sessions import imported_sessions
 
-        return imported_sessions(catalogue)
+    return read_catalogue(home, imported_sessions) or []
 
 
 def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
     """Return a viewer of an imported session and of those that it spawned."""
     from harken.capture.sessions import ends_of, imported_sessions
 
-    with catalogue_of(home) as catalogue:
-        assert catalogue is not None  # Otherwise there is no imported session.
-        ends = ends_of(session, imported_sessions(catalogue), catalogue)
+    ends = read_catalogue(
+        home, lambda catalogue: ends_of(session, imported_sessions(catalogue), catalogue)
+    )
+    assert ends is not None  # Otherwise there is no imported session.
     title = f"{one_line(session.title, 60)} " if session.title else ""
     what = f"Imported from {session.runtime}: {title}({one_line(session.sources[0], 200)})"
     with store_of(home) as store:

@@ -1,10 +1,13 @@
-"""The facts of the home, brought up to date before anything is asked of them."""
+"""The facts of the home, brought up to date before they are queried."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import click
 
 from harken.cli.home import Home
 from harken.cli.opened_store import open_store
@@ -12,47 +15,55 @@ from harken.cli.progress import progress
 from harken.cli.settings import load_settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from harken.index.facts import Facts
     from harken.store.base import Store
 
+T = TypeVar("T")
 
-@contextmanager
-def facts_of(home: Home) -> Iterator[Facts]:
-    """Open the facts, and read what is new in the store, the catalogue and the logs.
 
-    Raises ConfigError, StoreError.
+def read_facts(home: Home, read: Callable[[Facts, Store | None], T]) -> T:
+    """Bring the facts up to date, and return what `read` returns for them and their store.
+
+    The store is None if there is none yet. If the facts are damaged, they are rebuilt and `read` is
+    called again, so it must not print before it has read everything. Raises ConfigError and
+    StoreError.
     """
-    with facts_and_store(home) as (facts, _):
-        yield facts
+    from harken.cli.imported import repair_imports
+    from harken.index.database import run_with_repair
+
+    repairs = {
+        home.facts_file: _rebuild,
+        home.index_file: repair_imports,
+    }
+    return run_with_repair(partial(_read, home, read), repairs)
 
 
-@contextmanager
-def facts_and_store(home: Home) -> Iterator[tuple[Facts, Store | None]]:
-    """As `facts_of`, with the store that they were read from; None: there is none yet."""
-    from harken.index.database import begun_anew
+def _rebuild(path: Path) -> None:
+    """Delete damaged facts, and say so. They are read again from the store and the logs."""
+    from harken.index.database import reset_database
 
-    with begun_anew(home.facts_file, home.index_file), _opened(home) as opened:
-        yield opened
+    reset_database(path)
+    click.echo(f"harken: {path} was damaged; it is rebuilt from the store and the logs", err=True)
 
 
-@contextmanager
-def _opened(home: Home) -> Iterator[tuple[Facts, Store | None]]:
-    from harken.index.catalogue import Catalogue
+def _read(home: Home, read: Callable[[Facts, Store | None], T]) -> T:
+    from harken.cli.imported import open_catalogue
     from harken.index.facts import Facts
 
     home.make()
     settings = load_settings(home)
     has_store = settings.store is not None or home.store_file.exists()
-    facts, store, catalogue = Facts(home.facts_file, prices=settings.prices), None, None
-    try:
+    with ExitStack() as stack:
+        facts = Facts(home.facts_file, prices=settings.prices, repair=_rebuild)
+        stack.enter_context(closing(facts))
+        store, catalogue = None, None
         if has_store:
             store = open_store(home, settings.store, settings.backing)
+            stack.callback(store.close)
         if home.index_file.exists():
-            catalogue = Catalogue(home.index_file)
+            catalogue = stack.enter_context(closing(open_catalogue(home)))
         with progress("Reading what is new") as tell:
             facts.update(store, catalogue, home.logs(), tell)
-        yield facts, store
-    finally:
-        for one in (facts, store, catalogue):
-            if one is not None:
-                one.close()
+        return read(facts, store)

@@ -14,7 +14,7 @@ from harken.cli.graph import look_of
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.local_zone import LocalZone
 from harken.cli.name_resolver import NameResolver
-from harken.cli.opened_facts import facts_and_store
+from harken.cli.opened_facts import read_facts
 from harken.cli.screen.ink import Ink
 from harken.cli.screen.styled import Line
 from harken.cli.terminal import one_line, safe, say, say_json
@@ -23,9 +23,13 @@ from harken.core.messages import Role
 from harken.errors import UnknownName
 
 if TYPE_CHECKING:
-    import sqlite3
+    from collections.abc import Sequence
 
+    import apsw
+
+    from harken.index.facts import Facts
     from harken.index.search import Asked, Found, Hit
+    from harken.store.base import Store
 
 KINDS = ("prompt", "response", "tool_result", "system", "summary", "error")
 _CTX = len("ctx-") + SHOWN
@@ -53,18 +57,22 @@ def command(home: Home, every: bool, as_json: bool, **given: Any) -> None:
     from harken.index.query import query_of
     from harken.index.search import search
 
-    query_of(" ".join(given["words"]))  # so that a query without a word costs nobody's time
-    with facts_and_store(home) as (facts, store):
+    query_of(" ".join(given["words"]))  # An empty query is an error before the facts are read.
+
+    def find(facts: Facts, store: Store | None) -> tuple[Found, list[Hit]]:
         asked = _asked(facts.database, None if every else given["limit"], given)
         found = search(facts, store, asked)
-        if as_json:
-            hits = [_row(hit) for hit in found.hits]
-            say_json({"total": found.total, "is_more": found.is_more, "hits": hits})
-        else:
-            _show(found, NameResolver(home).short_names())
+        return found, list(found.hits)
+
+    found, hits = read_facts(home, find)
+    if as_json:
+        rows = [_row(hit) for hit in hits]
+        say_json({"total": found.total, "is_more": found.is_more, "hits": rows})
+    else:
+        _show(found, hits, NameResolver(home).short_names())
 
 
-def _asked(database: sqlite3.Connection, limit: int | None, given: dict[str, Any]) -> Asked:
+def _asked(database: apsw.Connection, limit: int | None, given: dict[str, Any]) -> Asked:
     """Return what is asked for. Raises ConfigError, UnknownName for what is not there."""
     from harken.index.search import Asked
 
@@ -86,7 +94,7 @@ def _asked(database: sqlite3.Connection, limit: int | None, given: dict[str, Any
     )
 
 
-def _check(database: sqlite3.Connection, kind: str, name: str | None, query: str) -> None:
+def _check(database: apsw.Connection, kind: str, name: str | None, query: str) -> None:
     """Raise UnknownName, with what there is, for a name that is not there."""
     if name is not None:
         known = [row[0] for row in database.execute(query)]
@@ -98,23 +106,21 @@ _AGENTS = "SELECT DISTINCT CASE name WHEN '' THEN 'main' ELSE name END FROM agen
 _TOOLS = "SELECT name FROM tool_calls GROUP BY name ORDER BY count(*) DESC"
 
 
-def _show(found: Found, short_names: Mapping[str, str]) -> None:
-    """Print hits as they are found, and how many there are."""
+def _show(found: Found, hits: Sequence[Hit], short_names: Mapping[str, str]) -> None:
+    """Print hits, and the number of all messages that match."""
     look = look_of()
     ink = Ink(colour=look.colour)
-    shown, first = 0, None
-    for hit in found.hits:
-        shown, first = shown + 1, first or hit
+    for hit in hits:
         for line in (
             look.fit(_heading(hit, short_names.get(hit.session, hit.session))),
             _excerpt(hit),
         ):
             click.echo(ink.draw(line) if look.styled else "".join(text for _, text in line))
-    if first is None:
+    if not hits:
         click.echo("Nobody said that here; fewer words find more.", err=True)
         return
     more = "more than " if found.is_more else ""
-    say(f"{shown:,} of {more}{found.total:,}, the last said first.{_next(first)}")
+    say(f"{len(hits):,} of {more}{found.total:,}, the last said first.{_next(hits[0])}")
 
 
 def _heading(hit: Hit, session: str) -> Line:

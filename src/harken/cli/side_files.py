@@ -7,15 +7,16 @@ typed. What a person wrote is theirs to change, so it is only named.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
+import apsw
+
 from harken.cli.home import Home
 from harken.core.replace import Secret, in_bytes
 from harken.errors import StoreWriteError
-from harken.index.database import ENDS, forget
+from harken.index.database import SUFFIXES, delete_database, reset_database
 from harken.session.packed import log_of
 from harken.world.whole_file import replace_file
 
@@ -44,10 +45,7 @@ def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
 
 def forget_facts(home: Home) -> None:
     """Delete the facts, which are found out again. Raises StoreWriteError."""
-    try:
-        forget(home.facts_file)
-    except OSError as error:
-        raise StoreWriteError(error.filename, reason=error.strerror or str(error)) from error
+    reset_database(home.facts_file)
 
 
 def index_files(home: Home) -> list[Path]:
@@ -65,15 +63,15 @@ def forget_in_indexes(home: Home, secrets: Sequence[Secret]) -> None:
     forget_facts(home)
     try:
         if home.index_file.exists():
-            forget(new)
+            delete_database(new)
             is_readable = _write_anew(home.index_file, new, secrets)
-            forget(home.index_file)
+            delete_database(home.index_file)
             if is_readable:
                 new.replace(home.index_file)
     except OSError as error:
         raise StoreWriteError(error.filename, reason=error.strerror or str(error)) from error
     finally:
-        forget(new)
+        delete_database(new)
 
 
 def _write_anew(path: Path, new: Path, secrets: Sequence[Secret]) -> bool:
@@ -88,7 +86,7 @@ def _write_anew(path: Path, new: Path, secrets: Sequence[Secret]) -> bool:
     try:
         with closing(Catalogue(path)) as catalogue:
             catalogue.changed(new, replace)
-    except sqlite3.DatabaseError:
+    except apsw.Error:
         return False
     return True
 
@@ -114,7 +112,7 @@ def without(path: Path, secrets: Iterable[Secret]) -> None:
 
 def _database(path: Path) -> list[Path]:
     """Return the files of a SQLite database, whether they are there or not."""
-    return [path.with_name(path.name + end) for end in ENDS]
+    return [path.with_name(path.name + end) for end in SUFFIXES]
 
 
 def _holds(path: Path, secrets: Iterable[Secret]) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import click
 
 from harken.analytics.named import session_names
@@ -14,13 +14,15 @@ from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.local_zone import LocalZone
 from harken.cli.name_resolver import NameResolver
-from harken.cli.opened_facts import facts_of
+from harken.cli.opened_facts import read_facts
 from harken.cli.parameter_types import SESSION
 from harken.cli.terminal import say, say_json
 
 if TYPE_CHECKING:
     from harken.analytics.scope import Scope
     from harken.analytics.statistics import OneSession, Overview
+    from harken.index.facts import Facts
+    from harken.store.base import Store
 
 JSON_BINS = 60
 """A profile for programs and pages has at most so many bins."""
@@ -45,15 +47,16 @@ def command(home: Home, page: Path | None, utc: bool, as_json: bool, **given: An
     With a SESSION its profile over time.
     """
     zone = UTC if utc else LocalZone()
-    with facts_of(home) as facts:
+
+    def show(facts: Facts, _store: Store | None) -> None:
         if given["session"] is not None and (names := session_names(facts.database)):
             given["session"] = NameResolver(home).session_name(given["session"], names)
         _show(facts.database, Chosen(zone=zone, **given), page, as_json=as_json)
 
+    read_facts(home, show)
 
-def _show(
-    database: sqlite3.Connection, chosen: Chosen, page: Path | None, *, as_json: bool
-) -> None:
+
+def _show(database: apsw.Connection, chosen: Chosen, page: Path | None, *, as_json: bool) -> None:
     from harken.analytics.statistics import one_session, overview
     from harken.cli.sheet import Sheet
     from harken.cli.stats_session import bins_for

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.home import Home, home_option
 from harken.cli.local_zone import LocalZone
-from harken.cli.opened_facts import facts_and_store
+from harken.cli.opened_facts import read_facts
 from harken.cli.terminal import say
 from harken.core.commits import Hash
 from harken.store.base import Store
 from harken.views.written import count, size_text
+
+if TYPE_CHECKING:
+    from harken.analytics.parquet import Written
+    from harken.index.facts import Facts
 
 
 @click.command()
@@ -34,11 +38,13 @@ def command(home: Home, folder: Path, utc: bool, has_text: bool, **given: Any) -
     from harken.analytics.parquet import write_tables
 
     chosen = Chosen(zone=UTC if utc else LocalZone(), **given)
-    with facts_and_store(home) as (facts, store):
-        scope = chosen.scope(facts.database)
+
+    def write(facts: Facts, store: Store | None) -> list[Written]:
         texts = _texts(store) if has_text else None
-        for one in write_tables(facts.database, folder, scope, texts):
-            say(f"{one.path}  {count(one.rows, 'row')}, {size_text(one.size_bytes)}")
+        return list(write_tables(facts.database, folder, chosen.scope(facts.database), texts))
+
+    for one in read_facts(home, write):
+        say(f"{one.path}  {count(one.rows, 'row')}, {size_text(one.size_bytes)}")
 
 
 def _texts(store: Store | None) -> Callable[[Sequence[bytes]], list[str | None]]:

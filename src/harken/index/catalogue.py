@@ -9,18 +9,30 @@ Source: docs/how-to/import.md, "Again".
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
+
+import apsw
 
 from harken.core.commits import CommitId
 from harken.errors import StoreWriteError
-from harken.index.database import Kind, is_damage, opened, rows_in
+from harken.index.database import (
+    DatabaseSchema,
+    Repair,
+    delete_database,
+    is_damage,
+    is_temporary,
+    open_database,
+    open_read_only,
+    query_in,
+    reset_database,
+)
 
 APPLICATION = 0x48726B69  # "Hrki"
-VERSION = 1
+VERSION = 2
 _TABLES = """
 CREATE TABLE source (
     path BLOB PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, tail BLOB NOT NULL,
@@ -31,7 +43,12 @@ CREATE TABLE spawned (
     runtime TEXT, session TEXT, agent TEXT, ctx TEXT NOT NULL,
     PRIMARY KEY (runtime, session, agent)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE lost (what TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 """
+"""`lost` has a row after a repair, until sources are imported again."""
+_SCHEMA = DatabaseSchema("the catalogue", APPLICATION, VERSION, _TABLES)
+_KEYS = {"source": "path", "lineage": "key", "spawned": "runtime, session, agent"}
+"""The tables and their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +72,34 @@ class Known:
 class Catalogue:
     """The catalogue of a home. What is noted is known at once, and kept from `commit` on."""
 
-    def __init__(self, path: Path | None) -> None:
-        """Open the file, or make it; None: keep it in memory. Raises ConfigError."""
+    def __init__(self, path: Path | None, *, repair: Repair | None = None) -> None:
+        """Open or create the file. With a path of None, or in a read-only folder, use memory.
+
+        `repair` is called if the file is damaged, in place of `repair_catalogue`. Raises
+        ConfigError, StoreError.
+        """
         self.path = path
         self._sources: dict[str, Known] = {}
         self._lineage: dict[bytes, CommitId] = {}
         self._spawned: dict[tuple[str, str, str], CommitId] = {}
-        self._database = opened(path, Kind("the catalogue", APPLICATION, VERSION, _TABLES))
+        self._database = open_database(path, _SCHEMA, repair or repair_catalogue)
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether records were lost by damage, and nothing was imported since."""
+        return self._database.execute("SELECT 1 FROM lost").fetchone() is not None
+
+    def mark_complete(self) -> None:
+        """Note that sources were imported again after a repair."""
+        if self.is_incomplete:
+            self._database.execute("DELETE FROM lost")
 
     def known(self, paths: Iterable[str]) -> dict[str, Known]:
         """Return what is known of files."""
         listed = list(paths)
         names = [os.fsencode(path) for path in listed]
         query = "SELECT path, size, mtime_ns, tail, record FROM source WHERE path IN"
-        rows = rows_in(self._database, query, names)
+        rows = query_in(self._database, query, names)
         found = {os.fsdecode(row[0]): Known(Mark(*row[1:4]), row[4]) for row in rows}
         return found | {path: self._sources[path] for path in listed if path in self._sources}
 
@@ -94,7 +125,7 @@ class Catalogue:
         found = {key: self._lineage[key] for key in listed if key in self._lineage}
         query = "SELECT key, ctx FROM lineage WHERE key IN"
         others = (key for key in listed if key not in found)
-        return found | {key: CommitId(ctx) for key, ctx in rows_in(self._database, query, others)}
+        return found | {key: CommitId(ctx) for key, ctx in query_in(self._database, query, others)}
 
     def lineage_of(self, key: bytes, *, is_new: bool) -> CommitId | None:
         """Return the commit that a history became; `is_new`: it is known not to be kept yet."""
@@ -134,13 +165,15 @@ class Catalogue:
         ]
         spawned = [(*key, ctx) for key, ctx in self._spawned.items()]
         put = "INSERT OR REPLACE INTO"
+        if self.path is not None and is_temporary(self._database):
+            raise StoreWriteError(self.path, reason="it cannot be written")
         try:
             self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany(f"{put} source VALUES (?, ?, ?, ?, ?)", sources)
             self._database.executemany(f"{put} lineage VALUES (?, ?)", self._lineage.items())
             self._database.executemany(f"{put} spawned VALUES (?, ?, ?, ?)", spawned)
             self._database.execute("COMMIT")
-        except sqlite3.Error as error:
+        except apsw.Error as error:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
             if is_damage(error):
@@ -169,3 +202,41 @@ class Catalogue:
     def close(self) -> None:
         """Let go of it; what was noted since the last `commit` is forgotten."""
         self._database.close()
+
+
+def repair_catalogue(path: Path) -> None:
+    """Replace a damaged catalogue by one with the records that can still be read.
+
+    Deleting it would lose the records of sources that exist no longer. Raises ConfigError,
+    StoreError.
+    """
+    successor = path.with_name(f".{path.name}.repaired")
+    rows = {table: _readable_rows(path, table, key) for table, key in _KEYS.items()}
+    try:
+        delete_database(successor)
+        with closing(open_database(successor, _SCHEMA)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            for table, kept in rows.items():
+                for row in kept:
+                    marks = ",".join("?" * len(row))
+                    database.execute(f"INSERT INTO {table} VALUES ({marks})", row)  # noqa: S608 - names of ours
+            database.execute("INSERT INTO lost VALUES ('records')")
+            database.execute("COMMIT")
+    except OSError as error:
+        raise StoreWriteError(successor, reason=error.strerror or str(error)) from None
+    reset_database(path, successor)
+
+
+def _readable_rows(path: Path, table: str, key: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a table before the first damaged page, and those after the last one."""
+    rows: dict[tuple[Any, ...], None] = {}
+    for order in ("ASC", "DESC"):
+        columns = ", ".join(f"{column} {order}" for column in key.split(", "))
+        query = f"SELECT * FROM {table} ORDER BY {columns}"  # noqa: S608 - names of ours
+        try:
+            with closing(open_read_only(path)) as database:
+                for row in database.execute(query):
+                    rows[row] = None
+        except apsw.Error:
+            continue
+    return list(rows)

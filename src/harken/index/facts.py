@@ -10,10 +10,12 @@ Source: docs/formats/facts.md.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import apsw
 
 from harken.core.commits import CommitId
 from harken.core.events import SessionStarted
@@ -71,20 +73,30 @@ CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, instance);
 was said. `logs`: how far each was read; `log_agents`, `places` and `links`: what is in them, and up
 to where an agent's messages are in a commit, `linked` up to where that is entered. `vocabulary`:
 what words are in `words`, one by one as they are asked for."""
-_KIND = database.Kind("the facts", schema.APPLICATION, schema.VERSION, schema.TABLES + TABLES)
+_SCHEMA = database.DatabaseSchema(
+    "the facts", schema.APPLICATION, schema.VERSION, schema.TABLES + TABLES
+)
 
 
 class Facts:
     """The facts of a home, in a file that its owner alone can read."""
 
-    def __init__(self, path: Path | None, *, prices: Prices | None = None) -> None:
-        """Open the file, or make it; None: keep them in memory. Raises ConfigError.
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        prices: Prices | None = None,
+        repair: database.Repair | None = None,
+    ) -> None:
+        """Open or create the file. With a path of None, or in a read-only folder, use memory.
 
-        prices: for answers of which the runtime does not say what they cost.
+        `prices` are for responses whose runtime does not say what they cost. `repair` is called if
+        the file is damaged, in place of `reset_database`. Raises ConfigError, StoreLocked.
         """
         self.path = path
+        self._repair = repair
         self._costs = Costs(Prices() if prices is None else prices)
-        self.database = self._opened()
+        self.database = self._open()
         """For queries over the tables of `harken.index.schema`."""
 
     def update(
@@ -134,20 +146,20 @@ class Facts:
         """Let go of it."""
         self.database.close()
 
-    def _opened(self) -> sqlite3.Connection:
-        found = database.opened(self.path, _KIND)
-        found.execute("PRAGMA journal_mode=WAL")  # who reads does not wait for who writes
-        found.execute("PRAGMA cache_size=-32768")
-        return found
+    def _open(self) -> apsw.Connection:
+        connection = database.open_database(self.path, _SCHEMA, self._repair)
+        connection.execute("PRAGMA journal_mode=WAL")  # Readers do not wait for a writer.
+        connection.execute("PRAGMA cache_size=-32768")
+        return connection
 
     def _begin_anew(self) -> None:
+        is_temporary = database.is_temporary(self.database)
         self.database.close()
-        if self.path is not None:
-            try:
-                database.forget(self.path)
-            except OSError as error:
-                raise StoreWriteError(self.path, reason=error.strerror or str(error)) from None
-        self.database = self._opened()
+        if is_temporary:
+            self.path = None  # A file in a read-only folder is out of date.
+        elif self.path is not None:
+            database.reset_database(self.path)
+        self.database = self._open()
 
     @contextmanager
     def _writing(self) -> Iterator[Ledger]:
@@ -159,7 +171,7 @@ class Facts:
             self.database.execute("BEGIN IMMEDIATE")
             yield Ledger(self.database)
             self.database.execute("COMMIT")
-        except sqlite3.Error as error:
+        except apsw.Error as error:
             if database.is_damage(error):
                 raise
             raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None
@@ -170,7 +182,7 @@ class Facts:
     def _known(self, names: Sequence[CommitId]) -> set[CommitId]:
         """Return those of these commits that are entered."""
         blobs = (bytes.fromhex(name[4:]) for name in names)
-        rows = database.rows_in(self.database, "SELECT name FROM commits WHERE name IN", blobs)
+        rows = database.query_in(self.database, "SELECT name FROM commits WHERE name IN", blobs)
         return {CommitId(f"ctx-{name.hex()}") for (name,) in rows}
 
     def _read_commits(
@@ -195,7 +207,8 @@ class Facts:
         query = "SELECT hash, session_id, position FROM messages WHERE id = ?"
         names = ("hash", "session_id", "position")
         for (row,) in sorted(messages):  # the order in which the index takes them
-            where = dict(zip(names, self.database.execute(query, (row,)).fetchone(), strict=True))
+            found: list[tuple[Any, ...]] = self.database.execute(query, (row,)).fetchall()
+            where = dict(zip(names, found[0], strict=True))
             (said,) = said_of(self.database, store, [where])
             take_out = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
             self.database.execute(take_out, (row, words_of(said)))
@@ -240,8 +253,9 @@ class Facts:
         first = next(events_of(path), None)
         own = first.session_id if isinstance(first, SessionStarted) else ""
         session = utf8(own or path.stem)
-        others = self.database.execute("SELECT path FROM logs WHERE session = ?", (session,))
-        logs = [Path(os.fsdecode(other)) for (other,) in others.fetchall()]
+        query = "SELECT path FROM logs WHERE session = ?"
+        rows: list[tuple[Any, ...]] = self.database.execute(query, (session,)).fetchall()
+        logs = [Path(os.fsdecode(other)) for (other,) in rows]
         is_copy = any(log.exists() or is_packed(log) for log in logs)
         is_told = ledger.one(_TOLD, session) is not None  # its commits were read without it
         return Mark("" if is_copy or is_told else session)

@@ -6,12 +6,13 @@ those that belong together know each other. What was written before is asked for
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from harken.index.database import rows_in
+import apsw
+
+from harken.index.database import query_in
 from harken.index.numbers import Numbers
 
 Row: TypeAlias = tuple[Any, ...]
@@ -35,11 +36,11 @@ _BY_NUMBER = frozenset({"messages", "words"})
 class Ledger:
     """Rows that are being entered. Whoever makes one has begun a transaction, and ends it."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    def __init__(self, database: apsw.Connection) -> None:
         """Go on after the rows that are there."""
         self.database = database
         self._next = {
-            name: int(database.execute(f"SELECT ifnull(max(id), 0) + 1 FROM {name}").fetchone()[0])  # noqa: S608 - names of ours
+            name: _next_id(database, name)
             for name in ("sessions", "agents", "commits", "tool_calls", "requests")
         }
         self._numbers = Numbers(database)
@@ -100,7 +101,7 @@ class Ledger:
 
     def rows(self, query: str, values: Iterable[object]) -> Iterator[Row]:
         """Return the rows of a query that ends where a list of values stands: `... IN`."""
-        return rows_in(self.database, query, values)
+        return query_in(self.database, query, values)
 
     def known(self, keys: Iterable[int]) -> set[int]:
         """Return the keys that were entered before."""
@@ -121,3 +122,9 @@ class Ledger:
         marks = ",".join("?" * _WIDTHS[table])
         into = "words (rowid, text)" if table == "words" else table
         self.database.executemany(f"INSERT INTO {into} VALUES ({marks})", rows)  # noqa: S608 - names of ours
+
+
+def _next_id(database: apsw.Connection, table: str) -> int:
+    query = f"SELECT ifnull(max(id), 0) + 1 FROM {table}"  # noqa: S608 - names of ours
+    rows: list[tuple[Any, ...]] = database.execute(query).fetchall()
+    return int(rows[0][0])

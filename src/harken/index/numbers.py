@@ -10,7 +10,9 @@ Source: docs/formats/facts.md, "Numbers of messages".
 
 from __future__ import annotations
 
-import sqlite3
+from typing import Any
+
+import apsw
 
 _TIME_BITS = 28
 """A stretch is 2**28 microseconds: four and a half minutes."""
@@ -33,7 +35,7 @@ def first_number(time_us: int) -> int:
     return max(time_us, 0) >> _TIME_BITS << _ROOM_BITS
 
 
-def end_of_numbers(database: sqlite3.Connection, time_us: int) -> int:
+def end_of_numbers(database: apsw.Connection, time_us: int) -> int:
     """Return a number that is greater than that of all that was said until a time."""
     end = first_number(time_us) + _ROOM
     while database.execute("SELECT 1 FROM messages WHERE id = ?", (end - 1,)).fetchone():
@@ -44,7 +46,7 @@ def end_of_numbers(database: sqlite3.Connection, time_us: int) -> int:
 class Numbers:
     """The numbers that are free. Whoever makes it has begun a transaction."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    def __init__(self, database: apsw.Connection) -> None:
         """Go on after the messages that are there."""
         self._database = database
         self._next: dict[int, int] = {}
@@ -61,5 +63,6 @@ class Numbers:
 
     def _free(self, first: int) -> int:
         query = "SELECT ifnull(max(id), 0) + 1 FROM messages WHERE id < ?"
-        after: int = self._database.execute(query, (first + _ROOM,)).fetchone()[0]
+        rows: list[tuple[Any, ...]] = self._database.execute(query, (first + _ROOM,)).fetchall()
+        after: int = rows[0][0]
         return max(first, after)

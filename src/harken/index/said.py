@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from harken.core.commits import Hash, entry_of
 from harken.core.events import TranscriptEntry, decode_event
@@ -17,7 +18,7 @@ from harken.store.base import Store
 
 
 def said_of(
-    database: sqlite3.Connection, store: Store | None, rows: Sequence[dict[str, Any]]
+    database: apsw.Connection, store: Store | None, rows: Sequence[dict[str, Any]]
 ) -> list[Said]:
     """Return what messages say; nothing of one that cannot be read any more.
 
@@ -38,7 +39,7 @@ def stored_said(store: Store, names: Sequence[Hash]) -> dict[Hash, Said]:
 
 
 def logged_entry(
-    database: sqlite3.Connection, session_id: int, position: int
+    database: apsw.Connection, session_id: int, position: int
 ) -> TranscriptEntry | None:
     """Return what the log of a session has at a position; None: there is no such line any more."""
     place = database.execute(_PLACE, (session_id, position)).fetchone()
@@ -53,7 +54,7 @@ def logged_entry(
     return event if isinstance(event, TranscriptEntry) else None
 
 
-def _logged(database: sqlite3.Connection, row: dict[str, Any]) -> Said:
+def _logged(database: apsw.Connection, row: dict[str, Any]) -> Said:
     """Return what a line of a log says, if it is still the line that was read."""
     event = logged_entry(database, row["session_id"], row["position"])
     if event is None:

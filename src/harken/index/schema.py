@@ -13,7 +13,7 @@ Source: docs/formats/facts.md.
 from __future__ import annotations
 
 APPLICATION = 0x48726B66  # "Hrkf"
-VERSION = 3
+VERSION = 4
 
 TABLES = """
 CREATE TABLE sessions (

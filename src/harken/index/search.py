@@ -10,16 +10,17 @@ Source: docs/how-to/search.md.
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any
 
+import apsw
+
 from harken.core.commits import CommitId, Hash
-from harken.index.database import rows_in
+from harken.index.database import query_in
 from harken.index.excerpt import Excerpt, excerpt
 from harken.index.facts import Facts
 from harken.index.numbers import end_of_numbers, first_number, stretch_of
@@ -130,8 +131,8 @@ def _matching(facts: Facts, query: Query, asked: Asked) -> _Matching:
     spelled = query.spelled_out(partial(_words, facts.database))
     cursor = facts.database.execute(statement, [str(spelled), *values])
     limit = asked.limit
-    counted = cursor.fetchall() if limit is None else cursor.fetchmany(max(limit, asked.counted))
-    after = cursor.fetchone()
+    counted = list(cursor if limit is None else islice(cursor, max(limit, asked.counted)))
+    after = next(cursor, None)
     total, is_more = len(counted), after is not None
     if limit is not None and 0 < limit <= total:
         others = chain(counted[limit:], filter(None, (after,)), cursor)
@@ -139,14 +140,15 @@ def _matching(facts: Facts, query: Query, asked: Asked) -> _Matching:
     return _Matching(_by_time(facts.database, counted)[:limit], total, is_more)
 
 
-def _words(database: sqlite3.Connection, beginning: str) -> list[str]:
+def _words(database: apsw.Connection, beginning: str) -> list[str]:
     """Return the words that begin so; none where they are too many to be looked for one by one.
 
     The index puts all hits of a beginning together before it tells the first; those of words it
     tells as they are read.
     """
     last = beginning + chr(sys.maxunicode)
-    found = database.execute(_VOCABULARY, (beginning, last, _MOST_WORDS + 1)).fetchall()
+    values = (beginning, last, _MOST_WORDS + 1)
+    found: list[tuple[Any, ...]] = database.execute(_VOCABULARY, values).fetchall()
     return [word for (word,) in found] if len(found) <= _MOST_WORDS else []
 
 
@@ -172,29 +174,28 @@ def _is_with(one: tuple[int], other: tuple[int]) -> bool:
     return stretch_of(one[0]) == stretch_of(other[0])
 
 
-def _by_time(database: sqlite3.Connection, rows: Sequence[tuple[int]]) -> list[int]:
+def _by_time(database: apsw.Connection, rows: Sequence[tuple[int]]) -> list[int]:
     """Return the numbers of messages, newest first; those without any time last."""
     numbers = [number for (number,) in rows]
-    times = dict(rows_in(database, _TIMES, numbers))
+    times = dict(query_in(database, _TIMES, numbers))
     return sorted(numbers, key=lambda one: (times.get(one) or 0, one), reverse=True)
 
 
-def _gone(database: sqlite3.Connection, store: Store | None, rows: Sequence[int]) -> list[CommitId]:
+def _gone(database: apsw.Connection, store: Store | None, rows: Sequence[int]) -> list[CommitId]:
     """Return the commits of messages that are no longer in the store."""
     if store is None:
         return []
-    names = {CommitId(f"ctx-{name.hex()}") for (name,) in rows_in(database, _COMMITS, rows)}
+    names = {CommitId(f"ctx-{name.hex()}") for (name,) in query_in(database, _COMMITS, rows)}
     there = store.commits(names) if names else {}
     return [name for name in names if name not in there]
 
 
 def _hits(
-    database: sqlite3.Connection, store: Store | None, query: Query, rows: Sequence[int]
+    database: apsw.Connection, store: Store | None, query: Query, rows: Sequence[int]
 ) -> Iterator[Hit]:
     for some in _slices(rows):
         cursor = database.execute(_DETAILS.format(_marks(some)), some)
-        names = [column[0] for column in cursor.description]
-        found = {row[0]: dict(zip(names, row, strict=True)) for row in cursor}
+        found = {row[0]: dict(zip(_DETAIL_NAMES, row, strict=True)) for row in cursor}
         details = [found[row] for row in some if row in found]
         for one, said in zip(details, said_of(database, store, details), strict=True):
             yield _hit(one, excerpt(said.texts, query))
@@ -272,6 +273,11 @@ _TOOL = (
 )
 _PROJECT = "m.session_id IN (SELECT id FROM sessions WHERE project IN ({}))"
 _RUNTIME = "m.session_id IN (SELECT id FROM sessions WHERE runtime = ?)"
+_DETAIL_NAMES = (
+    *("id", "time", "session", "title", "project", "runtime"),
+    *("agent", "role", "kind", "ctx", "hash", "session_id", "position"),
+    "tool",
+)
 _DETAILS = """
 SELECT m.id, ifnull(m.time, c.time) AS time, s.name AS session, s.title, s.project, s.runtime,
 a.name AS agent, m.role, m.kind, c.name AS ctx, m.hash, m.session_id, m.position,

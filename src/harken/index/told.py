@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 
+import apsw
 import msgspec
 
 from harken.formats.natives import natives
@@ -35,7 +35,7 @@ class Told(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(Told)
 
 
-def describe(database: sqlite3.Connection, records: Iterable[bytes]) -> None:
+def describe(database: apsw.Connection, records: Iterable[bytes]) -> None:
     """Enter what reports tell of sessions; of several files of one session, the main one counts."""
     runtimes = {native.name: native.runtime for native in natives()}
     found: list[tuple[Told, str]] = []

@@ -8,12 +8,14 @@ cannot say anything that the log does not.
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import apsw
 
 from harken.core.events import (
     AgentConfigured,
@@ -28,7 +30,7 @@ from harken.core.events import (
 from harken.core.ids import USER
 from harken.core.messages import text_of
 from harken.core.text import preview
-from harken.errors import LogError, StoreWriteError
+from harken.errors import LogError, StoreError, StoreWriteError
 from harken.index import database
 from harken.index.logs import LogChanged, Mark, chunks, grown
 from harken.index.words import utf8
@@ -53,7 +55,7 @@ CREATE TABLE threads (
     PRIMARY KEY (log, agent)
 ) STRICT, WITHOUT ROWID;
 """
-_KIND = database.Kind("the index of threads", 0x48726B74, 1, _TABLES)  # "Hrkt"
+_SCHEMA = database.DatabaseSchema("the index of threads", 0x48726B74, 2, _TABLES)  # "Hrkt"
 
 
 @dataclass(slots=True)
@@ -119,35 +121,37 @@ class ThreadIndex:
     """The index of a folder of logs; threads may share it."""
 
     def __init__(self, path: Path | None) -> None:
-        """Name the file; None: keep it in memory. Nothing is opened before it is asked."""
+        """Name the file; with None, keep the index in memory. It is opened when first used."""
         self.path = path
-        self._local = threading.local()
+        self._lock = threading.RLock()
+        self._connection: apsw.Connection | None = None
 
     def find(self, id: str, *, tokens: bool = True) -> LoggedMessage | None:
         """Return a message that stands in a log; None: it stands in none that is read by now.
 
         Raises ConfigError, StoreError.
         """
-        with database.begun_anew(*self._paths):
+        with self._use():
             row = self._database.execute(_FIND, (bytes.fromhex(id),)).fetchone()
         if row is None:
             return None
         path, start, part, time, model = row
         unit = _unit_at(Path(os.fsdecode(path)), start, part)
         if unit is None or unit.id != id:
-            self._begin_anew()  # the log is another one now
+            with self._use():
+                self._begin_anew()  # The log was replaced.
             return None
         return unit.logged(time, model, tokens=tokens)
 
     def threads(self, limit: int) -> list[ThreadSummary]:
         """Return the threads of all logs, the last written first. As `find`."""
-        with database.begun_anew(*self._paths):
-            rows = self._database.execute(_THREADS, (limit,)).fetchall()
+        with self._use():
+            rows: list[tuple[Any, ...]] = self._database.execute(_THREADS, (limit,)).fetchall()
         return [_summary(*row) for row in rows]
 
     def update(self, logs: Sequence[Path]) -> None:
         """Read what logs have grown by; one that cannot be read is passed over. As `find`."""
-        with database.begun_anew(*self._paths):
+        with self._use():
             known = {path for (path,) in self._database.execute("SELECT path FROM logs")}
             if known - {os.fsencode(path) for path in logs}:
                 self._begin_anew()  # what stood there first may stand elsewhere, too
@@ -158,23 +162,35 @@ class ThreadIndex:
                 self._read(logs)
 
     def close(self) -> None:
-        """Let go of it, as far as this thread has it open."""
-        found = getattr(self._local, "database", None)
-        if found is not None:
-            found.close()
-            self._local.database = None
+        """Close the database."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _use(self) -> Iterator[None]:
+        """Hold the connection. Reset a database that is found damaged, and raise StoreError."""
+        with self._lock:
+            try:
+                yield
+            except apsw.Error as error:
+                if self.path is None or not database.is_damage(error):
+                    raise
+                self.close()
+                database.reset_database(self.path)
+                raise StoreError(
+                    self.path,
+                    "was damaged and has been deleted; try again, the next call rebuilds it",
+                ) from None
 
     @property
-    def _paths(self) -> list[Path]:
-        return [] if self.path is None else [self.path]
-
-    @property
-    def _database(self) -> sqlite3.Connection:
-        found: sqlite3.Connection | None = getattr(self._local, "database", None)
-        if found is None:
+    def _database(self) -> apsw.Connection:
+        if self._connection is None:
             is_there = self.path is not None and self.path.parent.is_dir()
-            found = self._local.database = database.opened(self.path if is_there else None, _KIND)
-        return found
+            path = self.path if is_there else None
+            self._connection = database.open_database(path, _SCHEMA)
+        return self._connection
 
     def _begin_anew(self) -> None:
         with self._writing() as write:
@@ -182,7 +198,8 @@ class ThreadIndex:
                 write.execute(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
 
     def _read(self, logs: Iterable[Path]) -> None:
-        rows = self._database.execute("SELECT path, session, size, tail FROM logs").fetchall()
+        query = "SELECT path, session, size, tail FROM logs"
+        rows: list[tuple[Any, ...]] = self._database.execute(query).fetchall()
         marks = {os.fsdecode(path): Mark(*mark) for path, *mark in rows}
         for path in logs:
             mark = marks.get(str(path)) or Mark(path.stem)
@@ -207,23 +224,24 @@ class ThreadIndex:
                 write.executemany(_PUT_THREAD, threads)
                 write.execute(_PUT_MARK, (mark.size, mark.tail, log))
 
-    def _mark(self, write: sqlite3.Connection, path: Path) -> tuple[int, Mark]:
+    def _mark(self, write: apsw.Connection, path: Path) -> tuple[int, Mark]:
         """Return the row of a log, and how far it was read."""
         name = os.fsencode(path)
         write.execute(_NEW_LOG, (name, utf8(path.stem)))
         query = "SELECT id, session, size, tail FROM logs WHERE path = ?"
-        log, *mark = write.execute(query, (name,)).fetchone()
+        rows: list[tuple[Any, ...]] = write.execute(query, (name,)).fetchall()
+        log, *mark = rows[0]
         return log, Mark(*mark)
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> Iterator[apsw.Connection]:
         """Hold a transaction. Raises StoreWriteError; of a damaged file, what the database says."""
         write = self._database
         try:
             write.execute("BEGIN IMMEDIATE")
             yield write
             write.execute("COMMIT")
-        except sqlite3.Error as error:
+        except apsw.Error as error:
             if database.is_damage(error):
                 raise
             raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None

@@ -35,6 +35,7 @@ from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage, message_hash
 from harken.core.text import preview
 from harken.errors import HarkenError, StoreError, UnknownName
+from harken.index.database import reset_database, run_with_repair
 from harken.index.facts import Facts
 from harken.interactions import loose
 from harken.interactions.background import Background
@@ -304,11 +305,18 @@ class InteractionLogger:
         ConfigError for a query without a word, StoreError.
         """
         tokens = self.config.include_token_estimates
-        with self._lock, closing(Facts(self._beside(FACTS))) as facts:
-            store = self.open_store() if self._has_store else None
-            facts.update(store, None, self.logs())
+        path = self._beside(FACTS)
+
+        def search() -> list[LoggedMessage]:
+            with closing(Facts(path)) as facts:
+                store = self.open_store() if self._has_store else None
+                facts.update(store, None, self.logs())
+                return list(found_in(facts, store, query, limit, tokens=tokens))
+
+        with self._lock:
+            repairs = {} if path is None else {path: reset_database}
+            found = run_with_repair(search, repairs)
             self._index.update(self.logs())
-            found = found_in(facts, store, query, limit, tokens=tokens)
             return [self._index.find(one.id, tokens=tokens) or one for one in found]
 
     @property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
+
+import apsw
 
 from harken.index.schema import TABLES
 
@@ -12,7 +13,7 @@ BEGAN = 1_767_261_600 * SECOND
 """2026-01-01T10:00:00Z."""
 
 
-def add(database: sqlite3.Connection, table: str, **row: Any) -> None:
+def add(database: apsw.Connection, table: str, **row: Any) -> None:
     """Insert a row; what is left out is NULL."""
     marks = ",".join("?" * len(row))
     database.execute(
@@ -21,7 +22,7 @@ def add(database: sqlite3.Connection, table: str, **row: Any) -> None:
     )
 
 
-def message(database: sqlite3.Connection, id_: int, **row: Any) -> None:
+def message(database: apsw.Connection, id_: int, **row: Any) -> None:
     """Insert a message of the first session; `id_` counts seconds from its beginning, too."""
     add(
         database,
@@ -51,10 +52,10 @@ _SESSIONS = [
 _AGENTS = [(1, 1, "", None), (2, 1, "sub", 1), (3, 2, "", None)]
 
 
-def story() -> sqlite3.Connection:
+def story() -> apsw.Connection:
     """Return the facts of a story that fits on a page."""
-    db = sqlite3.connect(":memory:", isolation_level=None)
-    db.executescript(TABLES)
+    db = apsw.Connection(":memory:")
+    db.execute(TABLES)
     times = [(BEGAN, BEGAN + 9 * SECOND, "success"), (5, 6, None)]
     rows = [(*one, *more) for one, more in zip(_SESSIONS, times, strict=True)]
     db.executemany(f"INSERT INTO sessions VALUES ({','.join('?' * 11)})", rows)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+
+import apsw
 
 from harken.index.schema import TABLES
 
@@ -22,10 +23,10 @@ def us(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * US)
 
 
-def empty() -> sqlite3.Connection:
+def empty() -> apsw.Connection:
     """Return a database in memory with the tables of facts."""
-    database = sqlite3.connect(":memory:")
-    database.executescript(TABLES)
+    database = apsw.Connection(":memory:")
+    database.execute(TABLES)
     return database
 
 
@@ -33,7 +34,7 @@ def empty() -> sqlite3.Connection:
 class Story:
     """A database of facts to which rows are told. Times are seconds since 1970."""
 
-    database: sqlite3.Connection = field(default_factory=empty)
+    database: apsw.Connection = field(default_factory=empty)
     _ids: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def session(

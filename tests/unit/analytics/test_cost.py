@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
 import time
 from collections.abc import Callable
 from datetime import UTC
 
+import apsw
 import pytest
 
 from harken.analytics.scope import ALL, Scope
@@ -18,7 +18,7 @@ MORNING = int(at("2026-03-02 09:00"))
 _EVERY = 100
 
 
-def work(database: sqlite3.Connection, do: Callable[[], object]) -> int:
+def work(database: apsw.Connection, do: Callable[[], object]) -> int:
     """Return how many hundreds of steps SQLite takes for something: the same on each machine."""
     steps = itertools.count()
     database.set_progress_handler(lambda: next(steps) and 0, _EVERY)

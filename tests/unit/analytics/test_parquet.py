@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import apsw
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +20,7 @@ from tests.unit.analytics.rows import BEGAN, message, story
 NOON = datetime.fromtimestamp(BEGAN / 1e6, UTC)
 
 
-def _written(db: sqlite3.Connection, folder: Path, scope: Scope = ALL) -> dict[str, int]:
+def _written(db: apsw.Connection, folder: Path, scope: Scope = ALL) -> dict[str, int]:
     return {one.path.stem: one.rows for one in write_tables(db, folder, scope)}
 
 

@@ -1,64 +1,138 @@
-"""A database that can be made again is not mended, but begun anew: also where damage shows late."""
+"""Derived databases: each page has a checksum, and a damaged file is reset, not repaired."""
 
 from __future__ import annotations
 
-import sqlite3
+import multiprocessing
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
-from harken.errors import StoreError
-from harken.index.database import Kind, begun_anew, opened
+from harken.errors import ConfigError
+from harken.index.database import (
+    DatabaseSchema,
+    find_damage,
+    is_temporary,
+    open_database,
+    reset_database,
+    run_with_repair,
+)
 
-KIND = Kind("tea", 7, 1, "CREATE TABLE tea (name TEXT) STRICT;")
+SCHEMA = DatabaseSchema("the teas", 7, 1, "CREATE TABLE tea (name TEXT) STRICT;")
 PAGE = 4096
 
 
-def brewed(path: Path) -> Path:
-    """A database of several pages."""
-    with closing(opened(path, KIND)) as database:
+def brew(path: Path) -> Path:
+    """Create a database of several pages."""
+    with closing(open_database(path, SCHEMA)) as database:
         database.executemany("INSERT INTO tea VALUES (?)", [("green" * 100,)] * 100)
     return path
 
 
 def spill(path: Path, page: int) -> None:
-    """Write over a page."""
-    with path.open("r+b") as file:
-        file.seek(page * PAGE)
-        file.write(b"\xff" * PAGE)
+    """Change one byte of a page."""
+    data = bytearray(path.read_bytes())
+    data[page * PAGE + PAGE // 2] ^= 1
+    path.write_bytes(data)
 
 
-def test_one_whose_tables_cannot_be_read_is_begun_anew_when_it_is_opened(tmp_path: Path) -> None:
-    path = brewed(tmp_path / "tea.db")
-    data = path.read_bytes()
-    path.write_bytes(data[:100] + b"\xff" * (PAGE - 100) + data[PAGE:])
-    with closing(opened(path, KIND)) as database:
-        assert database.execute("SELECT count(*) FROM tea").fetchone() == (0,)
+def count(path: Path) -> int:
+    with closing(open_database(path, SCHEMA)) as database:
+        rows = [number for (number,) in database.execute("SELECT count(name) FROM tea")]
+    assert isinstance(rows[0], int)
+    return rows[0]
 
 
-def test_one_that_is_found_damaged_while_it_is_read_is_begun_anew_the_next_time(
-    tmp_path: Path,
-) -> None:
-    path, other = brewed(tmp_path / "tea.db"), brewed(tmp_path / "other.db")
+def test_a_file_with_a_damaged_first_page_is_reset_when_it_is_opened(tmp_path: Path) -> None:
+    path = brew(tmp_path / "tea.db")
+    spill(path, 0)
+    assert count(path) == 0
+
+
+def test_a_page_that_is_found_damaged_later_resets_its_file_only(tmp_path: Path) -> None:
+    path, other = brew(tmp_path / "tea.db"), brew(tmp_path / "other.db")
     spill(path, 3)
-    with (
-        pytest.raises(StoreError, match="tea.db: was damaged, and is begun anew: do this again"),
-        begun_anew(other, path, tmp_path / "none.db"),
-        closing(opened(path, KIND)) as database,
-    ):
-        database.execute("SELECT count(name) FROM tea").fetchone()
-    assert other.exists()
-    with closing(opened(path, KIND)) as database:
-        assert database.execute("SELECT count(*) FROM tea").fetchone() == (0,)
+    repaired: list[Path] = []
+
+    def repair(path: Path) -> None:
+        repaired.append(path)
+        reset_database(path)
+
+    found = run_with_repair(lambda: (count(other), count(path)), {other: repair, path: repair})
+    assert found == (100, 0)
+    assert repaired == [path]
 
 
-def test_what_is_no_damage_is_left_as_it_is(tmp_path: Path) -> None:
-    path = brewed(tmp_path / "tea.db")
+def test_an_error_that_is_no_damage_changes_nothing(tmp_path: Path) -> None:
+    path = brew(tmp_path / "tea.db")
+
+    def read() -> None:
+        with closing(open_database(path, SCHEMA)) as database:
+            database.execute("SELECT no_such_column FROM tea")
+
+    with pytest.raises(apsw.SQLError):
+        run_with_repair(read, {path: reset_database})
+    assert count(path) == 100
+
+
+def test_a_damaged_page_is_named(tmp_path: Path) -> None:
+    path = brew(tmp_path / "tea.db")
+    assert not [*find_damage(path)]
+    spill(path, 3)
+    assert [*find_damage(path)] == ["page 4 (byte 12288) does not match its checksum"]
+
+
+def test_a_database_without_checksums_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "tea.db"
+    with closing(apsw.Connection(str(path))) as database:
+        database.execute(SCHEMA.sql)
+        database.execute("PRAGMA application_id=7; PRAGMA user_version=1")
+        database.execute("INSERT INTO tea VALUES ('unchecked')")
+    assert [*find_damage(path)]
+    assert count(path) == 0
+
+
+def test_tables_of_another_program_without_an_id_are_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "tea.db"
+    with closing(apsw.Connection(str(path))) as database:
+        database.execute("CREATE TABLE theirs (x)")
+    with pytest.raises(ConfigError, match="another program"):
+        open_database(path, SCHEMA)
+
+
+def _open_and_add(path: Path) -> None:
+    with closing(open_database(path, SCHEMA)) as database:
+        database.execute("INSERT INTO tea VALUES ('black')")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "tea.db"
+    yield path
+    assert not [*find_damage(path)]
+
+
+def test_processes_that_create_it_at_once_lose_nothing(path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_open_and_add, args=(path,)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert count(path) == 4
+
+
+def test_a_program_that_uses_apsw_keeps_its_default_file_system(path: Path) -> None:
+    _open_and_add(path)
+    assert apsw.vfs_names()[0] != "cksmvfs"
+
+
+def test_a_database_without_a_path_is_temporary(path: Path) -> None:
     with (
-        pytest.raises(sqlite3.OperationalError),
-        begun_anew(path),
-        closing(opened(path, KIND)) as database,
+        closing(open_database(None, SCHEMA)) as memory,
+        closing(open_database(path, SCHEMA)) as file,
     ):
-        database.execute("SELECT no_such_column FROM tea")
-    assert path.exists()
+        assert is_temporary(memory)
+        assert not is_temporary(file)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 
+import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,19 +16,19 @@ STRETCH_US, ROOM = 1 << 28, 1 << 12
 NOON = 1_772_366_400_000_000
 
 
-def empty() -> sqlite3.Connection:
-    database = sqlite3.connect(":memory:", isolation_level=None)
+def empty() -> apsw.Connection:
+    database = apsw.Connection(":memory:")
     database.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY)")
     return database
 
 
 @pytest.fixture
-def database() -> Iterator[sqlite3.Connection]:
+def database() -> Iterator[apsw.Connection]:
     with closing(empty()) as database:
         yield database
 
 
-def enter(database: sqlite3.Connection, *times: int) -> list[int]:
+def enter(database: apsw.Connection, *times: int) -> list[int]:
     """Enter messages at once, as those that are read together are."""
     numbers = Numbers(database)
     found = [numbers.next(time) for time in times]
@@ -45,7 +45,7 @@ def test_what_was_said_later_has_a_greater_number(read: list[list[int]]) -> None
     assert [number for _, number in by_stretch] == sorted(number for _, number in found)
 
 
-def test_within_a_stretch_numbers_are_in_the_order_of_reading(database: sqlite3.Connection) -> None:
+def test_within_a_stretch_numbers_are_in_the_order_of_reading(database: apsw.Connection) -> None:
     first, second = enter(database, NOON + 1, NOON)
     (third,) = enter(database, NOON)
     assert (second, third) == (first + 1, first + 2)
@@ -53,7 +53,7 @@ def test_within_a_stretch_numbers_are_in_the_order_of_reading(database: sqlite3.
 
 
 def test_a_stretch_that_is_full_goes_on_with_the_numbers_of_the_next(
-    database: sqlite3.Connection,
+    database: apsw.Connection,
 ) -> None:
     many = enter(database, *[NOON] * (2 * ROOM + 1))
     assert many == [*range(many[0], many[0] + len(many))]
@@ -61,11 +61,11 @@ def test_a_stretch_that_is_full_goes_on_with_the_numbers_of_the_next(
     assert (later, again) == (many[-1] + 1, many[-1] + 2)
 
 
-def test_an_end_is_after_all_that_was_said_until_then(database: sqlite3.Connection) -> None:
+def test_an_end_is_after_all_that_was_said_until_then(database: apsw.Connection) -> None:
     assert end_of_numbers(database, NOON) == first_number(NOON) + ROOM
     many = enter(database, *[NOON] * (ROOM + 1))
     assert first_number(NOON) + ROOM == many[-1] < end_of_numbers(database, NOON)
 
 
-def test_what_was_said_nobody_knows_when_comes_first(database: sqlite3.Connection) -> None:
+def test_what_was_said_nobody_knows_when_comes_first(database: apsw.Connection) -> None:
     assert enter(database, 0, -5) == [1, 2]
