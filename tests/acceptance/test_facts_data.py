@@ -52,11 +52,11 @@ def test_usage_is_the_sum_over_distinct_responses(tmp_path: Path) -> None:
             counts = [usage.get(name) or 0 for name in COUNTS]
             by_id[id_] = max(by_id.get(id_, counts), counts, key=lambda one: one[-1])
     facts = facts_of(tmp_path, "claude-code")
-    row = facts.database.execute(
+    rows: list[tuple[Any, ...]] = facts.database.execute(
         "SELECT sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens), "
         "sum(output_tokens) FROM requests"
-    ).fetchone()
-    assert list(row) == [sum(column) for column in zip(*by_id.values(), strict=True)]
+    ).fetchall()
+    assert list(rows[0]) == [sum(column) for column in zip(*by_id.values(), strict=True)]
 
 
 @needed

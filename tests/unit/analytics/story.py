@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import apsw
 
@@ -125,9 +126,10 @@ class Story:
 
         is_error: None: the result does not say.
         """
-        session, agent, time = self.database.execute(
+        rows: list[tuple[Any, ...]] = self.database.execute(
             "SELECT session_id, agent_id, time FROM messages WHERE id = ?", (message,)
-        ).fetchone()
+        ).fetchall()
+        session, agent, time = rows[0]
         result = None
         if took is not None:
             result = self.say(session, "tool_result", time / US + took, agent=agent)

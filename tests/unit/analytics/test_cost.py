@@ -21,7 +21,7 @@ _EVERY = 100
 def work(database: apsw.Connection, do: Callable[[], object]) -> int:
     """Return how many hundreds of steps SQLite takes for something: the same on each machine."""
     steps = itertools.count()
-    database.set_progress_handler(lambda: next(steps) and 0, _EVERY)
+    database.set_progress_handler(lambda: next(steps) < 0, _EVERY)
     do()
     database.set_progress_handler(None, 0)
     return next(steps)

@@ -19,8 +19,8 @@ def story() -> Story:
 
 def named(story: Story, name: str) -> str:
     query = "SELECT name FROM sessions WHERE id = ?"
-    row = story.database.execute(query, (session_id(story.database, name),)).fetchone()
-    return str(row[0])
+    rows = story.database.execute(query, (session_id(story.database, name),)).fetchall()
+    return str(rows[0][0])
 
 
 def test_a_session_is_found_by_its_full_name(story: Story) -> None:
