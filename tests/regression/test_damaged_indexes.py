@@ -251,7 +251,7 @@ def test_a_kill_at_any_moment_is_no_false_alarm(cli: Cli, tmp_path: Path) -> Non
         for _ in range(3):
             time.sleep(chance.uniform(0.3, 2.5))
             started.send_signal(signal.SIGKILL)
-            started.wait()
+            started.communicate()
             started = subprocess.Popen(
                 [HARKEN, "search", "w1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
             )

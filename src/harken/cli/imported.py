@@ -36,7 +36,12 @@ def open_catalogue(home: Home) -> Catalogue:
     from harken.index.catalogue import Catalogue
 
     catalogue = Catalogue(home.index_file, repair=repair_imports)
-    if catalogue.is_incomplete:
+    try:
+        is_incomplete = catalogue.is_incomplete
+    except BaseException:
+        catalogue.close()  # A repair waits until no connection is open.
+        raise
+    if is_incomplete:
         again = command_line("import")
         click.echo(
             f"harken: {home.index_file} lost records when it was damaged; imported sessions may be "

@@ -61,10 +61,14 @@ class Database(apsw.Connection):
         """Open or create the file. Raises StoreLocked, OSError, apsw.Error."""
         lock = _lock(path, fcntl.LOCK_SH)
         self._unlock = weakref.finalize(self, os.close, lock)
-        if not path.exists():  # Readable by its owner only, from the beginning.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        super().__init__(str(path), vfs=_checksum_vfs())
-        self.set_busy_timeout(int(_TIMEOUT_S * 1000))
+        try:
+            if not path.exists():  # Readable by its owner only, from the beginning.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            super().__init__(str(path), vfs=_checksum_vfs())
+            self.set_busy_timeout(int(_TIMEOUT_S * 1000))
+        except BaseException:
+            self._unlock()
+            raise
 
     def close(self, force: bool = False) -> None:  # noqa: FBT001, FBT002 - the signature of apsw
         """Close the connection, then release the lock."""
@@ -227,9 +231,13 @@ def _open_file(path: Path, schema: DatabaseSchema, repair: Repair) -> apsw.Conne
             connection.close()
             reset_database(path)
             connection = Database(path)
-    # After a power cut the last commits may be missing. They are derived again.
-    connection.execute("PRAGMA synchronous=NORMAL")
-    return _create_tables(connection, schema)
+    try:
+        # After a power cut the last commits may be missing. They are derived again.
+        connection.execute("PRAGMA synchronous=NORMAL")
+        return _create_tables(connection, schema)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _open_copy(path: Path, schema: DatabaseSchema) -> apsw.Connection | None:

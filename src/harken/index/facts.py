@@ -148,8 +148,12 @@ class Facts:
 
     def _open(self) -> apsw.Connection:
         connection = database.open_database(self.path, _SCHEMA, self._repair)
-        connection.execute("PRAGMA journal_mode=WAL")  # Readers do not wait for a writer.
-        connection.execute("PRAGMA cache_size=-32768")
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")  # Readers do not wait for a writer.
+            connection.execute("PRAGMA cache_size=-32768")
+        except BaseException:
+            connection.close()  # A repair waits until no connection is open.
+            raise
         return connection
 
     def _begin_anew(self) -> None:
