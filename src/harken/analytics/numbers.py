@@ -98,6 +98,4 @@ def cost(cost_usd: float | None, unpriced: int) -> str:
 
 def tokens(usage: Usage) -> int | None:
     """Return all tokens that were read and written; None: nobody counted any."""
-    read = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-    known = [count for count in (*read, usage.output_tokens) if count is not None]
-    return sum(known) if known else None
+    return usage.total_tokens

@@ -49,6 +49,13 @@ class Usage(Row, frozen=True, kw_only=True):
     unpriced: int
     """Responses that cost something nobody knows."""
 
+    @property
+    def total_tokens(self) -> int | None:
+        """All tokens that were read and written. None if no count is known."""
+        read = (self.input_tokens, self.cache_read_tokens, self.cache_write_tokens)
+        known = [count for count in (*read, self.output_tokens) if count is not None]
+        return sum(known) if known else None
+
 
 class ModelUsage(Usage, frozen=True, kw_only=True):
     """What the responses of a model used."""
@@ -132,9 +139,12 @@ def total(spent: Used) -> Usage:
 
 
 def by_model(spent: Used) -> list[ModelUsage]:
-    """Return what each model used, the one that cost most first."""
-    found = [ModelUsage(model=model, **sums.members()) for model, sums in spent.models.items()]
-    return sorted(found, key=lambda one: (*_weight(one), one.model))
+    """Return what each model used, the one with the most tokens first.
+
+    By tokens and not by cost, since a model without a known price would come last.
+    """
+    usages = [ModelUsage(model=model, **sums.members()) for model, sums in spent.models.items()]
+    return sorted(usages, key=lambda usage: (-(usage.total_tokens or 0), usage.model))
 
 
 def by_day(spent: Used, zone: tzinfo) -> list[DayUsage]:

@@ -39,6 +39,8 @@ ART = "art-"
 NEWEST = 20
 """How many commits `log` shows where nobody says how many."""
 EVERY = 2**62
+WINDOW = 1000
+"""How many commits that were written last are put in the order of time."""
 AT_ONCE = 1000
 
 
@@ -217,9 +219,23 @@ def selected(store: Store, ctxs: Sequence[CommitId], most: int | None) -> Iterat
     yield from islice(found, most)
 
 
-def newest(store: Store, most: int | None) -> Iterator[Stored]:
-    """Yield the last commits of all, newest first."""
-    names = store.newest(EVERY if most is None else most)
+def newest(store: Store, most: int | None) -> list[Stored]:
+    """Return the last commits of all by their time, newest first.
+
+    An import writes old commits late. So more commits are read than are shown, but not all.
+    """
+    limit = EVERY if most is None else max(most, WINDOW)
+    return by_time(written_last(store, limit))
+
+
+def by_time(commits: Iterable[Stored]) -> list[Stored]:
+    """Return commits in the order of time, newest first; those of one moment as they come."""
+    return sorted(commits, key=lambda stored: stored.commit.created_at, reverse=True)
+
+
+def written_last(store: Store, limit: int) -> Iterator[Stored]:
+    """Yield the commits that were written last, newest first."""
+    names = store.newest(limit)
     for at in range(0, len(names), AT_ONCE):
         some = names[at : at + AT_ONCE]
         by_name = store.commits(some)
@@ -230,7 +246,7 @@ def print_graph(store: Store, found: Iterable[Stored]) -> None:
     """Print commits as a graph."""
     from harken.cli.graph import graph_lines, look_of
 
-    for text in graph_lines(graph(found), partial(name_of, store), look_of()):
+    for text in graph_lines(graph(by_time(found)), partial(name_of, store), look_of()):
         click.echo(text)
 
 

@@ -21,6 +21,8 @@ COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")
 NARROWEST = 20
 """How many cells a graph may always take, however narrow the terminal."""
 UNLIMITED = 10_000
+SHOWN_ID, SHOWN_AGENT = 8, 12
+"""Characters of a native session id and of a subagent in a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ def described(one: Stored, name: str) -> Line:
     line: Line = [
         ("yellow", name),
         ("dim", f"  {commit.created_at[:16].replace('T', ' ')}  "),
-        ("cyan", _one_line(commit.principal, 40) or "nobody"),
+        ("cyan", _short_principal(commit.principal) or "nobody"),
     ]
     if commit.template:
         line.append(("cyan", f" ({_one_line(commit.template, 24)})"))
@@ -128,6 +130,18 @@ def described(one: Stored, name: str) -> Line:
         line.append(("magenta", f" {'spawn' if is_spawn(one) else commit.type}"))
     line += [("bold green", f" [{_one_line(label, 40)}]") for label in notes.labels]
     return [*line, ("", f"  {_one_line(notes.summary)}")]
+
+
+def _short_principal(principal: str) -> str:
+    """Return a principal with the first characters of a native session id, as `sessions` has it.
+
+    A whole id would leave no room for the summary in a terminal of 80 cells.
+    """
+    runtime, colon, rest = principal.partition(":")
+    if not colon:
+        return _one_line(principal, 40)
+    session, slash, agent = rest.partition("/")
+    return _one_line(f"{runtime}:{session[:SHOWN_ID]}{slash}{_one_line(agent, SHOWN_AGENT)}", 40)
 
 
 def _one_line(text: str, width: int = UNLIMITED) -> str:

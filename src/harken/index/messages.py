@@ -133,8 +133,7 @@ class Messages:
         found = self._open.pop(key, None)
         if found is not None:
             call, time = found
-            took = None if time is None or one.time_us is None else one.time_us - time
-            self._results.append((row, one.failed, took, call))
+            self._results.append((row, one.failed, _duration(time, one.time_us), call))
 
     def _look_back(self) -> None:
         """Find the results of new calls that were read before them, from another file."""
@@ -148,6 +147,17 @@ class Messages:
                 if call is not None and (took is None or took >= 0):
                     del left[agent, id_], self._open[agent, id_]
                     self.ledger.database.execute(_RESULT, (row, is_error, took, call))
+
+
+def _duration(call_us: int | None, result_us: int | None) -> int | None:
+    """Return the time from a call to its result.
+
+    Return None if it is not known: a runtime may log a result before the record of its call, with
+    the times of logging.
+    """
+    if call_us is None or result_us is None or result_us < call_us:
+        return None
+    return result_us - call_us
 
 
 _LONE = """

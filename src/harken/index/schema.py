@@ -82,7 +82,8 @@ CREATE TABLE tool_calls (
     arguments INTEGER NOT NULL,     -- characters
     result_id INTEGER,              -- the message with its result
     is_error INTEGER,               -- whether it failed; NULL: no result, or nothing says it
-    duration INTEGER                -- microseconds until the result
+    duration INTEGER                -- microseconds until the result; NULL: no result, or one that
+                                    -- was logged before its call
 ) STRICT;
 CREATE TABLE requests (
     id INTEGER PRIMARY KEY,
