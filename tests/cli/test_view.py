@@ -21,7 +21,7 @@ EXPECTED = {
     "flow msg_050": ("msg_027 Jack assistant: Hi, I'm Jack.", 4),
     "refs msg_027": ("msg_029 Jill (itself, hop 1): [Jack]: Hi, I'm Jack.", 2),
     "context msg_046": ("+   6 msg_045 tool discuss (c5): Be friendly but not over-eager.", None),
-    "timeline": ("msg_002 main  transcript_entry:system  You are the host", None),
+    "timeline": ("msg_002 main  system            You are the host", None),
     "raw": ("msg_027 Jack assistant: Hi, I'm Jack. *extends hand*", 55),
     "raw --role tool --agent Jill": ("msg_036 Jill tool task (c4): Created subagent: Inner", 2),
 }
@@ -199,8 +199,7 @@ def test_an_empty_view_says_that_it_is_empty(demo: Cli, view: str, note: str) ->
         ("raw --role boss", "'system', 'user', 'assistant', 'tool'"),
         ("raw --agent Jakc", "there is: main (agent_001)"),
         ("raw --link 999", "there is: msg_000 to msg_054"),
-        ("nonsense", "commands: context, dialog, flow, hooks, perspective"),
-        ("", "commands: context, dialog, flow, hooks, perspective"),
+        ("nonsense", "commands: conversation, context, dialog, flow, hooks"),
         ("dialog", "Missing argument 'AGENTS...'; see `harken view SESSION dialog --help`"),
     ],
 )

@@ -6,17 +6,21 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
+
 from harken.cli.terminal import indent, one_line
 from harken.core.events import Event, TranscriptEntry, event_type
 from harken.core.ids import USER
 from harken.views.context import ContextMessage, ContextView
 from harken.views.interventions import Intervention
 from harken.views.links import causes_of, substance_of
+from harken.views.timeline import Timeline
 from harken.views.verdicts import Verdict
 from harken.views.viewer import SessionViewer
 from harken.views.watches import Watch
 from harken.views.written import heading, tool_names, written
 
+_LANE_WIDTH = 16
 _HIDDEN = {"message_id", "event_type", "time", "agent_id", "cause", "substance"}
 _PROPOSED = {"input": "heard", "result": "got", "action": "proposed", "response": "proposed"}
 _SAID = {
@@ -45,6 +49,21 @@ def event_line(viewer: SessionViewer, event: Event) -> str:
         text = data["content"] if isinstance(data.get("content"), str) else _members(data)
     line = f"{event.message_id} {who} {_links(event)}{kind}: {one_line(text, 160)}"
     return line.replace("  ", " ")
+
+
+def timeline_lines(view: Timeline, columns: int) -> Iterator[str]:
+    """Yield a line for each mark of a timeline: time, id, agent, kind and the text that fits."""
+    names = [one_line(lane.name or lane.agent_id, _LANE_WIDTH) for lane in view.lanes]
+    lane_width = max(map(cell_len, names), default=0)
+    kinds = [mark.role or mark.event_type for mark in view.marks]
+    kind_width = max(map(len, kinds), default=0)
+    for mark, kind in zip(view.marks, kinds, strict=True):
+        name = names[mark.lane] if mark.lane is not None else ""
+        name += " " * (lane_width - cell_len(name))
+        head = f"{mark.time[11:19]} {mark.message_id} {name} {kind:<{kind_width}}"
+        line = f"{head} {one_line(mark.text, columns)}".rstrip()
+        fits = cell_len(line) <= columns
+        yield line if fits else set_cell_size(line, columns - 1).rstrip() + "…"
 
 
 def context_line(row: ContextMessage, mark: str | None = None) -> str:

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 import click
 
-from harken.cli.command_group import CommandGroup
+from harken.cli.command_group import CommandGroup, load_command
+from harken.cli.command_tree import CommandEntry
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.imported import view_commit, view_imported
 from harken.cli.lines import (
@@ -21,14 +22,16 @@ from harken.cli.lines import (
     event_line,
     hook_lines,
     offered,
+    timeline_lines,
 )
 from harken.cli.model_text import model_text
 from harken.cli.name_resolver import CommitName, ImportedName, NameResolver
 from harken.cli.opened_store import resolver_of
+from harken.cli.pager import columns, paged
 from harken.cli.parameter_types import SESSION
 from harken.cli.terminal import indent, one_line, say, say_json
 from harken.core.events import Event, LlmResponse, event_type
-from harken.core.ids import MessageId
+from harken.core.ids import AgentId, MessageId
 from harken.errors import ConfigError, UnknownName
 from harken.views.filter import select
 from harken.views.flow import hearers, trace
@@ -43,20 +46,62 @@ from harken.views.words import without_label
 from harken.views.written import count
 
 Row: TypeAlias = dict[str, Any]
+_LISTED_AGENTS = 12
+_WIDE = 120
+"""Columns of a timeline where there is no terminal."""
 
 
-@click.group(name="view", cls=CommandGroup)
+full_option = click.option(
+    "--full", is_flag=True, help="Show results, thinking, prompts and arguments whole."
+)
+
+
+_CONVERSATION = CommandEntry(
+    "harken.cli.conversation_view:command", "Show the conversation as its chat showed it."
+)
+"""Imported when it is shown: it needs the chat's renderer, and that needs views."""
+
+
+class _ViewGroup(CommandGroup):
+    """A group whose options may also stand behind SESSION where no view is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Move options before SESSION: click takes what follows it for the name of a view."""
+        has_view = any(arg in self.list_commands(ctx) for arg in args[1:])
+        if len(args) > 1 and not has_view and args[1].startswith("-") and args[0][:1] != "-":
+            args = [*args[1:], args[0]]
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List all views, also those of this module."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*self.subcommand_help(ctx)])
+
+
+@click.group(
+    name="view",
+    cls=_ViewGroup,
+    entries={"conversation": _CONVERSATION},
+    invoke_without_command=True,
+)
 @click.argument("session", type=SESSION)
+@full_option
+@json_option
 @home_option
 @click.pass_context
-def command(ctx: click.Context, session: str, home: Home) -> None:
+def command(ctx: click.Context, session: str, full: bool, as_json: bool, home: Home) -> None:
     """Look at a SESSION, recorded or imported, or at the conversation up to a commit.
 
-    Agents are named by name, path (main/guard) or id, messages by id or number. Try: tree, dialog,
-    timeline.
+    Without a view it is the conversation, folded as in a chat; --full unfolds it. Agents are named
+    by name, path (main/guard) or id, messages by id or number. Try: tree, dialog, timeline.
     """
-    del home  # the view is passed it again
     ctx.obj = session
+    if ctx.invoked_subcommand is None:
+        conversation = load_command("conversation", _CONVERSATION)
+        ctx.invoke(conversation, home=home, full=full, as_json=as_json)
+    elif full or as_json:
+        option = "--full" if full else "--json"
+        raise click.UsageError(f"{option} stands after the view: {ctx.invoked_subcommand} {option}")
 
 
 def view(name: str) -> Callable[[Callable[..., None]], click.Command]:
@@ -65,7 +110,9 @@ def view(name: str) -> Callable[[Callable[..., None]], click.Command]:
     def make(function: Callable[..., None]) -> click.Command:
         @wraps(function)
         def opened(session: str, /, home: Home, **options: Any) -> None:
-            function(open_viewer(home, session), **options)
+            viewer = open_viewer(home, session)
+            with paged(is_wanted=not options["as_json"]):
+                function(viewer, **options)
 
         return command.command(name=name)(json_option(home_option(click.pass_obj(opened))))
 
@@ -142,21 +189,33 @@ def spoken(viewer: SessionViewer, item: Row) -> str:
 
 
 @view("perspective")
-@click.argument("agent")
-def perspective_command(viewer: SessionViewer, agent: str, as_json: bool) -> None:
-    """Show what AGENT heard, thought, did and said."""
-    agent_id = viewer.resolve_agent(agent)
+@click.argument("agent", required=False)
+def perspective_command(viewer: SessionViewer, agent: str | None, as_json: bool) -> None:
+    """Show what AGENT heard, thought, did and said, whole. The only agent needs no name."""
+    agent_id = _agent_meant(viewer, agent)
     if as_json:
         say_json([moment.as_json() for moment in perspective(viewer.events, agent_id)])
     else:
         say(viewer.extract_agent_perspective(agent_id))
 
 
+def _agent_meant(viewer: SessionViewer, named: str | None) -> AgentId:
+    """Return the named agent, or the only one; hooks do not count. Raises UnknownName."""
+    if named is not None:
+        return viewer.resolve_agent(named)
+    agents = [row for row in viewer.tree() if row.place != "hook"]
+    if len(agents) != 1:
+        names = ", ".join(row.name for row in agents[:_LISTED_AGENTS])
+        more = ", ..." if len(agents) > _LISTED_AGENTS else ""
+        raise click.UsageError(f"which agent? There is: {names or 'none'}{more}")
+    return agents[0].agent_id
+
+
 @view("transcript")
-@click.argument("agent")
-def transcript_command(viewer: SessionViewer, agent: str, as_json: bool) -> None:
-    """Show AGENT's transcript, whole, with ids and links."""
-    entries = transcript(viewer.events, viewer.resolve_agent(agent))
+@click.argument("agent", required=False)
+def transcript_command(viewer: SessionViewer, agent: str | None, as_json: bool) -> None:
+    """Show AGENT's transcript, whole, with ids and links. The only agent needs no name."""
+    entries = transcript(viewer.events, _agent_meant(viewer, agent))
     if as_json:
         say_json([viewer.raw(entry) for entry in entries])
         return
@@ -247,13 +306,8 @@ def timeline_command(viewer: SessionViewer, as_json: bool) -> None:
     if as_json:
         say_json(view.as_json())
         return
-    names = [lane.name or lane.agent_id for lane in view.lanes]
-    width = min(max(map(len, names), default=0), 20)
-    for mark in view.marks:
-        who = names[mark.lane] if mark.lane is not None else ""
-        what = f"{mark.event_type}:{mark.role}" if mark.role else mark.event_type
-        line = f"{mark.time[11:23]} {mark.message_id} {one_line(who, 20):<{width}} {what}"
-        say(f"{line}  {one_line(mark.text, 80)}".rstrip())
+    for line in timeline_lines(view, columns(_WIDE)):
+        say(line)
 
 
 @view("hooks")

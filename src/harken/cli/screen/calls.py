@@ -6,6 +6,7 @@ failure is red, a diff has its colours.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from typing import Any
 
 from harken.agents.actions import lenient
 from harken.cli.screen.diff import diff_lines, is_diff
-from harken.cli.screen.styled import Line, clean, shorten
-from harken.cli.terminal import one_line
+from harken.cli.screen.styled import TAB, Line, clean, shorten
+from harken.cli.terminal import indent, one_line
 from harken.core.messages import Content
 from harken.views.words import words
 from harken.views.written import count
@@ -40,6 +41,36 @@ class Folded:
     lines: list[Line]
     more: int
     """How many lines are left out, or not whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """Whether long texts are folded, and how the line in place of the rest says where it is."""
+
+    is_full: bool = False
+    """Whether everything is shown whole: results, thinking, prompts and the arguments of calls."""
+    message: str = "/show {}"
+    """How to see the message of this number whole."""
+    thought: str = "Ctrl-T shows it"
+
+    def begun(
+        self, lines: Sequence[str], most: int, longest: int = LONGEST_LINE
+    ) -> tuple[list[str], int]:
+        """Return the lines to show, and how many are left out or not whole."""
+        if self.is_full:
+            return [*lines], 0
+        begun = lines if len(lines) <= most + 1 else lines[:most]
+        shown, cut = shortened(begun, longest)
+        return shown, len(lines) - len(begun) + cut
+
+    def more(self, left: int, number: object, *, is_all: bool = False) -> Line:
+        """Return the line that stands for the lines of a message that are left out."""
+        lines = count(left, "line" if is_all else "more line")
+        return [("dim", f"{TAB[:2]}… {lines} ({self.message.format(clean(str(number)))})")]
+
+
+IN_CHAT = Folding()
+"""How the chat folds."""
 
 
 def call_text(name: str, arguments: str, tool: Tool | None = None) -> str:
@@ -92,6 +123,23 @@ def _size(values: list[Any]) -> str:
     return count(len(values), "item")
 
 
+def argument_lines(arguments: str) -> list[Line]:
+    r"""Return the arguments of a call whole, one below the other.
+
+    >>> argument_lines('{"path": "a.txt", "content": "1\\n2"}')
+    [[('dim', 'path: a.txt')], [('dim', 'content: 1')], [('dim', '  2')]]
+    """
+    known = lenient(arguments)
+    if not known:
+        return [[("dim", clean(line))] for line in arguments.splitlines()]
+    texts = [f"{key}: {_whole_value(value)}" for key, value in known.items()]
+    return [[("dim", clean(line))] for text in texts for line in indent(text, "  ").split("\n")]
+
+
+def _whole_value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
 def change_lines(arguments: str) -> list[Line]:
     r"""Return what an edit changed, from its arguments: the lines that went and that came.
 
@@ -126,7 +174,13 @@ def plain_lines(text: str) -> list[str]:
     return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
 
 
-def folded(content: Content, *, is_error: bool = False, was_read: bool = False) -> Folded:
+def folded(
+    content: Content,
+    *,
+    is_error: bool = False,
+    was_read: bool = False,
+    folding: Folding = IN_CHAT,
+) -> Folded:
     """Return the beginning of a result; of what was only read (`was_read`), nothing but how much.
 
     What is short is whole.
@@ -135,11 +189,10 @@ def folded(content: Content, *, is_error: bool = False, was_read: bool = False) 
     lines = plain_lines(text) if text.strip() else []
     in_diff = not is_error and is_diff(text)
     most = FOLDED_DIFF if in_diff else 0 if was_read and not is_error else FOLDED
-    begun = lines if len(lines) <= max(most + 1, SHORT) else lines[:most]
-    shown, cut = shortened(begun)
+    shown, left = folding.begun(lines, most if len(lines) > SHORT else SHORT)
     style = "red" if is_error else "dim"
     styled = diff_lines(shown, "dim") if in_diff else [[(style, clean(line))] for line in shown]
-    return Folded(styled, len(lines) - len(begun) + cut)
+    return Folded(styled, left)
 
 
 def shortened(lines: Sequence[str], most: int = LONGEST_LINE) -> tuple[list[str], int]:

@@ -16,7 +16,16 @@ from harken.agents.compaction import Compactor
 from harken.agents.smart_hook import DROPPED
 from harken.cli.commands import SHELL
 from harken.cli.screen.blocks import Blocks
-from harken.cli.screen.calls import FOLDED, call_text, change_lines, folded, shortened
+from harken.cli.screen.calls import (
+    FOLDED,
+    IN_CHAT,
+    Folding,
+    argument_lines,
+    call_text,
+    change_lines,
+    folded,
+    shortened,
+)
 from harken.cli.screen.piece import INDENT, Piece, Prose, Rows, note
 from harken.cli.screen.styled import PROMPT, Line, Span, clean
 from harken.core.events import (
@@ -74,6 +83,7 @@ class Teller:
     """Whether the session runs: then the end of a turn shows an answer that did not stream."""
     heard_as: dict[MessageId, str] = field(default_factory=dict)
     """Answers that the user got in other words, for a session that is shown again."""
+    folding: Folding = IN_CHAT
     last_folded: TranscriptEntry | None = None
     """The last result that was not shown whole."""
     _announced: str = ""
@@ -115,9 +125,9 @@ class Teller:
                 text = f"{self.name(event.agent_id)} goes on with {clean(event.language_model)}"
                 yield self._noted(event.agent_id, text)
             case TranscriptEdited() if event.summary is not None:
-                shown = number_of(event.summary, "msg_")
+                summary = self.folding.message.format(number_of(event.summary, "msg_"))
                 text = f"the context of {self.name(event.agent_id)} was compacted"
-                yield self._noted(event.agent_id, f"{text} (/show {shown} is the summary)")
+                yield self._noted(event.agent_id, f"{text} ({summary} is the summary)")
             case TranscriptEdited() if event.reason not in _USUAL_EDITS:
                 text = f"the context of {self.name(event.agent_id)} was changed"
                 yield self._noted(event.agent_id, f"{text}: {clean(event.reason or '')}")
@@ -161,14 +171,14 @@ class Teller:
         elif entry.role == "assistant":
             yield from self._said(agent, entry, streamed=streamed)
         elif agent.id == self.primary:
-            yield from _heard(entry)
+            yield from self._heard(entry)
 
     def _of_user(self, entry: TranscriptEntry) -> Iterator[Piece]:
         """Tell what the user did with a command, and decided, as far as its effect is not seen."""
         text = text_of(entry.content)
         if entry.role == "assistant" and entry.cause is None:
             self._commands[entry.message_id] = text.split(maxsplit=1)[0]
-            yield _prompt(text, entry.message_id)
+            yield self._prompt(text, entry.message_id)
         elif entry.role == "assistant" and text.startswith("ALLOW from now on: "):
             yield note(f"allowed from now on: {_short(text.partition(': ')[2])}")
         elif entry.role == "user" and isinstance(entry.cause, str):
@@ -185,11 +195,11 @@ class Teller:
         lines = clean(text_of(entry.content)).splitlines()
         if lines[:1] == ["exit code 0"]:
             del lines[0]
-        begun, cut = shortened(lines[:OUTPUT_LINES])
+        begun, left = self.folding.begun(lines, OUTPUT_LINES)
         rows: list[Line] = [[("", INDENT + line)] for line in begun]
-        if left := len(lines) - len(begun) + cut:
+        if left:
             self.last_folded = entry
-            rows.append(_more(left, entry.message_id))
+            rows.append(self._more(left, entry.message_id))
         return Rows("action", rows, hanging=4)
 
     def _move(self, event: AgentMoved) -> Iterator[Piece]:
@@ -249,6 +259,28 @@ class Teller:
         if model or name != self._announced:
             yield self._noted(event.agent_id, f"+ {name}{model}")
 
+    def _heard(self, entry: TranscriptEntry) -> Iterator[Piece]:
+        """Yield a prompt or an event that the primary agent heard, but no comment of a hook."""
+        if entry.cause is None and entry.substance is None:
+            yield self._prompt(text_of(entry.content), entry.message_id)
+        elif entry.cause is None:
+            yield note(f"\u2190 {_short(text_of(entry.content))}", "magenta")
+
+    def _prompt(self, text: str, message_id: MessageId) -> Rows:
+        """Return the beginning of a prompt: the user knows a whole file that they pasted."""
+        (first, *rest), left = self.folding.begun(
+            text.split("\n"), PROMPT_LINES, LONGEST_PROMPT_LINE
+        )
+        lines: list[Line] = [[("bold cyan", PROMPT), ("bold", clean(first))]]
+        lines += ([("bold", INDENT + clean(line))] for line in rest)
+        if left:
+            lines.append(self._more(left, message_id))
+        return Rows("prompt", lines, hanging=2)
+
+    def _more(self, left: int, message_id: MessageId, *, is_all: bool = False) -> Line:
+        number = number_of(message_id, "msg_")
+        return self.folding.more(left, message_id if number is None else number, is_all=is_all)
+
     def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
         said = read_words(entry)
         if entry.role != "user" and said is not None and said.kind != "ok":
@@ -274,20 +306,19 @@ class Teller:
     def _answer(self, entry: TranscriptEntry) -> Iterator[Piece]:
         for part in entry.content if isinstance(entry.content, list) else ():
             if isinstance(part, ThinkingPart) and part.text.strip():
-                yield thought(part.text)
+                yield thought(part.text, folding=self.folding)
         if not self.live or entry.tool_calls:
             yield from prose(self.heard_as.get(entry.message_id, text_of(entry.content)))
 
     def _overheard(self, agent: AgentState, entry: TranscriptEntry) -> Rows:
         """Tell the beginning of what a subagent said."""
         lines = clean(words(entry.content)).splitlines()
-        begun = lines if len(lines) <= FOLDED + 1 else lines[:FOLDED]
-        shown, cut = shortened(begun)
+        shown, left = self.folding.begun(lines, FOLDED)
         who = self._who(agent, ":")
         rows: list[Line] = [[*who, ("", line)] for line in shown[:1]]
         rows += [[("", INDENT + line)] for line in shown[1:]]
-        if left := len(lines) - len(begun) + cut:
-            rows.append(_more(left, entry.message_id))
+        if left:
+            rows.append(self._more(left, entry.message_id))
         return Rows("action", rows, self.depth(agent.id), hanging=2)
 
     def _result(self, agent: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
@@ -299,14 +330,18 @@ class Teller:
             return  # what was said, and who was born, was told then
         tool = self.tools.get(call.name)
         was_read = tool is not None and tool.reads_only
-        result = folded(entry.content, is_error=entry.is_error, was_read=was_read)
+        result = folded(
+            entry.content, is_error=entry.is_error, was_read=was_read, folding=self.folding
+        )
         changed = [] if entry.is_error else change_lines(call.arguments)
         lines: list[Line] = [[("", INDENT), *line] for line in [*result.lines, *changed]]
         if result.more:
             self.last_folded = entry
-            lines.append(_more(result.more, entry.message_id, is_all=not result.lines))
+            lines.append(self._more(result.more, entry.message_id, is_all=not result.lines))
         if not was_told:
-            lines.insert(0, self._call_line(agent, call, is_error=entry.is_error))
+            whole = argument_lines(call.arguments) if self.folding.is_full else []
+            head = self._call_line(agent, call, is_error=entry.is_error)
+            lines = [head, *([("", INDENT), *line] for line in whole), *lines]
         yield Rows("action", lines, self.depth(agent.id), hanging=4)
 
     def _call_line(self, agent: AgentState, call: FunctionCall, *, is_error: bool = False) -> Line:
@@ -340,26 +375,6 @@ def _announced(call: FunctionCall) -> str:
     return clean(name) if isinstance(name, str) else ""
 
 
-def _heard(entry: TranscriptEntry) -> Iterator[Piece]:
-    """Tell what the primary agent heard: a prompt, or an event; not what a hook says otherwise."""
-    if entry.cause is None and entry.substance is None:
-        yield _prompt(text_of(entry.content), entry.message_id)
-    elif entry.cause is None:
-        yield note(f"\u2190 {_short(text_of(entry.content))}", "magenta")
-
-
-def _prompt(text: str, message_id: MessageId) -> Rows:
-    """Tell the beginning of what the user said: who pasted a whole file knows it."""
-    said = text.split("\n")
-    begun = said if len(said) <= PROMPT_LINES + 1 else said[:PROMPT_LINES]
-    (first, *rest), cut = shortened(begun, LONGEST_PROMPT_LINE)
-    lines: list[Line] = [[("bold cyan", PROMPT), ("bold", clean(first))]]
-    lines += ([("bold", INDENT + clean(line))] for line in rest)
-    if left := len(said) - len(begun) + cut:
-        lines.append(_more(left, message_id))
-    return Rows("prompt", lines, hanging=2)
-
-
 def typed(text: str) -> Rows:
     """Tell what the user typed that is in no log: a command that only looks."""
     (first, *rest), _ = shortened(text.split("\n"), LONGEST_PROMPT_LINE)
@@ -374,10 +389,12 @@ def prose(text: str) -> Iterator[Prose]:
         yield Prose(block.text, block.joined)
 
 
-def thought(text: str, seconds: float | None = None) -> Rows:
-    """Return the line to which a thought is folded."""
+def thought(text: str, seconds: float | None = None, *, folding: Folding = IN_CHAT) -> Rows:
+    """Return the line to which a thought is folded, or the whole thought."""
+    if folding.is_full:
+        return note(clean(text.strip()), "dim italic")
     time = "" if seconds is None else f" for {seconds:.0f} s" if seconds >= 1 else " briefly"
-    return note(f"thought{time}, {count(len(text.split()), 'word')} (Ctrl-T shows it)")
+    return note(f"thought{time}, {count(len(text.split()), 'word')} ({folding.thought})")
 
 
 def rewritten(events: Iterable[Event]) -> dict[MessageId, str]:
@@ -387,14 +404,6 @@ def rewritten(events: Iterable[Event]) -> dict[MessageId, str]:
         for event in events
         if isinstance(event, TranscriptEntry) and event.agent_id == USER and event.substance
     }
-
-
-def _more(left: int, message_id: MessageId, *, is_all: bool = False) -> Line:
-    number = number_of(message_id, "msg_")
-    name = message_id if number is None else number
-    lines = count(left, "line" if is_all else "more line")
-    text = f"… {lines} (/show {clean(str(name))})"
-    return [("dim", INDENT + text)]
 
 
 def _short(text: str) -> str:
