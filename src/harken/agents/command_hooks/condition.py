@@ -63,7 +63,7 @@ class Condition:
         if not self.about:
             return True
         if isinstance(said.get("command"), str):
-            return _runs(said["command"], self.about)
+            return _runs(said["command"], self.about, folder)
         if self.about.startswith(_DOMAIN):
             return _leads_to(str(said.get("url", "")), self.about.removeprefix(_DOMAIN))
         path = next((said[one] for one in _PATHS if isinstance(said.get(one), str)), None)
@@ -79,10 +79,10 @@ class Condition:
         return compiled(self.tool).matches(name)
 
 
-def _runs(command: str, about: str) -> bool:
+def _runs(command: str, about: str, folder: Path) -> bool:
     """Whether a line may run what a rule means; `git:*` is an older way to write `git *`."""
     pattern = f"{about[:-2]} *" if about.endswith(":*") else about
-    return CommandSubject(command).is_held(pattern) != "no"
+    return CommandSubject(command, folder).is_held(pattern) != "no"
 
 
 def _leads_to(url: str, domain: str) -> bool:

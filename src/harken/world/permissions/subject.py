@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from harken.core import codec
 from harken.world.files.root import meant
-from harken.world.permissions.commands import plain_parts
 from harken.world.permissions.pattern import (
     compiled,
     escaped,
@@ -25,7 +25,10 @@ from harken.world.permissions.pattern import (
     matches_path,
     may_go_on,
 )
-from harken.world.permissions.reach import RUNNERS, Reach
+from harken.world.permissions.shell_analysis import Analysis
+from harken.world.permissions.shell_check import Doubt
+from harken.world.permissions.shell_commands import plain_parts
+from harken.world.permissions.shell_wrappers import RUNNERS
 from harken.world.permissions.url import UrlSubject
 from harken.world.sensitive_paths import (
     paths_below,
@@ -75,7 +78,7 @@ def _subject(tool: Tool, value: Any, folder: Path | None) -> Subject:
         case "path":
             return PathSubject(text, folder)
         case "command":
-            return CommandSubject(text)
+            return CommandSubject(text, folder)
         case "url":
             return UrlSubject(text)
         case "text":
@@ -212,18 +215,24 @@ def _folded(pattern: str) -> str:
 
 
 class CommandSubject:
-    """A shell command. See `commands` for what can be told of one."""
+    """A shell command. Programs that it names by a path are looked up in `folder`."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, folder: Path | None = None) -> None:
         self.text = text
+        self._folder = folder
+
+    @property
+    def doubts(self) -> set[Doubt]:
+        """The reasons why it may run more than can be told from its text."""
+        return self._analysis.doubts
 
     @cached_property
     def _parts(self) -> list[str] | None:
         return plain_parts(self.text)
 
     @cached_property
-    def _reach(self) -> Reach:
-        return Reach(self.text)
+    def _analysis(self) -> Analysis:
+        return Analysis(self.text, partial(linked_names, self._folder))
 
     def is_within(self, patterns: Sequence[str]) -> bool:
         """Whether each of its commands fits one of these patterns, or all of it is literally one.
@@ -238,14 +247,20 @@ class CommandSubject:
         )
 
     def is_held(self, pattern: str) -> Held:
-        """Whether it runs what fits, also with further arguments and in disguise."""
-        reach, pattern = self._reach, folded(pattern)
-        if _any_fits(pattern, reach.commands):
+        """Whether it runs a command that fits, also with further arguments and in disguise.
+
+        "unknown" if it may: if it is not understood completely, whatever the pattern is.
+        """
+        analysis, pattern = self._analysis, folded(pattern)
+        if _any_fits(pattern, analysis.commands):
             return "yes"
-        may_fit = _any_fits(pattern, reach.possible) or any(
-            may_go_on(one, begun) for begun in reach.begun for one in (pattern, f"{pattern} *")
+        may_fit = _any_fits(pattern, analysis.possible) or any(
+            may_go_on(one, prefix)
+            for prefix in analysis.prefixes
+            for one in (pattern, f"{pattern} *")
         )
-        return "unknown" if may_fit or not reach.is_clear else "no"
+        is_doubtful = bool(analysis.doubts) or analysis.may_mention(pattern)
+        return "unknown" if may_fit or is_doubtful else "no"
 
     def offers(self) -> list[str]:
         """Offer each command, then (of programs that run no others) any with the same beginning."""
@@ -255,6 +270,23 @@ class CommandSubject:
         for part in self._parts:
             offers += [escaped(part), *_beginnings(part)]
         return _short(dict.fromkeys(filter(None, offers)))
+
+
+def linked_names(folder: Path | None, program: str) -> list[str]:
+    """Return the names of the program that a symbolic link leads to, by path or on `PATH`."""
+    if "\0" in program or not program:
+        return []
+    path: str | None = posixpath.expanduser(program)
+    if "/" not in program:
+        path = shutil.which(program)
+    elif folder is not None:
+        path = posixpath.join(folder, path or "")
+    try:
+        target = "" if path is None else posixpath.realpath(path)
+    except (OSError, ValueError):
+        return []
+    name = posixpath.basename(target)
+    return [name] if name and name != posixpath.basename(program) else []
 
 
 def _fits(pattern: str, command: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.world.permissions.commands import plain_parts
+from harken.world.permissions.shell_commands import plain_parts
 from harken.world.permissions.subject import CommandSubject
 
 
