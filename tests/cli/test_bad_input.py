@@ -184,7 +184,7 @@ def test_a_hook_that_only_a_program_knows_is_told_before_anything_is_said(
             "commands: check, repair, pack, unpack; see `harken sessions --help`",
         ),
         (["sessions", "check"], "Missing argument 'SESSION'; see `harken sessions check --help`"),
-        (["chat", "--resume"], "Option '--resume' requires an argument"),
+        (["chat", "--resume"], "--resume without a session shows a list, which needs a terminal"),
         (["chat", "--resume", "x", "--continue"], "--resume and --continue exclude each other"),
         (["demo", "extra"], "unexpected extra argument (extra); see `harken demo --help`"),
     ],
