@@ -47,7 +47,8 @@ def tea(cli: Cli, folder: Path) -> Cli:
 def test_the_session_is_listed_with_its_runtime_title_time_size_and_tip(tea: Cli) -> None:
     (line,) = tea.ok("sessions").out.splitlines()
     assert line.startswith("claude:5e551011  2026-01-31 ")
-    assert " KB  ctx-" in line
+    assert " KB  " in line
+    assert "  cafe  ctx-" in line
     assert line.endswith("  Tea \\x1b[31m")
     (row,) = tea.ok("sessions", "--json").json
     assert (row["session"], row["runtime"], row["state"]) == (NAME, "claude", "imported")
@@ -91,8 +92,8 @@ def test_so_many_are_shown_as_somebody_wants_to_see(cli: Cli, tmp_path: Path) ->
     cli.ok("import", tmp_path)
     ran = cli.ok("sessions")
     assert len(ran.out.splitlines()) == 20
-    assert "... and 3 more: `harken sessions --limit 0` lists all" in ran.err
-    for arguments, count in ((["--limit", "2"], 2), (["--limit", "0"], 23)):
+    assert "... and 3 more: `harken sessions --all` lists all" in ran.err
+    for arguments, count in ((["--limit", "2"], 2), (["--limit", "0"], 23), (["--all"], 23)):
         assert len(cli.ok("sessions", *arguments).out.splitlines()) == count
     assert len(cli.ok("sessions", "--json").json) == 23
     names = {line.split()[0] for line in cli.ok("sessions", "--limit", "0").out.splitlines()}

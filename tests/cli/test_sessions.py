@@ -34,20 +34,20 @@ def test_sessions_are_listed_the_last_written_first(demo: Cli, script: str) -> N
     assert [row["began"] for row in rows] == ["hello\n there", "Let Jack and Jill meet in a cafe."]
     first, second = demo.ok("sessions").out.splitlines()
     assert first.startswith("session_")
-    assert first.endswith("KB  ended          hello there")
+    assert first.endswith(" KB  here  ended  hello there")
     assert second.startswith("demo  ")
     assert second.endswith("Let Jack and Jill meet in a cafe.")
 
 
 def test_a_session_in_which_nothing_was_said_says_so(cli: Cli) -> None:
     Session(Home().new_session()).close()
-    assert cli.ok("sessions").out.endswith("KB  cut off?       (nothing was said)\n")
+    assert cli.ok("sessions").out.endswith(" B  cut off?  (nothing was said)\n")
 
 
 def test_a_rerun_says_of_what_it_is_one(demo: Cli) -> None:
     demo.ok("rerun", "demo", "--at", "-1", "--edit", "#1=Hi.")
     first, _ = demo.ok("sessions").out.splitlines()
-    assert first.endswith("ended          rerun of demo from msg_051: edited #1")
+    assert first.endswith("ended  rerun of demo from msg_051: edited #1")
     [row, other] = demo.ok("sessions", "--json").json
     assert (row["rerun"]["session"], row["rerun"]["changes"]) == ("demo", ["edited #1"])
     assert other["rerun"] is None
@@ -94,7 +94,7 @@ def test_a_recorded_session_is_recorded_and_called_after_what_a_person_asked(cli
     assert state(cli) == "being written"
     recorder.close()
     assert state(cli) == "recorded"
-    assert cli.ok("sessions").out.endswith("KB  recorded       Hi\n")
+    assert cli.ok("sessions").out.endswith("  recorded  Hi\n")
     with recording(cli.home / "sessions") as again:
         Client(again, client.hints).begin(asked)
     assert state(cli) == "cut off?"

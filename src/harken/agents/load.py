@@ -57,6 +57,8 @@ def load_session(
     try:
         if session.state.root is None:
             root: Agent = SmartAgent(session, system_prompt, runtime=runtime, budget=budget)
+            folder = session.options.folder
+            root.born_with |= {} if folder is None else {"folder": str(folder)}
             root.log_birth(name=name)
             session.settle()
         else:

@@ -33,6 +33,7 @@ SESSION_COMMANDS: Mapping[str, CommandEntry] = {
     ),
     "pack": CommandEntry("harken.cli.session:pack_command", "Compress logs."),
     "unpack": CommandEntry("harken.cli.session:unpack_command", "Decompress packed logs."),
+    "rename": CommandEntry("harken.cli.session:rename_command", "Give a session another name."),
 }
 """The subcommands of `harken sessions`."""
 
@@ -55,7 +56,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Look": {
         "sessions": CommandEntry(
             "harken.cli.sessions:command",
-            "List sessions; check, repair and pack their logs.",
+            "List sessions; check, repair, pack and rename their logs.",
             SESSION_COMMANDS,
         ),
         "view": _module("view", "Look at a session: tree, dialog, context, and more."),

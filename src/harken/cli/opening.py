@@ -24,7 +24,7 @@ from harken.agents.smart import SmartAgent
 from harken.agents.triggers import armed_triggers
 from harken.cli.chat_world import around_of, open_world, permissions_of, user_shell
 from harken.cli.first_agent import make_from
-from harken.cli.home import Home
+from harken.cli.home import Home, here
 from harken.cli.keeping import PATIENCE_S, Keeping
 from harken.cli.let_run import LetRun
 from harken.cli.models_at_hand import chosen_model, found_model, model_finder, prompt_for
@@ -103,7 +103,7 @@ def open_chat(
             system_prompt=wish.system_prompt or (own.text if ctx is None else None),
             name="main",
             budget=BUDGET if old is None else None,
-            options=SessionOptions(resolver=kept.resolve),
+            options=SessionOptions(resolver=kept.resolve, folder=here()),
         )
         opening.callback(session.close)
         if ctx is not None:

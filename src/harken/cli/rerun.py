@@ -15,6 +15,7 @@ import click
 from harken.cli.commands import MODES
 from harken.cli.home import Home, command_line, home_option, json_option
 from harken.cli.parameter_types import SESSION
+from harken.cli.session import checked_name
 from harken.cli.terminal import one_line, say, say_json
 from harken.errors import ConfigError
 from harken.views.written import count
@@ -51,6 +52,7 @@ AT_ONCE = 4
     help="Take the system prompt from this file.",
 )
 @click.option("--without-hook", metavar="NAME", multiple=True, help="Let this hook not watch.")
+@click.option("--name", metavar="NAME", help="What the new session is called; of several, NAME-1.")
 @click.option("--times", metavar="N", type=click.IntRange(1), default=1, help="So many reruns.")
 @click.option("--follow", is_flag=True, help="Say again what was said to the agent later.")
 @click.option(
@@ -79,6 +81,7 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
             times=options["times"],
             live=options["live"],
             follow=options["follow"],
+            name=options["name"],
         )
     if as_json:
         say_json([as_row(one) for one in done])
@@ -182,13 +185,21 @@ class Bench:
         return cls(home, runtime, kept.store, live)
 
     def run(
-        self, point: ForkPoint, change: Change, *, times: int, live: bool, follow: bool
+        self,
+        point: ForkPoint,
+        change: Change,
+        *,
+        times: int,
+        live: bool,
+        follow: bool,
+        name: str | None = None,
     ) -> list[Rerun]:
         """Rerun so often, several at once. Raises as `experiments.rerun`, before any begins."""
         from harken.experiments.rerun import check, rerun
 
         check(point, change, self.runtime)
-        logs = [self.home.new_session(stem) for stem in _stems(self.home, point.session, times)]
+        stems = _stems(self.home, point.session, times, name)
+        logs = [self.home.new_session(stem) for stem in stems]
         turn = asyncio.Semaphore(AT_ONCE)
 
         async def one(log: Path) -> Rerun:
@@ -210,15 +221,25 @@ class Bench:
         return asyncio.run(every())
 
 
-def _stems(home: Home, session: str, times: int) -> list[str]:
-    """Return what the new sessions are called: of several, `-1` to `-N`."""
+def _stems(home: Home, session: str, times: int, name: str | None) -> list[str]:
+    """Return the names of the new sessions; of several, they end in `-1` to `-N`.
+
+    name: as the user wants it; None derives it from the session. Raises ConfigError if it is taken.
+    """
+    base = _unused_stem(home, session) if name is None else name
+    stems = [base] if times == 1 else [f"{base}-{number}" for number in range(1, times + 1)]
+    return stems if name is None else [checked_name(home, stem) for stem in stems]
+
+
+def _unused_stem(home: Home, session: str) -> str:
+    """Return a name for a rerun of a session with which no other name begins."""
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", session).strip("._")[:80] or "session"
     taken = {log.stem for log in home.logs()}
     base, number = f"{stem}-rerun", 1
     while any(name == base or name.startswith(f"{base}-") for name in taken):
         number += 1
         base = f"{stem}-rerun{number}"
-    return [base] if times == 1 else [f"{base}-{n}" for n in range(1, times + 1)]
+    return base
 
 
 def as_row(done: Rerun) -> dict[str, Any]:

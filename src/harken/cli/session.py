@@ -1,7 +1,8 @@
-"""`harken sessions check|repair|pack|unpack`: check, repair and compress session logs."""
+"""`harken sessions check|repair|pack|unpack|rename`: look after session logs."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,15 +13,18 @@ from typing import Any
 import click
 
 from harken.cli.duration import Duration
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import LATEST, Home, home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.parameter_types import LOG
 from harken.cli.terminal import program, safe, say, say_json
-from harken.errors import LogError
+from harken.errors import ConfigError, LogError
 from harken.session.file import is_being_written
 from harken.session.packed import stat_log
 from harken.session.repair import Finding, repair, verify
 from harken.views.written import size_text
+
+_MAX_NAME = 80
+_NAME = re.compile(rf"[^\W_][\w.-]{{0,{_MAX_NAME - 1}}}")
 
 
 @click.command(name="check")
@@ -158,3 +162,43 @@ def unpack_command(sessions: Sequence[str], home: Home) -> None:
     resolver = NameResolver(home)
     for path in [resolver.log(name) for name in sessions]:
         say(f"{unpacked(path).path}: {size_text(stat_log(path).size_bytes)}")
+
+
+@click.command(name="rename")
+@click.argument("session", type=LOG, metavar="SESSION")
+@click.argument("name", metavar="NAME")
+@json_option
+@home_option
+def rename_command(session: str, name: str, as_json: bool, home: Home) -> None:
+    """Give a session another name: the one by which other commands find its log.
+
+    What is in the log stays as it is. Commits and reruns that were made under the old name keep it.
+    A session that is being written, or was imported, cannot be renamed.
+    """
+    from harken.session.renaming import rename_log
+
+    path = NameResolver(home).log(session)
+    if path.parent != home.sessions_folder:
+        raise click.UsageError(f"{path} is not a session of {home.folder}")
+    target = rename_log(path, checked_name(home, name))
+    outputs = home.folder / "outputs" / path.stem
+    if outputs.is_dir():
+        outputs.rename(outputs.with_name(target.stem))
+    if as_json:
+        say_json({"session": target.stem, "was": path.stem, "path": str(target)})
+    else:
+        say(f"{path.stem} is now {target.stem}")
+
+
+def checked_name(home: Home, name: str) -> str:
+    """Return a name that a new or renamed session can have. Raises ConfigError with the reason."""
+    if not _NAME.fullmatch(name) or name.endswith(".jsonl"):
+        raise ConfigError(
+            f"{name!r} cannot be the name of a session: use letters, digits, `_`, `-` and `.` (at "
+            f"most {_MAX_NAME}), and begin with a letter or digit"
+        )
+    if name == LATEST or name.startswith("ctx-"):
+        raise ConfigError(f"{name!r} has a meaning of its own; choose another name")
+    if any(log.stem == name for log in home.logs()):
+        raise ConfigError(f"there is a session {name!r} already; choose another name")
+    return name

@@ -1,14 +1,15 @@
 """`harken sessions`: what is kept and what was imported, the newest first.
 
-One idea: a list must not cost what it lists. Of a log its two ends are read, of an imported session
-what the catalogue says, and of those that are not shown nothing at all.
+A list must not cost what it lists. Of a log the two ends are read, and of those that are shown the
+cost of their responses; of an imported session the catalogue and the index of facts.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -31,7 +32,10 @@ from harken.cli.home import (
 from harken.cli.imported import imported
 from harken.cli.local_zone import LocalZone
 from harken.cli.name_resolver import MIN_SHORT_ID, NameResolver
-from harken.cli.terminal import one_line, say, say_json
+from harken.cli.session_cost import ImportedCosts, cost_of_log, cost_text
+from harken.cli.session_table import SessionRow, table_lines, terminal_width, when_text
+from harken.cli.terminal import say, say_json
+from harken.cli.when import moment_us
 from harken.core.clock import microseconds
 from harken.core.commits import SHOWN
 from harken.core.events import (
@@ -50,6 +54,7 @@ from harken.session.file import is_being_written
 from harken.session.packed import stat_log
 from harken.session.reader import events
 from harken.views.tree import rerun_said, rerun_text
+from harken.views.written import size_text
 
 if TYPE_CHECKING:
     from harken.capture.sessions import ImportedSession
@@ -87,77 +92,148 @@ class _SessionsGroup(CommandGroup):
 @click.group(
     name="sessions", cls=_SessionsGroup, entries=SESSION_COMMANDS, invoke_without_command=True
 )
+@click.option("--since", metavar="TIME", help="Only those written since: today, 7d, 2026-03-05.")
 @click.option("--runtime", metavar="NAME", help="Only of this runtime: harken, claude, codex, ...")
 @click.option("--project", metavar="FOLDER", help="Only those that worked there, or below.")
+@click.option(
+    "--text",
+    metavar="TEXT",
+    help="Only those with this in their name, title or project; `search` looks into messages.",
+)
 @click.option(
     "--limit",
     type=click.IntRange(0),
     help=f"How many; 0: all. Without it, {NEWEST} are shown, and JSON has all.",
 )
+@click.option("--all", "is_all", is_flag=True, help="Show all, as --limit 0.")
 @json_option
 @home_option
 @click.pass_context
 def command(
     context: click.Context,
-    runtime: str | None,
-    project: str | None,
+    /,
     limit: int | None,
+    is_all: bool,
     as_json: bool,
     home: Home,
+    **conditions: str | None,
 ) -> None:
     """List all sessions, recorded and imported ones, the newest first.
 
-    A subcommand checks, repairs or packs the logs of sessions.
+    Each with its last change, size, cost (where all of it is known), project and title.
+    A subcommand checks, repairs, packs or renames the logs of sessions.
     """
     if context.invoked_subcommand is not None:
         refuse_options_before_subcommand(context)
         return
-    found = list(_found(home, runtime, project))
+    if is_all and limit:
+        raise click.UsageError("--all and --limit: name one of them")
+    found = _matching(_found(home), _Conditions(home, **conditions))
     if not as_json:
         unstarted = {path.stem: path for path in home.logs() if has_no_event(path)}
         warn_of_unstarted(unstarted[s.name] for s in found if s.name in unstarted)
         found = [session for session in found if session.name not in unstarted]
-    most = limit if limit is not None or as_json else NEWEST
+    most = 0 if is_all else limit
+    most = most if most is not None or as_json else NEWEST
     shown = found[: most or None]
-    rows = [one.describe() for one in shown]
+    rows = [{**one.row, "cost_usd": one.cost()} for one in shown]
     if as_json:
         say_json(rows)
     elif not rows:
-        _tell_none(home, is_filtered=(runtime, project) != (None, None))
+        _tell_none(home, is_filtered=any(text is not None for text in conditions.values()))
     else:
         show(rows, NameResolver(home).short_names())
         if len(found) > len(rows):
-            more = command_line("sessions", "--limit", "0")
+            more = command_line("sessions", *_as_typed(conditions), "--all")
             click.echo(f"... and {len(found) - len(rows)} more: `{more}` lists all", err=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A session that may be shown; what it costs more to know is found out only then."""
+def _as_typed(conditions: Mapping[str, str | None]) -> list[str]:
+    """Return conditions as the options of a command line."""
+    return [word for name, text in conditions.items() if text for word in (f"--{name}", text)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Session:
+    """A session that may be shown. What costs more to know is found out when it is asked for."""
 
     name: str
+    runtime: str
     written: float
     """Seconds since 1970."""
     describe: Callable[[], dict[str, Any]]
+    cost: Callable[[], float | None]
+    _row: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """What a list says of it, without its cost."""
+        if not self._row:
+            self._row.append(self.describe())
+        return self._row[0]
 
 
-def _found(home: Home, runtime: str | None, project: str | None) -> Iterable[_Found]:
-    """Return the sessions that are asked for, the newest first. Raises UnknownName."""
-    imports = imported(home)
-    runtimes = [HARKEN, *sorted({one.runtime for one in imports})]
-    if runtime not in (None, *runtimes):
-        raise UnknownName("runtime", runtime or "", runtimes)
+class _Conditions:
+    """The conditions of a command line that a session has to meet, the cheapest first."""
+
+    def __init__(
+        self,
+        home: Home,
+        *,
+        since: str | None,
+        runtime: str | None,
+        project: str | None,
+        text: str | None,
+    ) -> None:
+        """Raises ConfigError for a time that is none, UnknownName for an unknown runtime."""
+        now = datetime.now(UTC)
+        self.since_s = -math.inf if since is None else moment_us(since, LocalZone(), now) / 1e6
+        runtimes = [HARKEN, *sorted({one.runtime for one in imported(home)})]
+        if runtime not in (None, *runtimes):
+            raise UnknownName("runtime", runtime or "", runtimes)
+        self._runtime, self._project = runtime, project
+        self._text = None if text is None else text.casefold()
+
+    def hold(self, session: _Session) -> bool:
+        """Whether a session meets all of them."""
+        if session.written < self.since_s or self._runtime not in (None, session.runtime):
+            return False
+        if self._project is not None and not _is_in(session.row["project"] or "", self._project):
+            return False
+        if self._text is None:
+            return True
+        row = session.row
+        texts = (row["session"], row["project"] or "", _said(row))
+        return any(self._text in text.casefold() for text in texts)
+
+
+def _matching(sessions: Iterable[_Session], conditions: _Conditions) -> list[_Session]:
+    return [session for session in sessions if conditions.hold(session)]
+
+
+def _found(home: Home) -> Iterable[_Session]:
+    """Return all sessions, the newest first."""
+    costs = ImportedCosts(home)
     found = [
-        _Found(one.name, microseconds(one.ended) / 1e6, partial(describe_imported, one))
-        for one in imports
-        if runtime in (None, one.runtime) and (project is None or _is_in(one.project, project))
+        _Session(
+            name=one.name,
+            runtime=one.runtime,
+            written=microseconds(one.ended) / 1e6,
+            describe=partial(describe_imported, one),
+            cost=partial(costs.cost_of, one, microseconds(one.ended)),
+        )
+        for one in imported(home)
     ]
-    if runtime in (None, HARKEN) and project is None:  # a log does not say where it worked
-        logs = home.logs()
-        found += [
-            _Found(path.stem, stat_log(path).written_ns / 1e9, partial(describe, path))
-            for path in logs
-        ]
+    found += [
+        _Session(
+            name=path.stem,
+            runtime=HARKEN,
+            written=stat_log(path).written_ns / 1e9,
+            describe=partial(describe, path),
+            cost=partial(cost_of_log, path),
+        )
+        for path in home.logs()
+    ]
     return sorted(found, key=lambda one: one.written, reverse=True)
 
 
@@ -205,6 +281,7 @@ def describe(path: Path) -> dict[str, Any]:
         "size_bytes": stat.kept_bytes,
         "state": None,
         "began": None,
+        "project": None,
         "rerun": None,
     }
     if has_no_event(path):
@@ -212,7 +289,8 @@ def describe(path: Path) -> dict[str, Any]:
     try:
         began = beginning(path)
         state = "packed" if stat.is_packed else state_of(path, is_recorded=began.is_recorded)
-        return {**row, "began": began.words, "rerun": began.rerun, "state": state}
+        known = {"began": began.words, "project": began.folder, "rerun": began.rerun}
+        return {**row, **known, "state": state}
     except LogError as error:
         return {**row, "error": str(error)}
 
@@ -227,24 +305,31 @@ class Beginning:
     """Whether it is what another program said to its models."""
     rerun: dict[str, Any] | None
     """Of what it is a rerun."""
+    folder: str | None = None
+    """The folder in which it began to work, as the birth of the first agent says."""
 
 
 def beginning(path: Path) -> Beginning:
     """Return how a log begins; what a client says in a person's name is passed over."""
     said: list[str] = []
-    is_recorded, rerun = False, None
+    is_recorded, rerun, folder = False, None, None
     for event in islice(events(path), PEEK):
         if isinstance(event, AgentCreated):
             spec = event.spec or {}
             is_recorded = is_recorded or "recorded" in spec
             rerun = rerun or rerun_said(spec.get("rerun"))
+            folder = folder or _text_of(spec.get("folder"))
         elif isinstance(event, TranscriptEntry) and event.role == "user":
             words = text_of(event.content)
             said.append(words)
             prompt = typed(words) if is_recorded else words
             if prompt and not (is_recorded and event.cause):
-                return Beginning(prompt, is_recorded, rerun)
-    return Beginning(said[0] if said else None, is_recorded, rerun)
+                return Beginning(prompt, is_recorded, rerun, folder)
+    return Beginning(said[0] if said else None, is_recorded, rerun, folder)
+
+
+def _text_of(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def state_of(path: Path, *, is_recorded: bool = False) -> State:
@@ -274,22 +359,36 @@ def state_of(path: Path, *, is_recorded: bool = False) -> State:
 
 
 def show(rows: list[dict[str, Any]], names: Mapping[str, str]) -> None:
-    """Print a table; times are local ones, as in the names of sessions.
+    """Print a table as wide as the terminal; times are local ones, as in the names of sessions.
 
-    names: what each is called on one line.
+    names: the short name of each session.
     """
-    shown = [one_line(names[row["session"]], 60) for row in rows]
-    width = max(map(len, shown))
-    for name, row in zip(shown, rows, strict=True):
-        note = one_line(_said(row), 60)
-        if "error" in row:
-            note = f"(cannot be read: `harken sessions check {row['session']}` says why)"
-        written = moment(microseconds(row["written"]))
-        size_kb = row["size_bytes"] / 1024
-        when, state = minute(written, LocalZone()), row["state"] or ""
-        if row.get("tips"):
-            state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]
-        say(f"{name:<{width}}  {when}  {size_kb:7.1f} KB  {state:<13}  {note}")
+    width = terminal_width()
+    now = None if width is None else datetime.now(UTC).astimezone(LocalZone())
+    table = [_as_shown(row, names[row["session"]], now) for row in rows]
+    for line in table_lines(table, width):
+        say(line)
+
+
+def _as_shown(row: Mapping[str, Any], name: str, now: datetime | None) -> SessionRow:
+    """Return the texts of a row. now: where times are short; None for output to a program."""
+    written = moment(microseconds(row["written"])).astimezone(LocalZone())
+    state = row["state"] or ""
+    if row.get("tips"):
+        state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]
+    title = _said(row)
+    if "error" in row:
+        title = f"(cannot be read: `harken sessions check {row['session']}` says why)"
+    return SessionRow(
+        name=name,
+        written=minute(written, LocalZone()) if now is None else when_text(written, now),
+        size=size_text(row["size_bytes"]),
+        cost=cost_text(row["cost_usd"]),
+        project=PurePath(row["project"] or "").name,
+        state=state,
+        title=title,
+        is_unfinished=row["state"] in ("being written", "cut off?"),
+    )
 
 
 def _said(row: Mapping[str, Any]) -> str:

@@ -66,6 +66,8 @@ class SessionOptions:
     """So many agents are held with their transcripts; where there are more, those that nobody
     needed for the longest time, and that wait for nothing, are let go until somebody needs them.
     None: all are held."""
+    folder: Path | None = None
+    """The folder in which a new session works; the birth of its first agent records it."""
 
 
 @check_arguments
