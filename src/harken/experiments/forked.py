@@ -50,6 +50,9 @@ class ForkedAgent(SmartAgent):
         ) = None
         self._offered = Toolbox(("recorded",), {tool.name: tool for tool in tools})
 
+    def check_kind(self) -> None:
+        """Accept the class: a resume goes on with a plain smart agent, after the recorded calls."""
+
     def take(self, names: Iterable[str]) -> None:
         """Take calls of these tools, too, which it is not shown: the record answers them.
 
