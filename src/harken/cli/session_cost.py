@@ -8,18 +8,19 @@ a session that has grown since, or was never indexed, has no known cost.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harken.cli.home import Home
 from harken.cli.tally import Tally
 from harken.core.events import decode_event
-from harken.errors import LogError
+from harken.errors import HarkenError, LogError
 from harken.session.packed import stat_log
 from harken.session.reader import open_log
 
 if TYPE_CHECKING:
-    import sqlite3
+    import apsw
 
     from harken.capture.sessions import ImportedSession
 
@@ -68,20 +69,18 @@ class ImportedCosts:
     def _read(self) -> Mapping[str, tuple[int, float]]:
         if not self._home.facts_file.exists():
             return {}
-        from harken.index.database import begun_anew
         from harken.index.facts import Facts
 
-        with begun_anew(self._home.facts_file, self._home.index_file):
-            facts = Facts(self._home.facts_file)
-            try:
+        try:
+            with closing(Facts(self._home.facts_file)) as facts:
                 return _costs(facts.database)
-            finally:
-                facts.close()
+        except HarkenError:  # a damaged index: the commands that need it repair it
+            return {}
 
 
-def _costs(database: sqlite3.Connection) -> Mapping[str, tuple[int, float]]:
+def _costs(database: apsw.Connection) -> Mapping[str, tuple[int, float]]:
     """Return, by the name of a session, when it ended and what it cost, if all of that is known."""
-    rows = database.execute(_COSTS).fetchall()
+    rows: list[Any] = database.execute(_COSTS).fetchall()
     return {
         name: (ended or 0, cost_usd)
         for name, ended, cost_usd, unpriced in rows
