@@ -9,17 +9,21 @@ Source: https://github.com/tree-sitter/tree-sitter-bash.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Tree
+    from tree_sitter import Language, Node
 
 
 MAX_LENGTH = 131_072
 """In bytes: the system accepts no longer argument, so a longer command cannot run."""
+_MAX_SECONDS = 3.0
+"""How long a text may be parsed: some nested texts take time quadratic in their length."""
+_CHUNK = 16_384
 _MAX_HEREDOCS = 16
 """The grammar takes time quadratic in the number of here-documents."""
 _CONTINUATION = "\\\n"
@@ -42,14 +46,16 @@ class Syntax:
         data = text.encode("utf-8", "replace")
         if len(data) > MAX_LENGTH or data.count(b"<<") > _MAX_HEREDOCS or b"\0" in data:
             return None
-        root = _parse(data).root_node
-        if _CONTINUATION.encode() in data:
+        root = _parse(data)
+        if root is not None and _CONTINUATION.encode() in data:
             data = _join_lines(root, data)
-            root = _parse(data).root_node
-        if dropped := _dropped_hyphens(root, data):
+            root = _parse(data)
+        if root is not None and (dropped := _dropped_hyphens(root, data)):
             for at in reversed(dropped):
                 data = b"%s\\%s" % (data[:at], data[at:])
-            root = _parse(data).root_node
+            root = _parse(data)
+        if root is None:
+            return None
         is_exact = not any(_gaps(root, data)) and not _has_false_descriptor(root, data)
         return cls(root, data, is_exact and not root.has_error)
 
@@ -67,11 +73,20 @@ def _language() -> Language:
     return Language(tree_sitter_bash.language())
 
 
-def _parse(data: bytes) -> Tree:
+def _parse(data: bytes) -> Node | None:
+    """Return the root of the tree. Return None if parsing takes too long."""
     # A new parser for each text: the scanner of the grammar keeps state from one to the next.
     from tree_sitter import Parser  # noqa: PLC0415
 
-    return Parser(_language()).parse(data)
+    end = time.monotonic() + _MAX_SECONDS
+    try:
+        tree = Parser(_language()).parse(
+            lambda at, _: data[at : at + _CHUNK],
+            progress_callback=lambda _at, _has_error: time.monotonic() > end,
+        )
+    except ValueError:  # the callback has stopped it
+        return None
+    return tree.root_node
 
 
 def _leaves(root: Node) -> Iterator[Node]:
