@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import tempfile
 from typing import Any
 
 import pytest
@@ -17,6 +18,27 @@ settings.load_profile("quick")
 # starts would inherit that and never end by Ctrl-C. A handler is reset to the default by exec.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
+MOST_OF_A_PATH = 40
+"""Letters. Sockets have room for about 100, and a terminal of 80 columns wraps longer lines."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the paths of tests short where `TMPDIR` is long; xdist hands the folder to its workers.
+
+    `TMPDIR` itself stays as it is for the programs that tests start.
+    """
+    is_worker = hasattr(config, "workerinput")
+    is_short = len(tempfile.gettempdir()) <= MOST_OF_A_PATH
+    if not (is_worker or is_short or config.option.basetemp):
+        folder = tempfile.TemporaryDirectory(
+            prefix="harken-", dir="/tmp", ignore_cleanup_errors=True
+        )
+        config.option.basetemp = folder.name
+        config.add_cleanup(folder.cleanup)
+
 
 collect_ignore = ["fixtures"]
 """Files for tests, scripts among them: there are no tests in it."""

@@ -189,7 +189,7 @@ def test_what_is_imported_goes_into_the_store_that_is_configured_and_is_found_th
         (cli.home / "config.toml").write_text(f'[store]\nurl = "{address}"\n')
         (row,) = [json.loads(line) for line in cli.ok("import", file, "--json").out.splitlines()]
         assert cli.ok("cat", row["raw"]).out == made.data.decode()
-        assert "unchanged" in cli.ok("import", file).out
+        assert "0 new commits" in cli.ok("import", file).out
         assert f"claude:{made.session[:8]}" in cli.ok("sessions").out
         assert "It is." in cli.ok("view", made.session, "transcript", "main").out
         assert "cafe open" in cli.ok("search", "cafe").out

@@ -247,7 +247,7 @@ class Sandbox:
             {**kept, "TMPDIR": temporary, "XDG_CACHE_HOME": f"{temporary}/.cache"},
             mounts.watched,
             self._temporary,
-            _names_in(self._temporary),
+            _names_in(self._temporary) | _mount_points(arguments, temporary),
         )
 
     def _filter(self) -> Path:
@@ -356,8 +356,19 @@ def _own_code() -> list[Path]:
 def _programs(environ: Mapping[str, str], folder: Path) -> Iterator[Path]:
     """Yield the folders of PATH, without those of a project's environment, which are its own."""
     for entry in program_folders(environ, folder):
-        if entry.name != ".bin" and not (entry.parent / "pyvenv.cfg").exists():
+        # A folder of PATH may be closed to this user: `Path.exists` would raise PermissionError.
+        is_environment = os.path.exists(entry.parent / "pyvenv.cfg")  # noqa: PTH110
+        if entry.name != ".bin" and not is_environment:
             yield entry
+
+
+def _mount_points(arguments: Iterable[str], temporary: str) -> frozenset[str]:
+    """Return the names in the sandbox's `/tmp` that bubblewrap creates to mount a path below it."""
+    prefixes = (f"{temporary}/", f"{os.path.realpath('/var/tmp')}/")  # noqa: S108 - its own
+    below = (
+        path.removeprefix(one) for path in arguments for one in prefixes if path.startswith(one)
+    )
+    return frozenset(path.partition("/")[0] for path in below)
 
 
 def _names_in(folder: Path) -> frozenset[str]:
