@@ -181,6 +181,21 @@ def test_it_is_found_in_json_which_stays_json(marked: str) -> None:
     assert secret not in json.loads(inner)["content"]
 
 
+@pytest.mark.parametrize(
+    "value", ["pwd=\n1a2b3c4d", "PWD:\té9x8y7z", 'pwd="\n1a2b3c4d"', "Pwd = \x1b1a2b3c"]
+)
+def test_an_escape_in_json_is_not_cut_in_two(value: str) -> None:
+    """A line of a log was no JSON after its credentials were replaced.
+
+    After `pwd=` the backslash of `\\n` was taken for one before a quote, and the `n` for a password.
+    Now a backslash without a quote begins no value.
+    """
+    line = json.dumps({"content": value})
+    assert json.loads(redact(line).text)["content"].startswith(value[:3])
+    nested = json.dumps({"arguments": line})
+    assert json.loads(json.loads(redact(nested).text)["arguments"])
+
+
 @pytest.mark.parametrize("text", NOT_FOUND)
 def test_ordinary_code_and_stand_ins_stay(text: str) -> None:
     for form in (text, json.dumps(f"one\n{text}\ntwo")):

@@ -33,6 +33,8 @@ LISTED = """
 Library/LaunchAgents/a.plist .direnvrc .config/mise/config.toml
 .codex/config.toml .gemini/settings.json .cursor/mcp.json opencode.json .vscode/tasks.json .envrc
 .husky/pre-commit .claude/settings.json .mcp.json .harken/config.toml .copilot/config.json
+.rhosts .k5login .forward .zcompdump .xmonad/xmonad.hs .config/Claude/claude_desktop_config.json
+.config/xfce4/helpers.rc .config/user-dirs.dirs .vs/tasks.vs.json a.sublime-project .ripgreprc
 .idea/workspace.xml .devcontainer/devcontainer.json .npmrc .yarnrc.yml pip.conf sitecustomize.py
 a.pth .pre-commit-config.yaml mise.toml lefthook.yml a.code-workspace .exrc .git/hooks/pre-commit
 """
@@ -79,6 +81,12 @@ def test_each_kind_of_start_up_file_is_asked_for(tmp_path: Path) -> None:
     assert asked(listed, tmp_path) == listed
     deeper = [f"packages/one/{path}" for path in listed]
     assert asked(deeper, tmp_path) == deeper
+    spaced = [
+        ".config/Code - Insiders/User/settings.json",
+        "Library/Application Support/Code/User/tasks.json",
+        "Library/Application Support/Claude/claude_desktop_config.json",
+    ]
+    assert asked(spaced, tmp_path) == spaced
 
 
 def test_a_disguised_path_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +119,27 @@ def test_a_bare_repository_of_any_name_is_recognized_by_its_content(tmp_path: Pa
     (tmp_path / "half/HEAD").touch()
     assert decided("half/config", tmp_path, "edits") == "free"
     assert decided("half/refs/x", tmp_path, "edits") == "ask"
+
+
+def test_a_repository_that_is_put_together_from_two_folders_is_recognized(tmp_path: Path) -> None:
+    """`HEAD` and `commondir` were written without a question, and `git status` ran a program.
+
+    Git also takes a folder for a repository whose objects, references and configuration are where
+    its `commondir` says, in a folder of any name. Now the write that completes it is asked for.
+    """
+    for name in ("objects", "refs"):
+        (tmp_path / "common" / name).mkdir(parents=True)
+    (tmp_path / "one").mkdir()
+    assert decided("one/commondir", tmp_path, "edits") == "free"
+    (tmp_path / "one/commondir").write_text("../common\n")
+    assert asked(["one/HEAD"], tmp_path) == ["one/HEAD"]
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two/HEAD").touch()
+    inside = ["two/commondir"]
+    assert asked(inside, tmp_path) == inside
+    (tmp_path / "two/commondir").touch()
+    inside += ["two/config.worktree", "two/HEAD"]
+    assert asked(inside, tmp_path) == inside
 
 
 def test_the_programs_of_a_python_environment_are_recognized(tmp_path: Path) -> None:
@@ -168,7 +197,7 @@ def test_the_documentation_states_the_list() -> None:
     text = DOCUMENT.read_text("utf-8")
     table = text.partition("<!-- sensitive paths -->")[2].partition("<!-- end -->")[0]
     names = [*ANYWHERE.values(), *IN_HOME.values(), OF_SYSTEM]
-    listed = sorted(name for one in names for name in one.split())
+    listed = sorted(name.replace("%20", " ") for one in names for name in one.split())
     assert sorted(re.findall(r"`([^`]+)`", table)) == listed
     for reason in (*ANYWHERE, *IN_HOME):
         assert f"| {reason} |" in table

@@ -135,7 +135,8 @@ def _of_commands() -> Iterator[Shape]:
     option = r"(?:dump|admin)?(?=\s)[^\n]{0,100}?\s-p"
     yield from shapes_of("password", "mysql", rf"{option}{_WITH_DIGIT}{_VALUE}")
     for name in ("pwd", "PWD", "Pwd"):  # also the working folder
-        rest = rf"{_CLOSED}{_ASSIGNED}[\"']?(?![~./]|[A-Za-z]:){_WITH_DIGIT}{_VALUE}"
+        begin = r"(?:(?<!\\)|(?=[\"']))[\"']?"  # a backslash without a quote is of an escape
+        rest = rf"{_CLOSED}{_ASSIGNED}{begin}(?![~./]|[A-Za-z]:){_WITH_DIGIT}{_VALUE}"
         yield from shapes_of("password", name, rest)
     yield from shapes_of(
         "password", "login", rf"\s{{1,3}}\S{{1,64}}\s{{1,3}}password\s{{1,3}}{_VALUE}"

@@ -28,24 +28,33 @@ _VERSION_CONTROL = "configuration or hook of version control"
 ANYWHERE: Mapping[str, str] = MappingProxyType(
     {
         "start-up file of a shell": """
-            .bash_aliases .bash_completion .bash_completion.d .bash_login .bash_logout .bash_profile
-            .bashrc .config/bash_completion .config/elvish .config/fish .config/nushell
-            .config/powershell .config/starship.toml .config/xonsh .config/zsh .cshrc .elvish .fzf
-            .fzf.bash .fzf.zsh .inputrc .kshrc .local/share/bash-completion .local/share/fish
-            .local/share/zsh .login .logout .mkshrc .oh-my-bash .oh-my-zsh .p10k.zsh .profile
-            .shinit .shrc .tcshrc .xonshrc .zlogin .zlogout .zprofile .zsh .zshenv .zshrc
+            .antigen .bash_aliases .bash_completion .bash_completion.d .bash_it .bash_login
+            .bash_logout .bash_profile .bashrc .config/bash_completion .config/elvish
+            .config/fish .config/nushell .config/oh-my-posh .config/powershell .config/sheldon
+            .config/starship.toml .config/user-dirs.dirs .config/xonsh .config/zsh .cshrc .elvish
+            .fzf .fzf.bash .fzf.zsh .inputrc .iterm2_shell_integration.bash
+            .iterm2_shell_integration.fish .iterm2_shell_integration.zsh .kshrc
+            .local/share/bash-completion .local/share/fish .local/share/zsh .login .logout .mkshrc
+            .oh-my-bash .oh-my-zsh .p10k.zsh .profile .shinit .shrc .tcshrc .xonshrc .zcompdump
+            .zgenom .zim .zimrc .zinit .zlogin .zlogout .zplug .zprezto .zpreztorc .zprofile .zsh
+            .zshenv .zshrc
         """,
         "start-up file of a login, a desktop or a terminal": """
-            .aerospace.toml .config/alacritty .config/autostart .config/awesome .config/bspwm
-            .config/environment.d .config/ghostty .config/hypr .config/i3 .config/karabiner
-            .config/kitty .config/openbox .config/plasma-workspace .config/skhd .config/sway
-            .config/sxhkd .config/systemd .config/tmux .config/wezterm .config/yabai .config/zellij
-            .hammerspoon .i3 .local/share/applications .local/share/dbus-1
-            .local/share/gnome-shell/extensions .local/share/systemd .mailcap .pam_environment
-            .screenrc .skhdrc .tmux .tmux.conf .wezterm.lua .xinitrc .xprofile .xserverrc .xsession
-            .xsessionrc .yabairc Library/LaunchAgents Library/LaunchDaemons
+            .Xdefaults .Xresources .aerospace.toml .asoundrc .byobu .config/alacritty
+            .config/autostart .config/autostart-scripts .config/awesome .config/bspwm
+            .config/cosmic .config/environment.d .config/foot .config/ghostty .config/hypr
+            .config/i3 .config/karabiner .config/kitty .config/labwc .config/lxsession
+            .config/mimeapps.list .config/niri .config/openbox .config/plasma-workspace
+            .config/qtile .config/river .config/skhd .config/sway .config/sxhkd .config/systemd
+            .config/terminator .config/tmux .config/wezterm .config/xfce4 .config/xmonad
+            .config/yabai .config/zellij .fluxbox .forward .hammerspoon .i3 .kde .kde4
+            .local/share/applications .local/share/dbus-1 .local/share/gnome-shell/extensions
+            .local/share/nautilus/scripts .local/share/systemd .mailcap .pam_environment
+            .procmailrc .screenrc .skhdrc .tmux .tmux.conf .wezterm.lua .xinitrc .xmonad .xprofile
+            .xserverrc .xsession .xsessionrc .yabairc Library/LaunchAgents Library/LaunchDaemons
         """,
         "keys and settings of SSH or GnuPG": ".gnupg .ssh",
+        "list of users who may log in": ".k5login .rhosts .shosts",
         _VERSION_CONTROL: """
             .config/git .config/hg .config/jj .config/lazygit .git .git-hooks .gitconfig .githooks
             .hg/hgrc .hgrc .husky .jj/repo/config.toml .jjconfig.toml .lefthook .lefthook.yaml
@@ -54,24 +63,34 @@ ANYWHERE: Mapping[str, str] = MappingProxyType(
         """,
         "settings of an agent": """
             .agents .aider.conf.yml .amazonq .amp .augment .claude .claude.json .cline .codeium
-            .codex .config/amp .config/crush .config/github-copilot .config/goose .config/mcp
-            .config/opencode .continue .copilot .crush .crush.json .cursor .factory .gemini
-            .github/hooks .goose .harken .junie .kilocode .kiro .mcp.json .opencode .openhands .pi
-            .qwen .roo .trae .windsurf crush.json mcp.json opencode.json opencode.jsonc
+            .codex .config/Claude .config/amp .config/crush
+            .config/github-copilot .config/goose .config/mcp .config/opencode
+            .continue .copilot .crush .crush.json .cursor .factory .gemini .github/hooks .goose
+            .harken .junie .kilocode .kiro .mcp.json .opencode .openhands .pi .qwen .roo .trae
+            .windsurf Library/Application%20Support/Claude crush.json mcp.json opencode.json
+            opencode.jsonc
         """,
         "settings of an editor": """
-            *.code-workspace .config/Code .config/Cursor .config/VSCodium .config/doom .config/emacs
-            .config/helix .config/kak .config/micro .config/nano .config/nvim .config/vim
+            *.code-workspace *.sublime-project .config/Code .config/Code%20-%20Insiders
+            .config/Code-OSS .config/Cursor
+            .config/JetBrains .config/VSCodium .config/doom .config/emacs .config/helix
+            .config/kak .config/micro .config/nano .config/nvim .config/sublime-text .config/vim
             .config/zed .cursor-server .devcontainer .devcontainer.json .dir-locals-2.el
             .dir-locals.el .doom.d .emacs .emacs.d .emacs.el .exrc .fleet .gvimrc .helix .idea
-            .ideavimrc .local/share/nvim .nanorc .nexrc .nvim.lua .nvimrc .spacemacs .spacemacs.d
-            .vim .vimrc .vscode .vscode-server .zed
+            .ideavimrc .local.vimrc .local/share/nvim .lvimrc .nanorc .nexrc .nvim.lua .nvimrc
+            .spacemacs .spacemacs.d .theia .vim .vimrc .vs .vscode .vscode-insiders .vscode-oss
+            .vscode-server .windsurf-server .zed Library/Application%20Support/Code
+            Library/Application%20Support/Code%20-%20Insiders
+            Library/Application%20Support/Cursor
         """,
         "start-up file of a debugger, an interpreter or a tool": """
-            *.pth .Renviron .Rprofile .config/gdb .config/ipython .config/irb .config/pry .curlrc
-            .erlang .gdbearlyinit .gdbinit .ghci .iex.exs .ipython .irbrc .jupyter .lessfilter
-            .lldbinit .ocamlinit .pdbrc .pryrc .psqlrc .pythonrc .pythonrc.py .pythonstartup.py
-            .sqliterc .wgetrc sitecustomize.py usercustomize.py
+            *.pth .Renviron .Rprofile .config/gdb .config/ipython .config/irb .config/lf
+            .config/mpv .config/mutt .config/neomutt .config/pry .config/ranger .config/tig
+            .config/vifm .config/yazi .curlrc .duckdbrc .erlang .gdbearlyinit .gdbinit .ghci
+            .iex.exs .ipython .irbrc .julia/config .jupyter .lessfilter .lesskey .lldbinit
+            .mongorc.js .mongoshrc.js .muttrc .ocamlinit .pdbrc .perldb .pryrc .psqlrc .pythonrc
+            .pythonrc.py .pythonstartup.py .ripgreprc .sqliterc .subversion .tclshrc .tigrc
+            .wgetrc sitecustomize.py usercustomize.py
         """,
         "settings of a package manager": """
             .bunfig.toml .condarc .config/conda .config/pip .config/pypoetry .config/uv .gemrc
@@ -85,7 +104,10 @@ ANYWHERE: Mapping[str, str] = MappingProxyType(
         _PROGRAMS: ".local/bin .local/lib",
     }
 )
-"""Reason -> names that count in every folder; `*` stands for the beginning of a name."""
+"""Reason -> names that count in every folder.
+
+`*` stands for the beginning of a name, `%20` for a space.
+"""
 IN_HOME: Mapping[str, str] = MappingProxyType(
     {
         _PROGRAMS: """
@@ -140,7 +162,7 @@ def fold_name(name: str) -> str:
 def _listed(table: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the names of a table, each with its reason."""
     for reason, names in table.items():
-        yield from ((name, reason) for name in names.split())
+        yield from ((name.replace("%20", " "), reason) for name in names.split())
 
 
 def _by_first_name() -> dict[str, list[tuple[list[str], str]]]:
@@ -199,9 +221,15 @@ def reason_by_content(path: str) -> str:
 
 
 def _is_repository(folder: str, new: str) -> bool:
-    """Whether Git takes a folder for a repository, once the folder has a new entry."""
-    needed = [name for name in ("HEAD", "objects", "refs") if name.casefold() != new]
-    return all(os.path.lexists(f"{folder}/{name}") for name in needed)
+    """Whether Git takes a folder for a repository, once the folder has a new entry.
+
+    A file `commondir` says that objects and references are in another folder.
+    """
+    complete = (("HEAD", "commondir"), ("HEAD", "objects", "refs"))
+    return any(
+        all(name.casefold() == new or os.path.lexists(f"{folder}/{name}") for name in names)
+        for names in complete
+    )
 
 
 def paths_below(root: Path, homes: Iterable[Path]) -> Iterator[str]:
