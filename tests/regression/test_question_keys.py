@@ -147,6 +147,20 @@ def test_several_keys_at_once_are_text(terminal: Asking) -> None:
     assert ALLOWED not in terminal.log
 
 
+@pytest.mark.parametrize("keys", ["\ry", UP + "y", "\ty"])
+def test_a_key_right_behind_another_is_text(terminal: Asking, keys: str) -> None:
+    """A newline and a `y`, pasted into a terminal without bracketed paste, were a yes.
+
+    The `y` was the last of the keys that arrived together, so nothing waited behind it.
+    Now a key that comes right behind another one, whichever that is, is typing.
+    """
+    terminal.say("brew")
+    terminal.wait("y yes   a always")
+    terminal.type(keys)
+    terminal.wait("› y", TEXT_FIRST)
+    assert ALLOWED not in terminal.log
+
+
 def test_typing_ahead_is_no_answer_in_words(terminal: Asking) -> None:
     """A message typed while an agent asked in words was sent as the answer.
 

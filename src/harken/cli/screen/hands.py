@@ -17,6 +17,8 @@ from harken.cli.screen.turns import Turns
 AGAIN_S = 2.0
 HELD_S = 0.8
 """Longer than keyboards wait before a key that is held down repeats."""
+TOGETHER_S = 0.03
+"""Shorter than the time between two keys that a person presses one after the other."""
 
 
 @dataclass(slots=True)
@@ -35,6 +37,14 @@ class Hands:
     """The key that answered the last question: held down, it repeats."""
     repeats_until: float = -1.0
     """Until when the same key counts as held down."""
+    last_key_s: float = -1.0
+    gap_s: float = TOGETHER_S
+    """How long before the last key the one before it was pressed."""
+
+    def note_key(self) -> None:
+        """Measure the time between keys; to be called before each."""
+        now = self.now()
+        self.last_key_s, self.gap_s = now, now - self.last_key_s
 
     def submit(self) -> None:
         """Send what is typed; while a turn runs, let it wait."""
@@ -60,13 +70,13 @@ class Hands:
     def press(self, key: str, *, is_alone: bool = True) -> None:
         """Answer the question with a key; a letter that is no choice belongs to the draft.
 
-        `is_alone`: whether no other key arrived with it. Several keys at once are pasted text, or
+        `is_alone`: whether no other key waits behind it. Several keys at once are pasted text, or
         typing that waited in the terminal, and never an answer.
         """
         question = self.table.questions.current
         if question is None or not key or not key.isprintable():
             return
-        if question.step == "choose" and not is_alone:
+        if question.step == "choose" and not (is_alone and self.gap_s >= TOGETHER_S):
             self.draft(key)
         elif key == "v":
             self.table.show_preview()

@@ -106,7 +106,9 @@ def _bind_questions(keys: KeyBindings, hands: Hands) -> None:
 
     @keys.add(Keys.Any, filter=choosing)
     def _(event: KeyPressEvent) -> None:
-        hands.press(event.data, is_alone=not event.app.key_processor.input_queue)
+        waiting = event.app.key_processor.input_queue
+        # The terminal may report where the cursor is at any time.
+        hands.press(event.data, is_alone=all(press.key is Keys.CPRResponse for press in waiting))
 
     for key in ("y", "n"):
         is_held = Condition(partial(hands.is_held_answer, key))

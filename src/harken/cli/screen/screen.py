@@ -99,6 +99,7 @@ class Screen:
         self.stage.app.after_render += lambda _: self.arming.drawn()
         self.stage.app.key_processor.before_key_press += lambda _: self.arming.touch()
         hands = Hands(self.table, self.inputs, self.turns, self.arming)
+        self.stage.app.key_processor.before_key_press += lambda _: hands.note_key()
         self.stage.app.key_bindings = bindings(hands)
         self._used = Tally()
         self._context_tokens: int | None = None
