@@ -2,7 +2,8 @@
 
 With a token, `harken proxy` answered a page of a browser whose name resolved to 127.0.0.1 (DNS
 rebinding), and `harken otlp` never looked at `Host`. A half-sent head of a request to `harken serve`
-stayed open for up to twice the time that is documented. All servers share one check now.
+stayed open for up to twice the time that is documented. All servers share one check now, which also
+knows an image of a page: a browser sends no `Origin` with it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ PAGES = [
     {"Host": "evil.example:8421"},
     {"Host": "127.0.0.1.evil.example"},
     {"Host": "localhost@evil.example"},
+    {"Host": "[::1]e8421"},
+    {"Sec-Fetch-Site": "cross-site"},
 ]
 
 
@@ -92,12 +95,16 @@ def test_a_proxy_with_a_token_refuses_pages(tmp_path: Path) -> None:
     "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.1.2.3:80", "[::1]:8420", "[::1]"]
 )
 def test_names_of_this_machine_are_answered(host: str) -> None:
-    assert browser_refusal(None, host) == ""
+    assert browser_refusal(None, host, None) == ""
+
+
+def test_an_address_that_the_user_typed_into_a_browser_is_answered() -> None:
+    assert browser_refusal(None, "localhost:8420", "none") == ""
 
 
 def test_a_client_without_a_host_is_no_browser() -> None:
-    assert browser_refusal(None, None) == ""
-    assert browser_refusal(None, "") != ""
+    assert browser_refusal(None, None, None) == ""
+    assert browser_refusal(None, "", None) != ""
 
 
 def test_a_half_sent_head_is_closed_in_the_time_that_is_documented() -> None:

@@ -2,15 +2,19 @@
 
 A web page can make a browser send requests to a port of this machine. The browser sends along the
 `Origin` of the page, and as `Host` the name under which it found the port, which an attacker may
-let resolve to 127.0.0.1 (DNS rebinding). Every server of Harken calls `browser_refusal` first, also
-where it wants a token.
+let resolve to 127.0.0.1 (DNS rebinding). It leaves the origin out where a page loads an image or
+the like, and sends `Sec-Fetch-Site`. Every server that clients ask calls `browser_refusal` first,
+also where it wants a token. Webhooks, and the end of a login in a browser, have secret addresses.
 
-Source: RFC 6454 (Origin), RFC 9110 section 7.2 (Host).
+Source: RFC 6454 (Origin), RFC 9110 section 7.2 (Host), Fetch Metadata (Sec-Fetch-Site).
 """
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
+
+_HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[]*))(?::[0-9]*)?")
 
 
 def is_loopback(host: str) -> bool:
@@ -28,23 +32,25 @@ def is_loopback(host: str) -> bool:
 def host_of(header: str) -> str:
     """Return the name in a `Host` header without the port; "" if the header is malformed.
 
-    >>> [host_of(text) for text in ("127.0.0.1:8420", "[::1]:8420", "localhost", "a:b:c")]
-    ['127.0.0.1', '::1', 'localhost', '']
+    >>> [host_of(text) for text in ("127.0.0.1:8420", "[::1]:8420", "localhost", "a:b", "[::1]x1")]
+    ['127.0.0.1', '::1', 'localhost', '', '']
     """
-    if header.startswith("["):
-        name, _, port = header[1:].partition("]")
-        return name.lower() if not port or port[1:].isdigit() else ""
-    name, _, port = header.partition(":")
-    return name.lower() if not port or port.isdigit() else ""
+    found = _HOST.fullmatch(header)
+    return "" if found is None else (found["v6"] or found["name"] or "").lower()
 
 
-def browser_refusal(origin: str | None, host: str | None, *, any_host: bool = False) -> str:
+def browser_refusal(
+    origin: str | None, host: str | None, site: str | None, *, any_host: bool = False
+) -> str:
     """Return why a request with these headers is refused as one of a web page; "" if it is not.
 
-    `any_host`: other machines may send requests, by names of their own.
+    `site`: `Sec-Fetch-Site`, which is `none` where the user typed the address. `any_host`: other
+    machines may send requests, by names of their own.
     """
     if origin is not None:
         return "pages of browsers are not answered (Origin)"
+    if site is not None and site != "none":
+        return "pages of browsers are not answered (Sec-Fetch-Site)"
     # No browser leaves the host out; a client that speaks HTTP/1.0 may.
     if not any_host and host is not None and not is_loopback(host_of(host)):
         return "ask by the name of this machine, such as 127.0.0.1 (Host)"

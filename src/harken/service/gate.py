@@ -23,9 +23,9 @@ class Gate:
 
     def check(self, path: str, headers: Mapping[str, str]) -> None:
         """Raise Refused for who may not come in. `headers` have names in lower case."""
-        if refusal := browser_refusal(
-            headers.get("origin"), headers.get("host"), any_host=self.any_host
-        ):
+        origin, host = headers.get("origin"), headers.get("host")
+        site = headers.get("sec-fetch-site")
+        if refusal := browser_refusal(origin, host, site, any_host=self.any_host):
             raise Refused("forbidden", refusal)
         if self.token is None or path == OPEN_PATH:
             return

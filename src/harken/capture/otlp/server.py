@@ -184,7 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
         return response(kind, type_, refused), type_
 
     def _check(self) -> None:
-        if refusal := browser_refusal(self.headers.get("origin"), self.headers.get("host")):
+        origin, host = self.headers.get("origin"), self.headers.get("host")
+        if refusal := browser_refusal(origin, host, self.headers.get("sec-fetch-site")):
             raise _Refused(403, refusal)
         token = self.server.token
         if token is None:

@@ -96,7 +96,8 @@ class Passing:
             self.touched_s = time.monotonic()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        if refusal := browser_refusal(request.headers.get("Origin"), request.headers.get("Host")):
+        origin, host = request.headers.get("Origin"), request.headers.get("Host")
+        if refusal := browser_refusal(origin, host, request.headers.get("Sec-Fetch-Site")):
             return _said(403, refusal)
         target = self.upstreams.find(request.raw_path, request.headers)
         if isinstance(target, Wrong):
