@@ -91,8 +91,9 @@ def sensitive_places(root: Path, homes: Iterable[Path]) -> Iterator[str]:
     """Yield the sensitive paths of a writable folder, existing or not.
 
     Of the folder's own `.git`, and of a bare repository, these are the configuration and the
-    hooks: the rest is where commits go. Folders below are not searched: what a command makes
-    there is the agent's own.
+    hooks: the rest is where commits go. A folder that is no bare repository cannot be made one; a
+    `.git` can, see `new_repository`. Folders below are not searched: what a command makes there is
+    the agent's own.
     """
     git = root / ".git"
     is_pointer = git.is_symlink() or git.is_file()
@@ -101,6 +102,10 @@ def sensitive_places(root: Path, homes: Iterable[Path]) -> Iterator[str]:
     yield from _repository(git)
     if (root / "HEAD").is_file() and (root / "objects").is_dir():
         yield from _repository(root)
+    elif os.path.lexists(root / "HEAD"):
+        yield from (f"{root}/{name}" for name in ("commondir", "objects"))
+    else:
+        yield f"{root}/HEAD"
 
 
 def _repository(folder: Path) -> Iterator[str]:

@@ -30,6 +30,7 @@ from typing import Literal, Self, TypeAlias
 from harken.errors import ConfigError
 from harken.world.sensitive_paths import program_folders
 from harken.world.shell.mounts import Mounts, made
+from harken.world.shell.new_repository import unsafe_parts
 from harken.world.shell.places import (
     NAMES,
     NEEDED,
@@ -93,6 +94,8 @@ class Entered:
     """The folder that the command sees as `/tmp`."""
     temporary_names: frozenset[str] = frozenset()
     """The names in that folder before the command ran."""
+    absent_repositories: Sequence[Path] = ()
+    """Each `.git` at the top of a writable folder that was not there before the command ran."""
 
     def left_in_temporary(self) -> list[str]:
         """Return the names that the command created in `/tmp`, which no program outside sees."""
@@ -106,6 +109,8 @@ class Entered:
         Raises OSError where one cannot be renamed; the others are.
         """
         found, failure = list(made(self.watched)), None
+        for git in self.absent_repositories:
+            found += unsafe_parts(git)
         for path in found:
             target, number = f"{path}{ASIDE}", 1
             while os.path.lexists(target):
@@ -248,6 +253,7 @@ class Sandbox:
             mounts.watched,
             self._temporary,
             _names_in(self._temporary) | _mount_points(arguments, temporary),
+            [root / ".git" for root in self.writable if not os.path.lexists(root / ".git")],
         )
 
     def _filter(self) -> Path:
