@@ -52,6 +52,8 @@ NEEDED = ("/run/current-system", "/run/opengl-driver")
 """Of what is out of reach, what programs need: on NixOS they are there."""
 NAMES = ("/run/systemd/resolve",)
 """What is needed to find machines by their names, too."""
+_ACCESS_LIST = "system.posix_acl_access"
+"""The attribute of a folder that lets in further users."""
 _OF_GIT = ("config", "config.worktree", "commondir", "hooks")
 """Of a repository: what says which programs git runs, or that another folder says it."""
 
@@ -144,3 +146,24 @@ def is_socket(path: str) -> bool:
         return stat.S_ISSOCK(Path(path).stat().st_mode)
     except (OSError, ValueError):
         return False
+
+
+def is_reachable(path: str) -> bool:
+    """Whether a command in the sandbox can enter the folders of a path that was found.
+
+    Root looks into the private folders of other users. In the sandbox it has no capabilities:
+    it cannot, and nothing can be mounted there.
+    """
+    if os.geteuid() != 0:
+        return True
+    groups = {os.getegid(), *os.getgroups()}
+    for folder in Path(path).parents:
+        try:
+            status, attributes = folder.stat(), os.listxattr(folder)
+        except OSError:  # it has gone meanwhile, or has no attributes: then it is mounted over
+            continue
+        bit = stat.S_IXGRP if status.st_gid in groups else stat.S_IXOTH
+        is_open = status.st_uid == 0 or bool(status.st_mode & bit)
+        if not is_open and _ACCESS_LIST not in attributes:
+            return False
+    return True

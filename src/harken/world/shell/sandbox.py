@@ -35,6 +35,7 @@ from harken.world.shell.places import (
     NAMES,
     NEEDED,
     foreign_sockets,
+    is_reachable,
     is_socket,
     other_homes,
     pointed_places,
@@ -350,7 +351,8 @@ def _listening() -> Iterator[str]:
         listed = Path("/proc/net/unix").read_text(errors="surrogateescape")
     except OSError:
         return
-    yield from filter(is_socket, map(os.path.realpath, foreign_sockets(listed)))
+    real = map(os.path.realpath, foreign_sockets(listed))
+    yield from (path for path in real if is_socket(path) and is_reachable(path))
 
 
 def _own_code() -> list[Path]:
