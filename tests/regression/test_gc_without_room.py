@@ -66,6 +66,8 @@ def test_on_a_full_disk_the_search_index_makes_room_for_gc(
         (full.home / "facts.db").write_bytes(bytes(1_000_000))
         before, size = loose_in(full), (full.home / "store.db").stat().st_size
         fill_disk(disk)
+        full("store", "gc", "--grace", "0s", "--dry-run")
+        assert (full.home / "facts.db").exists(), "a dry run removes nothing"
         ran = full.ok("store", "gc", "--grace", "0s")
         assert "15 things and 0 commits went" in ran.out
         assert "the search index (976.6 KB) was removed to make room" in ran.err

@@ -52,7 +52,8 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
     backing store is configured, it is sent what it has not, and what is too much here is evicted.
     On a full disk the search index is removed first: the next search makes it again.
     """
-    taken, moved, unused = with_room(home, partial(_collected, home, grace, dry_run=dry_run))
+    work = partial(_collected, home, grace, dry_run=dry_run)
+    taken, moved, unused = with_room(home, work, keep_index=dry_run)
     if as_json:
         about_tiers = {} if moved is None else {"moved": asdict(moved)}
         say_json({**msgspec.to_builtins(taken), "dry_run": dry_run, **about_tiers})
@@ -84,11 +85,12 @@ def _collected(
     return taken, moved, unused
 
 
-def with_room(home: Home, work: Callable[[], T]) -> T:
+def with_room(home: Home, work: Callable[[], T], *, keep_index: bool = False) -> T:
     """Do some work; if the disk is too full for it, remove the search index and try once more.
 
     The index is made from the store again when it is needed, so it is the reserve of a full disk.
-    Raises StoreWriteError with what to do where there is no index, or it was too small.
+    Raises StoreWriteError with what to do where there is no index, it was too small, or it has to
+    be kept.
     """
     try:
         return work()
@@ -97,7 +99,7 @@ def with_room(home: Home, work: Callable[[], T]) -> T:
             raise
         reason = error.reason
     size = sum(file.stat().st_size for file in index_files(home))
-    if size:
+    if size and not keep_index:
         forget_facts(home)
         click.echo(
             f"The disk is full: the search index ({size_text(size)}) was removed to make room. The "
