@@ -36,6 +36,12 @@ def test_a_result_lists_what_is_not_kept(box: Box) -> None:
     assert "[not kept: 1, 2, 3, 4, 5 and 4 more in /tmp" in many
 
 
+def test_a_working_folder_in_tmp_is_not_called_lost(box: Box) -> None:
+    """bubblewrap creates its mount point in the sandbox's own `/tmp`."""
+    box.wanted["temporary"] = box.around
+    assert box.run("echo z > kept") == "exit code 0 (in the sandbox)\n(no output)"
+
+
 def test_a_question_says_where_the_command_will_run(box: Box, tmp_path: Path) -> None:
     notes = {}
     for name, shell in (
