@@ -96,7 +96,7 @@ def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
         (["ctx-ffffffffffff", "--pin", "--for", "1d"], "say one of --pin"),
         (["--pin"], "name what shall be kept"),
         (["ctx-ffffffffffff", "--for", "soon"], "no duration such as"),
-        (["x", "--pin"], "no commit or artifact"),
+        (["x", "--pin"], "no session or commit"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_in_a_line(
