@@ -116,7 +116,7 @@ def test_a_review_goes_on_elsewhere_where_the_machine_died(tmp_path: Path) -> No
 
     system, *said = first_request(other)
     assert system.role == "system"
-    assert [(message.role, text_of(message.content).strip()) for message in said] == [
+    assert [(message.role, without_place(text_of(message.content))) for message in said] == [
         ("user", "review parser.py"),
         ("assistant", "I read it first."),
         ("tool", "exit code 0\ndef parse(line):\n    return line.split()[0]"),
@@ -130,3 +130,8 @@ def test_a_review_goes_on_elsewhere_where_the_machine_died(tmp_path: Path) -> No
     store = SqliteStore(other.home / "store.db")
     assert ctx in [one.id for one in store.chain(other.last())]
     store.close()
+
+
+def without_place(text: str) -> str:
+    """Return the text of a result without the note that it ran in the sandbox, if there is one."""
+    return text.strip().replace(" (in the sandbox)", "")

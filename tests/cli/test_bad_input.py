@@ -181,7 +181,7 @@ def test_a_hook_that_only_a_program_knows_is_told_before_anything_is_said(
         (["store"], None),
         (
             ["sessions", "frob"],
-            "commands: check, repair, pack, unpack; see `harken sessions --help`",
+            "commands: check, repair, pack, unpack, rename; see `harken sessions --help`",
         ),
         (["sessions", "check"], "Missing argument 'SESSION'; see `harken sessions check --help`"),
         (["chat", "--resume"], "--resume without a session shows a list, which needs a terminal"),

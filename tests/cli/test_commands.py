@@ -133,7 +133,9 @@ def test_the_views_of_harken_view_are_there(talk: Talking) -> None:
     assert "Ann: Tea." in talk("/view dialog main Ann")
     assert "/view timeline     Show everything" in talk("/view")
     assert talk("/view dialog") == "Missing argument 'AGENTS...'; it takes: AGENTS..."
-    assert "No such command 'nonsense'; there is: context, dialog," in talk("/view nonsense")
+    assert "No such command 'nonsense'; there is: conversation, context, dialog," in talk(
+        "/view nonsense"
+    )
     assert "there is no agent 'Bob'" in talk("/view dialog Bob")
     assert "No closing quotation" in talk("/view dialog 'Ann")
 

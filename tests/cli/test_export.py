@@ -219,9 +219,9 @@ def shown(home: Path, *arguments: str) -> tuple[int, str]:
 
 
 def test_a_terminal_is_sent_no_bytes_but_harmless_text(talked: Cli) -> None:
-    commit_raw(talked, b"\x1b[2J\x00", "codex-v9")
-    code, text = shown(talked.home, "export", last(talked), "--format", "events")
-    assert code == 0  # it is raw, which is text
+    raw = commit_raw(talked, b"\x1b[2J\x00", "codex-v9")
+    code, text = shown(talked.home, "export", raw, "--format", "events")
+    assert code == 0, text  # it is raw, which is text
     assert "\x1b" not in text
     code, text = shown(talked.home, "cat", raw_ref(b"\x1b[2J\x00"))
     assert (code, text.count("\n")) == (2, 1)

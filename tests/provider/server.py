@@ -116,8 +116,10 @@ class Provider:
     def is_left(self, connection: socket.socket, seconds: float | None) -> bool:
         """Wait for the client to go, for the server to stop, or for some seconds."""
         step_s, waited_s = 0.01, 0.0
+        poll = select.poll()  # `select` takes no descriptor above 1023
+        poll.register(connection, select.POLLIN)
         while not self._stopping.is_set() and (seconds is None or waited_s < seconds):
-            if select.select([connection], [], [], step_s)[0]:
+            if poll.poll(step_s * 1000):
                 return not connection.recv(1, socket.MSG_PEEK)
             waited_s += step_s
         return self._stopping.is_set()

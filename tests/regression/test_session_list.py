@@ -59,6 +59,7 @@ def test_columns_are_left_out_where_there_is_no_room() -> None:
 def test_a_list_at_a_terminal_has_no_line_that_wraps(demo: Cli, script: str) -> None:
     demo.ok("chat", "--model", script, "-p", "hello " * 60)
     environ = {**os.environ, "HARKEN_HOME": str(demo.home)}
+    environ.pop("COLUMNS", None)  # it would stand for the width of the terminal
     for columns in (40, 80, 132):
         child = pexpect.spawn(
             sys.executable,

@@ -25,7 +25,7 @@ def test_rows_of_a_list_stay_below_their_column(chat: Chat) -> None:
     terminal = chat(columns=60)
     terminal.say("/view")
     terminal.wait("/view perspective  Show what AGENT heard, thought, did and")
-    assert "\n                   said. (AGENT)\n" in terminal.text
+    assert "\n                   said, whole.\n" in terminal.text
     terminal.resize(30, 24)
     terminal.say("/view tree")
     terminal.wait("main  (agent_001,\n      scripted:tea.yaml")

@@ -44,7 +44,7 @@ def look(text: str) -> str:
     return f"saw {text}"
 
 
-@register("test-censor")
+@register("test-censor-opinions")
 class Censor(Hook):
     """Watches a hook: some of what that one says is not to be said, some is said otherwise."""
 

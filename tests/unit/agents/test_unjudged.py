@@ -35,7 +35,7 @@ class Commenting(Judging):
         return Comment("Well.") if question.point == "response" else Ok()
 
 
-@register("test-strict")
+@register("test-strict-unjudged")
 class Strict(Judging):
     """Says no to each answer that is not among those that it lets through."""
 

@@ -204,7 +204,7 @@ def test_what_hooks_did_is_done_again_by_stand_ins_and_by_their_code(tmp_path: P
 
 
 def test_hooks_that_save_state_and_copies_for_subagents_go_the_same(tmp_path: Path) -> None:
-    @register("test-counting")
+    @register("test-counting-copies")
     class Counting(Judging):
         def begin(self) -> None:
             super().begin()

@@ -66,7 +66,7 @@ def test_a_provider_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(ConfigError) as caught:
         resolve_model("opnai/gpt-6.2-sol")
     assert str(caught.value).startswith(
-        "there is no provider 'opnai'; there is: anthropic, openai, gemini, xai, "
+        "there is no provider 'opnai'; did you mean 'openai'?; there is: anthropic, openai, gemini, xai, "
     )
     assert "[providers.opnai] with a base_url in config.toml adds one" in str(caught.value)
     with pytest.raises(ConfigError, match="which model of ollama"):

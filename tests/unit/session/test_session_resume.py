@@ -15,6 +15,7 @@ from harken.errors import (
     LogReadOnly,
     LogWriteError,
     NotALog,
+    SessionClosed,
 )
 from harken.session.session import Session
 from tests.session_kit import (
@@ -42,7 +43,7 @@ BIRTH = "msg_001"
 def test_a_session_that_ended_can_be_resumed(session: Session) -> None:
     session.end("enough")
     assert lines(session.path)[-1]["reason"] == "enough"
-    with pytest.raises(LogWriteError, match="closed"):
+    with pytest.raises(SessionClosed):
         hear(session, ROOT)
     resumed = Session.load(session.path, options=options())
     ended = [resumed.state.ended]

@@ -67,7 +67,7 @@ def test_a_thousand_known_messages_cost_about_what_their_bytes_do() -> None:
     first = _fastest(take, times=1)
     again, decoded = _fastest(take), _fastest(lambda: msgspec.json.decode(data))
     assert again < 8 * decoded  # 1 to 3, by how much of the text is escaped; 1 MB in 1.5 ms
-    assert again < first / 4
+    assert again < first / 2
 
 
 def _fastest(run: Callable[[], Any], times: int = 20) -> float:
