@@ -74,7 +74,7 @@ class Denying(Leaving):
         return Deny("no")
 
 
-@register("test-changing")
+@register("test-changing-opinions")
 class Changing(Leaving):
     def says(self, question: Question) -> Verdict:
         return Rewrite('{"text": "safe"}')
