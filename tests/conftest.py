@@ -21,7 +21,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
-MOST_OF_A_PATH = 40
+MAX_TEMPDIR_LENGTH = 40
 """Letters. Sockets have room for about 100, and a terminal of 80 columns wraps longer lines."""
 
 
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     `TMPDIR` itself stays as it is for the programs that tests start.
     """
     is_worker = hasattr(config, "workerinput")
-    is_short = len(tempfile.gettempdir()) <= MOST_OF_A_PATH
+    is_short = len(tempfile.gettempdir()) <= MAX_TEMPDIR_LENGTH
     if not (is_worker or is_short or config.option.basetemp):
         folder = tempfile.TemporaryDirectory(
             prefix="harken-", dir="/tmp", ignore_cleanup_errors=True

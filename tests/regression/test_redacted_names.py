@@ -154,7 +154,7 @@ user_pass = '%s:%s'
 PASS: test_1 (12 ms)
 <label for="password">Password1</label>
 Type a password sha256
-PWD=/root/work1
+PWD=/srv/project1
 pwd: /home/user1
 Cookie: $COOKIE
 cookies: list[str] = []

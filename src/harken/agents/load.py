@@ -135,12 +135,13 @@ def _complete(root: Agent, system_prompt: str | None, budget: Budget | None) -> 
 def _change_model(session: Session, runtime: Runtime) -> None:
     """Let the agents that shared the root's model go on with the one that was given."""
     root = session.agents[session.state.root] if session.state.root is not None else None
-    if runtime.model is None or root is None or root.language_model == runtime.model.name:
+    model = runtime.default_model
+    if model is None or root is None or root.language_model == model.name:
         return
     before = root.language_model
     if before is None:
         return  # it takes the one that it is given, without a change
     for state in session.agents.values():
         if state.language_model == before and session.state.is_live(state.id):
-            event = AgentConfigured(agent_id=state.id, language_model=runtime.model.name)
+            event = AgentConfigured(agent_id=state.id, language_model=model.name)
             session.append(event)

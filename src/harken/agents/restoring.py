@@ -126,7 +126,7 @@ class Restoring:
         """
         if plan.kind != SMART:
             return None
-        own = None if self.runtime.model is None else self.runtime.model.name
+        own = None if self.runtime.default_model is None else self.runtime.default_model.name
         known = {own, *(state.language_model for state in self.session.agents.values())}
         return plan.model if plan.model in known else self.agent.language_model
 

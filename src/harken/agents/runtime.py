@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, MutableSet, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, overload
+from typing import Any, Protocol, TypeAlias
 
 from harken.agents.checkpoints import Checkpointer, Tell
 from harken.agents.schemas import ACTIONS, BASIC
@@ -43,31 +43,14 @@ class HookFinder(Protocol):
         ...
 
 
-class _ModelField:
-    """The types of `Runtime.model`: a model or its name is given, a model is read.
-
-    It only tells type checkers; dataclasses take None from it as the default.
-    """
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> None: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> Model | None: ...
-    def __get__(self, instance: object, owner: type) -> Model | None:
-        return None
-
-    def __set__(self, instance: object, value: Model | str | None) -> None:
-        raise AttributeError("model")
-
-
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """Passed from an agent to its subagents; the log records names, this gives the things."""
 
-    model: _ModelField = _ModelField()
+    model: Model | str | None = None
     """Used for agents whose model has this one's name, or none. A name (`anthropic/...`) is
-    resolved by `models` at once."""
+    resolved by `models` at once; see `default_model`."""
     models: ModelResolver = field(default_factory=one_per_name)
     """Gives all other models, by name."""
     world: World = field(default_factory=World)
@@ -110,9 +93,8 @@ class Runtime:
         Raises ConfigError for a tool with the name of an action, a share that is none, and a model
         that cannot be used; ValueError for an action that does not exist.
         """
-        model: object = self.model
-        if isinstance(model, str):
-            object.__setattr__(self, "model", self.models(model))
+        if isinstance(self.model, str):
+            object.__setattr__(self, "model", self.models(self.model))
         check_choices(self.actions, ACTIONS, "an action of agents")
         if self.compact_at is not None and not 0 < self.compact_at <= 1:
             raise ConfigError(f"compact_at is a part above 0 and up to 1, not {self.compact_at}")
@@ -131,10 +113,17 @@ class Runtime:
         else:
             _unheard.warning("%s", notice)
 
+    @property
+    def default_model(self) -> Model | None:
+        """The model of agents that name none: `model`, after its name was resolved."""
+        assert not isinstance(self.model, str)  # __post_init__ resolved it
+        return self.model
+
     def model_named(self, name: str | None) -> Model:
         """Return a model. Raises ConfigError where the name is none or unknown."""
-        if self.model is not None and name in (None, self.model.name):
-            return self.model
+        default = self.default_model
+        if default is not None and name in (None, default.name):
+            return default
         if name is None:
             raise ConfigError("this agent has no model: pass one, such as scripted:FILE.yaml")
         return self.models(name)

@@ -84,7 +84,7 @@ class SmartAgent(Actor):
         if model is not None:
             runtime = replace(runtime, model=model)
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
-        self._model_name = runtime.model.name if runtime.model is not None else None
+        self._model_name = runtime.default_model.name if runtime.default_model is not None else None
         self._given: dict[str, Any] = {
             "tools": None if tools is None else list(tools),
             "budget": budget,

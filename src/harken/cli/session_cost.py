@@ -86,16 +86,3 @@ def _costs(database: apsw.Connection) -> Mapping[str, tuple[int, float]]:
         for name, ended, cost_usd, unpriced in rows
         if cost_usd is not None and not unpriced
     }
-
-
-def cost_text(cost_usd: float | None) -> str:
-    """Return a cost as a list shows it, empty if it is not known.
-
-    >>> cost_text(0.0), cost_text(0.004), cost_text(0.126), cost_text(12.5), cost_text(None)
-    ('$0', '<$0.01', '$0.13', '$12.50', '')
-    """
-    if cost_usd is None:
-        return ""
-    if not cost_usd:
-        return "$0"
-    return "<$0.01" if cost_usd < 0.01 else f"${cost_usd:.2f}"

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
+from harken.cli.screen.styled import shorten
 from harken.cli.terminal import one_line
 
 MAX_TITLE = 60
@@ -91,11 +92,7 @@ def _cell(text: str, width: int, *, is_right: bool) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Return a text that has at most these cells, with a mark where it was cut."""
-    text = text.rstrip()
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
+    return shorten(text.rstrip(), width) if width > 0 else ""
 
 
 def terminal_width() -> int | None:

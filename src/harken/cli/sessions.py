@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import click
 
 from harken.analytics.moment import minute, moment
+from harken.analytics.numbers import cost
 from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
 from harken.cli.command_tree import SESSION_COMMANDS
 from harken.cli.home import (
@@ -32,7 +33,7 @@ from harken.cli.home import (
 from harken.cli.imported import imported
 from harken.cli.local_zone import LocalZone
 from harken.cli.name_resolver import MIN_SHORT_ID, NameResolver
-from harken.cli.session_cost import ImportedCosts, cost_of_log, cost_text
+from harken.cli.session_cost import ImportedCosts, cost_of_log
 from harken.cli.session_table import SessionRow, table_lines, terminal_width, when_text
 from harken.cli.terminal import say, say_json
 from harken.cli.when import moment_us
@@ -153,7 +154,7 @@ def _as_typed(conditions: Mapping[str, str | None]) -> list[str]:
     return [word for name, text in conditions.items() if text for word in (f"--{name}", text)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Session:
     """A session that may be shown. What costs more to know is found out when it is asked for."""
 
@@ -163,14 +164,11 @@ class _Session:
     """Seconds since 1970."""
     describe: Callable[[], dict[str, Any]]
     cost: Callable[[], float | None]
-    _row: list[dict[str, Any]] = field(default_factory=list)
 
-    @property
+    @cached_property
     def row(self) -> dict[str, Any]:
         """What a list says of it, without its cost."""
-        if not self._row:
-            self._row.append(self.describe())
-        return self._row[0]
+        return self.describe()
 
 
 class _Conditions:
@@ -383,7 +381,7 @@ def _as_shown(row: Mapping[str, Any], name: str, now: datetime | None) -> Sessio
         name=name,
         written=minute(written, LocalZone()) if now is None else when_text(written, now),
         size=size_text(row["size_bytes"]),
-        cost=cost_text(row["cost_usd"]),
+        cost=cost(row["cost_usd"], 0),
         project=PurePath(row["project"] or "").name,
         state=state,
         title=title,

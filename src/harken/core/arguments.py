@@ -159,13 +159,9 @@ def _evaluated(function: Callable[..., Any], annotation: Any) -> Any:
         return annotation
     names = getattr(inspect.unwrap(function), "__globals__", {})
     try:
-        type_ = eval(annotation, names)  # noqa: S307 - the source of this package
+        return eval(annotation, names)  # noqa: S307 - the source of this package
     except (NameError, AttributeError):
         return Any
-    setter = type_.__dict__.get("__set__") if isinstance(type_, type) else None
-    if inspect.isfunction(setter):  # a field that is set with another type than it is read
-        return _evaluated(setter, inspect.signature(setter).parameters["value"].annotation)
-    return type_
 
 
 def _compared(value: object, annotation: Any, place: str) -> _Mismatch | None:

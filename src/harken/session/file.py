@@ -150,7 +150,8 @@ class LogFile:
         """
         name = self.path.with_name(f"{self.path.name}.torn-{end}")
         part = name.with_name(f"{name.name}.part")
-        copy = next((path for path in _numbered(name) if _has_content(path, torn)), free_name(name))
+        copies = takewhile(Path.exists, _numbered(name))
+        copy = next((path for path in copies if _has_content(path, torn)), free_name(name))
         try:
             fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_FOLLOW, 0o600)
             try:
@@ -244,15 +245,12 @@ def is_being_written(path: Path) -> bool:
 
 def free_name(path: Path) -> Path:
     """Return this path, or with `.1`, `.2`, ... after it, where something is there already."""
-    names = (path if n == 0 else path.with_name(f"{path.name}.{n}") for n in range(10_000))
-    return next(name for name in names if not name.exists())
+    return next(name for name in _numbered(path) if not name.exists())
 
 
 def _numbered(path: Path) -> Iterator[Path]:
-    """Yield the files that `free_name` has named after this path, until the first free name."""
-    free = free_name(path)
-    names = (path if n == 0 else path.with_name(f"{path.name}.{n}") for n in range(10_000))
-    return takewhile(lambda name: name != free, names)
+    """Yield the names that `free_name` tries, in order."""
+    return (path if n == 0 else path.with_name(f"{path.name}.{n}") for n in range(10_000))
 
 
 def _has_content(path: Path, content: bytes) -> bool:

@@ -45,7 +45,7 @@ def test_a_timer_wakes_the_primary_agent_and_the_user_gets_the_answer(tmp_path: 
 
 def woken_stage_again(one: Stage, time: FakeTime | None = None, **parts: list[Line]) -> Stage:
     one.session.close()
-    model = play(**parts) if parts else one.runtime.model
+    model = play(**parts) if parts else one.runtime.default_model
     assert model is not None
     return woken_stage(one.log.parent, model, time=time)
 

@@ -63,7 +63,7 @@ def searching(folder: Path, site: Site, play: Play | None = None, **more: Any) -
     runtime = more.pop("runtime", None) or Runtime(
         model=play or model(), world=more.pop("world", None) or world(site)
     )
-    return stage(folder, runtime.model or model(), runtime=runtime, **more)
+    return stage(folder, runtime.default_model or model(), runtime=runtime, **more)
 
 
 @pytest.mark.req("S4-18")

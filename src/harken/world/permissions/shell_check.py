@@ -84,6 +84,8 @@ KNOWN = (
 """Programs that are in one of the tables."""
 _INPUT_FILE = re.compile(r"-$|/dev/|/proc/|<\(|.*/(?:dev/(?:stdin|fd)|proc/)")
 _SIMPLE_ARGUMENT = re.compile(r"[\w./:=,@%+~^ -]*")
+_CODE_OPTIONS = {"python": "c", "pypy": "c", "php": "r", "perl": "eE"}
+"""The letters of the options of interpreters that take code."""
 _HELP = name_set("--version -V --help -h -version version help")
 _LISTING = name_set("-l ls list list-sessions list-windows lsw info batch has-session")
 _FILE_LISTERS = name_set("ack ag cat fd fdfind find git grep head ls rg sort tail uniq")
@@ -389,13 +391,7 @@ class ProgramCheck:
         is_python = call.name in ("python", "pypy")
         codes, modules, rest = split_options(
             call.args,
-            code="c"
-            if is_python
-            else "r"
-            if call.name == "php"
-            else "eEp"
-            if call.name != "perl"
-            else "eE",
+            code=_CODE_OPTIONS.get(call.name, "eEp"),
             files="m" if is_python else "",
             values="WX" if is_python else "",
             longs="eval print",

@@ -143,7 +143,7 @@ def test_what_was_blocked_once_is_known_after_a_resume(tmp_path: Path) -> None:
     )
     with pytest.raises(Exception, match="power"):
         one.ask("Mend it.")
-    one = one.again(model=type(one.runtime.model)({"main": ["Done.", "Really done."]}))  # type: ignore[misc, call-arg]
+    one = one.again(model=type(one.runtime.default_model)({"main": ["Done.", "Really done."]}))  # type: ignore[misc, call-arg]
     assert one.ask() == "Really done."
 
 
