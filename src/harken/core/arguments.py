@@ -26,6 +26,14 @@ _SHOWN = 60
 _COMPARED_ITEMS = 64
 """Items of a list or dict that are compared: a long conversation must not cost a second."""
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_LISTS: Mapping[Any, frozenset[type]] = {
+    list: frozenset([list]),
+    tuple: frozenset([tuple]),
+    Sequence: frozenset([list, tuple]),
+    Iterable: frozenset([list, tuple]),
+}
+"""Annotations that have items of one type, and the types of values that are quickly compared."""
 
 
 class _Mismatch(NamedTuple):
@@ -102,6 +110,28 @@ def _checking(function: Callable[..., Any], *, is_constructor: bool) -> Callable
     return checking
 
 
+class _ExactTypes(NamedTuple):
+    """Types whose direct instances fit an annotation: one look-up, and no error to describe."""
+
+    values: frozenset[type] = frozenset()
+    containers: frozenset[type] = frozenset()
+    """Lists or tuples that fit if their items have the types `items`."""
+    items: frozenset[type] = frozenset()
+    choices: tuple[object, ...] = ()
+    """The values of a Literal."""
+    is_any: bool = False
+
+    def include(self, value: object) -> bool:
+        """Whether a value is certain to fit. False is no decision."""
+        kind = type(value)
+        if self.is_any or kind in self.values or (kind is str and value in self.choices):
+            return True
+        if kind not in self.containers:
+            return False
+        begun = islice(cast(Sequence[object], value), _COMPARED_ITEMS)
+        return self.items.issuperset(map(type, begun))
+
+
 @dataclass
 class _Checks:
     """The checks of one function. Its annotations are evaluated at the first call."""
@@ -118,8 +148,20 @@ class _Checks:
         parameters = self.signature.parameters.values()
         return {one.name: _evaluated(self.function, one.annotation) for one in parameters}
 
+    @cached_property
+    def positional(self) -> list[str]:
+        """The names of the parameters that may be passed by position."""
+        parameters = self.signature.parameters.values()
+        return [one.name for one in parameters if one.kind in _POSITIONAL]
+
+    @cached_property
+    def exact_types(self) -> dict[str, _ExactTypes]:
+        return {name: _exact_types(one) for name, one in self.annotations.items()}
+
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise TypeError or ValueError for the first argument that does not fit."""
+        if self._has_exact_types(args, kwargs):
+            return
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError:
@@ -132,6 +174,16 @@ class _Checks:
                 mismatch = _compared(one, self.annotations[name], name)
                 if mismatch is not None:
                     raise mismatch.error(f"{self._called(args)}: {_explained(mismatch)}") from None
+
+    def _has_exact_types(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether the types of all arguments are certain to fit: most calls need no binding."""
+        if len(args) > len(self.positional):
+            return False
+        for name, value in (*zip(self.positional, args, strict=False), *kwargs.items()):
+            types_ = self.exact_types.get(name)
+            if types_ is None or not types_.include(value):
+                return False
+        return True
 
     def _check_names(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise TypeError for a keyword that the function does not have."""
@@ -164,9 +216,39 @@ def _evaluated(function: Callable[..., Any], annotation: Any) -> Any:
         return Any
 
 
+def _exact_types(annotation: Any) -> _ExactTypes:
+    """Return the types that are certain to fit. Return none for what `_compared` must decide."""
+    if _accepts_everything(annotation):
+        return _ExactTypes(is_any=True)
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        options = [_exact_types(one) for one in args]
+        lists = [one for one in options if one.containers]
+        of_items = lists[0] if len(lists) == 1 else _ExactTypes()
+        return _ExactTypes(
+            frozenset[type]().union(*(one.values for one in options)),
+            of_items.containers,
+            of_items.items,
+            tuple(choice for one in options for choice in one.choices),
+            any(one.is_any for one in options),
+        )
+    if origin is Literal:
+        return _ExactTypes(choices=args)
+    if origin in _LISTS and (len(args) == 1 or args[1:] == (Ellipsis,)):
+        items = _exact_types(args[0])
+        return _ExactTypes(containers=_LISTS[origin], items=items.values)
+    kind = type(None) if annotation is None else annotation
+    is_plain = isinstance(kind, type) and origin is None and kind is not float
+    return _ExactTypes(frozenset([kind]) if is_plain else frozenset())
+
+
+def _accepts_everything(annotation: Any) -> bool:
+    return annotation is Any or annotation is object or isinstance(annotation, TypeVar)
+
+
 def _compared(value: object, annotation: Any, place: str) -> _Mismatch | None:
     """Return how a value differs from an annotation. Return None if it fits."""
-    if annotation is Any or annotation is object or isinstance(annotation, TypeVar):
+    if _accepts_everything(annotation):
         return None
     origin = get_origin(annotation)
     if origin in (Union, types.UnionType):
