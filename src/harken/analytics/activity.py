@@ -9,14 +9,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date, tzinfo
 
-from harken.analytics.row import Row
 from harken.analytics.spell import Spell, begins
+from harken.core.record import Record
 
 HOURS = 24
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-class Day(Row, frozen=True, kw_only=True):
+class Day(Record, frozen=True, kw_only=True):
     """What was said on a day."""
 
     day: date
@@ -28,7 +28,7 @@ class Day(Row, frozen=True, kw_only=True):
     """All of them, results of tools too."""
 
 
-class Activity(Row, frozen=True, kw_only=True):
+class Activity(Record, frozen=True, kw_only=True):
     """When something was said. Weekdays from Monday, hours from 0: `messages[weekday][hour]`."""
 
     messages: list[list[int]]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harken.analytics.row import Row, ratio
+from harken.analytics.numbers import ratio
 from harken.analytics.spell import Spell
+from harken.core.record import Record
 
 
-class Amplification(Row, frozen=True, kw_only=True):
+class Amplification(Record, frozen=True, kw_only=True):
     """Sums, and what comes of one prompt; None where there was none."""
 
     prompts: int

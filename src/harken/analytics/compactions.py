@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from statistics import StatisticsError, correlation
 
 from harken.analytics.lifecycle import Lifecycle
-from harken.analytics.row import Row, ratio
+from harken.analytics.numbers import ratio
+from harken.core.record import Record
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 BOUNDS_S = (10 * _MINUTE, _HOUR, 4 * _HOUR, 12 * _HOUR, _DAY, 7 * _DAY)
 """Where one band of durations ends and the next begins."""
 
 
-class Band(Row, frozen=True, kw_only=True):
+class Band(Record, frozen=True, kw_only=True):
     """Sessions that lasted about as long."""
 
     from_s: float
@@ -24,7 +25,7 @@ class Band(Row, frozen=True, kw_only=True):
     per_session: float | None
 
 
-class Compactions(Row, frozen=True, kw_only=True):
+class Compactions(Record, frozen=True, kw_only=True):
     """How often, in how many sessions, and whether longer sessions have more of them."""
 
     compactions: int

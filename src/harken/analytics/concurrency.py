@@ -13,9 +13,9 @@ from datetime import datetime
 import apsw
 
 from harken.analytics.moment import moment
-from harken.analytics.row import Row
 from harken.analytics.scope import Scope
 from harken.analytics.spell import QUARTER_US, Spell
+from harken.core.record import Record
 
 # A session that ends in the moment in which another begins was open together with it.
 _QUERY = """
@@ -34,7 +34,7 @@ _QUERY = """
 """
 
 
-class Concurrency(Row, frozen=True, kw_only=True):
+class Concurrency(Record, frozen=True, kw_only=True):
     """The peaks; each the first of its height."""
 
     open: int

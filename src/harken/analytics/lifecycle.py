@@ -11,10 +11,10 @@ from statistics import median
 import apsw
 
 from harken.analytics.moment import moment, seconds
-from harken.analytics.row import Row
 from harken.analytics.scope import Scope
 from harken.analytics.spell import Spell
 from harken.analytics.usage import Sums
+from harken.core.record import Record
 
 _SESSIONS = """
     SELECT id, name, title, project, runtime, began, ended, outcome FROM sessions
@@ -26,7 +26,7 @@ _COMPACTIONS = """
 _CALLS = "SELECT session_id, count(*) FROM tool_calls WHERE {scope} GROUP BY 1"
 
 
-class Lifecycle(Row, frozen=True, kw_only=True):
+class Lifecycle(Record, frozen=True, kw_only=True):
     """One session. Times, duration and outcome are of all of it, the rest is of the scope."""
 
     session: str
@@ -49,7 +49,7 @@ class Lifecycle(Row, frozen=True, kw_only=True):
     unpriced: int
 
 
-class Outcome(Row, frozen=True, kw_only=True):
+class Outcome(Record, frozen=True, kw_only=True):
     """The sessions that ended in one way."""
 
     outcome: str | None

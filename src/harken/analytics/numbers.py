@@ -99,3 +99,12 @@ def cost(cost_usd: float | None, unpriced: int) -> str:
 def tokens(usage: Usage) -> int | None:
     """Return all tokens that were read and written; None: nobody counted any."""
     return usage.total_tokens
+
+
+def ratio(part: float | None, whole: float | None, digits: int = 2) -> float | None:
+    """Return how much of one there is for one of the other; None: there is none of the other.
+
+    >>> ratio(71, 2), ratio(1, 0)
+    (35.5, None)
+    """
+    return round(part / whole, digits) if whole and part is not None else None

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import apsw
 
 from harken.analytics.moment import US, moment
-from harken.analytics.row import Row
 from harken.analytics.scope import Scope
 from harken.analytics.spans import ACTIVITIES, Span, spans
+from harken.core.record import Record
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 WIDTHS_S = (
@@ -43,7 +43,7 @@ _EVENTS = """
 """
 
 
-class Events(Row, frozen=True, kw_only=True):
+class Events(Record, frozen=True, kw_only=True):
     """How often something happened."""
 
     prompt: int = 0
@@ -55,7 +55,7 @@ class Events(Row, frozen=True, kw_only=True):
     compaction: int = 0
 
 
-class Seconds(Row, frozen=True, kw_only=True):
+class Seconds(Record, frozen=True, kw_only=True):
     """For how long something went on, of all agents together."""
 
     prompt: float = 0.0
@@ -69,7 +69,7 @@ class Seconds(Row, frozen=True, kw_only=True):
     """Nothing of all this."""
 
 
-class Bin(Row, frozen=True, kw_only=True):
+class Bin(Record, frozen=True, kw_only=True):
     """A stretch of time."""
 
     began: datetime
@@ -77,7 +77,7 @@ class Bin(Row, frozen=True, kw_only=True):
     seconds: Seconds
 
 
-class Profile(Row, frozen=True, kw_only=True):
+class Profile(Record, frozen=True, kw_only=True):
     """A session over time, in bins of the same length, from its first message to its last."""
 
     began: datetime | None

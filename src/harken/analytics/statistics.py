@@ -15,7 +15,6 @@ from harken.analytics.compactions import Compactions, compactions
 from harken.analytics.concurrency import Concurrency, concurrency
 from harken.analytics.lifecycle import Done, Lifecycle, Outcome, lifecycles, outcomes
 from harken.analytics.profile import Profile, profile
-from harken.analytics.row import Row
 from harken.analytics.scope import Scope
 from harken.analytics.spell import spells
 from harken.analytics.tools import Tools, tools
@@ -30,9 +29,10 @@ from harken.analytics.usage import (
     total,
     used,
 )
+from harken.core.record import Record
 
 
-class Overview(Row, frozen=True, kw_only=True):
+class Overview(Record, frozen=True, kw_only=True):
     """All sessions of a scope."""
 
     amplification: Amplification
@@ -49,7 +49,7 @@ class Overview(Row, frozen=True, kw_only=True):
     """The last written first."""
 
 
-class OneSession(Row, frozen=True, kw_only=True):
+class OneSession(Record, frozen=True, kw_only=True):
     """One session."""
 
     session: Lifecycle

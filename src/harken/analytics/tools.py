@@ -9,8 +9,8 @@ from typing import NamedTuple
 import apsw
 
 from harken.analytics.moment import seconds
-from harken.analytics.row import Row
 from harken.analytics.scope import Scope
+from harken.core.record import Record
 
 # Agents are far fewer than calls: the calls are counted before anybody looks whose they are. Times
 # that a file claims may be so far apart that whole numbers of 64 bits cannot hold the sum.
@@ -29,7 +29,7 @@ _QUERY = """
 """
 
 
-class Tool(Row, frozen=True, kw_only=True):
+class Tool(Record, frozen=True, kw_only=True):
     """How often a tool was called."""
 
     name: str
@@ -44,7 +44,7 @@ class Tool(Row, frozen=True, kw_only=True):
     """From all calls to their results together; None: no time is known of any."""
 
 
-class TemplateTools(Row, frozen=True, kw_only=True):
+class TemplateTools(Record, frozen=True, kw_only=True):
     """Which tools agents of one kind called."""
 
     template: str
@@ -56,7 +56,7 @@ class TemplateTools(Row, frozen=True, kw_only=True):
     """The most called first."""
 
 
-class Tools(Row, frozen=True, kw_only=True):
+class Tools(Record, frozen=True, kw_only=True):
     """Which tools were called; the most called first."""
 
     calls: int

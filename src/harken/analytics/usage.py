@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from harken.analytics.row import Row
 from harken.analytics.scope import Scope
 from harken.analytics.spell import QUARTER_US, begins
+from harken.core.record import Record
 
 # Nothing is unknown of the price of nothing: what an API refused is free. The facts have no count
 # so large that sums would stop at 64 bits.
@@ -32,7 +32,7 @@ _QUARTERS = f"SELECT time / {QUARTER_US}, {_SUMS} FROM requests WHERE {{scope}} 
 _PROJECTS = "SELECT id, project FROM sessions WHERE {scope}"
 
 
-class Usage(Row, frozen=True, kw_only=True):
+class Usage(Record, frozen=True, kw_only=True):
     """What responses used. None: nobody counted, or nobody knows a price."""
 
     responses: int

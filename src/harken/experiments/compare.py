@@ -13,9 +13,9 @@ from statistics import median
 import msgspec
 
 from harken.core.messages import ChatMessage
+from harken.core.record import SparseRecord
 from harken.experiments.outcome import Outcome, Run
 from harken.views.parting import Span, spans
-from harken.views.row import Row
 from harken.views.written import heading, written
 
 METRICS = (
@@ -25,14 +25,14 @@ METRICS = (
 """What is compared of several runs, a number for each."""
 
 
-class Said(Row, frozen=True, kw_only=True):
+class Said(SparseRecord, frozen=True, kw_only=True):
     """A message, as it is shown."""
 
     heading: str
     text: str
 
 
-class Parting(Row, frozen=True, kw_only=True):
+class Parting(SparseRecord, frozen=True, kw_only=True):
     """Where two stories of an agent part."""
 
     agent: str
@@ -49,7 +49,7 @@ class Parting(Row, frozen=True, kw_only=True):
     answer_after: str | None = None
 
 
-class Comparison(Row, frozen=True, kw_only=True):
+class Comparison(SparseRecord, frozen=True, kw_only=True):
     """Two runs beside each other."""
 
     before: str
@@ -69,7 +69,7 @@ class Comparison(Row, frozen=True, kw_only=True):
         return not (self.partings or self.only_before or self.only_after)
 
 
-class Spread(Row, frozen=True, kw_only=True):
+class Spread(SparseRecord, frozen=True, kw_only=True):
     """A figure over several runs; of those that say it."""
 
     median: float
@@ -77,7 +77,7 @@ class Spread(Row, frozen=True, kw_only=True):
     most: float
 
 
-class Metric(Row, frozen=True, kw_only=True):
+class Metric(SparseRecord, frozen=True, kw_only=True):
     """A figure of both sides; None: no run says it."""
 
     name: str
@@ -85,7 +85,7 @@ class Metric(Row, frozen=True, kw_only=True):
     after: Spread | None = None
 
 
-class Place(Row, frozen=True, kw_only=True):
+class Place(SparseRecord, frozen=True, kw_only=True):
     """How many pairs of runs part first at one place."""
 
     agent: str
@@ -93,7 +93,7 @@ class Place(Row, frozen=True, kw_only=True):
     pairs: int
 
 
-class Answer(Row, frozen=True, kw_only=True):
+class Answer(SparseRecord, frozen=True, kw_only=True):
     """An answer in which runs ended; None: they gave none."""
 
     text: str | None
@@ -102,7 +102,7 @@ class Answer(Row, frozen=True, kw_only=True):
     after: int
 
 
-class Groups(Row, frozen=True, kw_only=True):
+class Groups(SparseRecord, frozen=True, kw_only=True):
     """Several runs against several."""
 
     before: list[str]

@@ -19,16 +19,16 @@ from harken.core import events as ev
 from harken.core.clock import microseconds
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import ChatMessage, message_hash, text_of
+from harken.core.record import SparseRecord
 from harken.experiments.forked import born_from
 from harken.session.fold import Resolver
 from harken.views.calls import placeholders
-from harken.views.row import Row
 from harken.views.stepping import Stepping
 
 Number = TypeVar("Number", int, float)
 
 
-class Outcome(Row, frozen=True, kw_only=True):
+class Outcome(SparseRecord, frozen=True, kw_only=True):
     """Figures of a run, all agents together; None: nobody said."""
 
     model_calls: int

@@ -14,13 +14,13 @@ import msgspec
 from harken.core.events import Event, Json, LlmRequest
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
+from harken.core.record import SparseRecord
 from harken.errors import UnknownName
 from harken.session.fold import Resolver
 from harken.views.calls import Calls, Key, placeholders
-from harken.views.row import Row
 
 
-class ContextMessage(Row, frozen=True, kw_only=True):
+class ContextMessage(SparseRecord, frozen=True, kw_only=True):
     """One message of a context."""
 
     position: int
@@ -34,7 +34,7 @@ class ContextMessage(Row, frozen=True, kw_only=True):
     message: Message
 
 
-class ContextView(Row, frozen=True, kw_only=True):
+class ContextView(SparseRecord, frozen=True, kw_only=True):
     """What one model call saw."""
 
     request: MessageId

@@ -14,12 +14,12 @@ import msgspec
 
 from harken.core.events import Event, PieceOfText, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
+from harken.core.record import SparseRecord
 from harken.views.links import Links
-from harken.views.row import Row
 from harken.views.words import same_words, words
 
 
-class Version(Row, frozen=True, kw_only=True):
+class Version(SparseRecord, frozen=True, kw_only=True):
     """How a chosen agent said or heard a content, where that is not what is shown."""
 
     message_id: MessageId
@@ -28,7 +28,7 @@ class Version(Row, frozen=True, kw_only=True):
     content: str
 
 
-class DialogItem(Row, frozen=True, kw_only=True):
+class DialogItem(SparseRecord, frozen=True, kw_only=True):
     """One content of a dialog."""
 
     message_id: MessageId

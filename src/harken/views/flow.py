@@ -12,13 +12,13 @@ from collections.abc import Iterable
 
 from harken.core.events import Event, PieceOfText, TranscriptEntry, event_type
 from harken.core.ids import AgentId, MessageId
+from harken.core.record import SparseRecord
 from harken.views.filter import role_of
 from harken.views.links import Link, LinkKind, Links
-from harken.views.row import Row
 from harken.views.words import same_words, words
 
 
-class Hop(Row, frozen=True, kw_only=True):
+class Hop(SparseRecord, frozen=True, kw_only=True):
     """One event that a content reached."""
 
     message_id: MessageId

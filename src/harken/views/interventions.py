@@ -12,12 +12,12 @@ from typing import Literal
 
 from harken.core.events import ActionRewritten, Event, PieceOfText, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
+from harken.core.record import SparseRecord
 from harken.views.links import Links
-from harken.views.row import Row
 from harken.views.words import call_text, same_words, words
 
 
-class Intervention(Row, frozen=True, kw_only=True):
+class Intervention(SparseRecord, frozen=True, kw_only=True):
     """One text that reached one agent changed, or one call that was changed."""
 
     kind: Literal["message", "action"]

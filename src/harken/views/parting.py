@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from harken.core.messages import ChatMessage, message_hash
-from harken.views.row import Row
+from harken.core.record import SparseRecord
 from harken.views.written import heading, written
 
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
@@ -33,14 +33,14 @@ _Range: TypeAlias = tuple[int, int]
 _Pair: TypeAlias = tuple[int, int]
 
 
-class Span(Row, frozen=True, kw_only=True):
+class Span(SparseRecord, frozen=True, kw_only=True):
     """A stretch of a text: of both texts, or of one only."""
 
     kind: Literal["same", "dropped", "added"]
     text: str
 
 
-class Difference(Row, frozen=True, kw_only=True):
+class Difference(SparseRecord, frozen=True, kw_only=True):
     """A message of either list, or one of each that belong together."""
 
     kind: Literal["same", "dropped", "added", "changed"]

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from harken.core.events import Event, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.messages import TextPart, ThinkingPart, ToolCall
-from harken.views.row import Row
+from harken.core.record import SparseRecord
 from harken.views.transcript import transcript
 from harken.views.words import call_text, words
 from harken.views.written import in_order
@@ -23,7 +23,7 @@ Label: TypeAlias = Literal["System", "Heard", "Thought", "Action", "Received", "
 _RECEIVED: dict[str, Label] = {"system": "System", "user": "Heard", "tool": "Received"}
 
 
-class Moment(Row, frozen=True, kw_only=True):
+class Moment(SparseRecord, frozen=True, kw_only=True):
     """One thing that an agent heard, thought, did or said; an entry may hold several."""
 
     label: Label

@@ -17,6 +17,7 @@ from harken.core import codec
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
+from harken.core.record import SparseRecord
 from harken.errors import HarkenError, UnknownName
 from harken.session.fold import Resolver, reference_to
 from harken.session.segments import length
@@ -25,14 +26,13 @@ from harken.views.context import ContextMessage, plain, rows_of
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links
 from harken.views.parting import Difference, Span, difference, spans
-from harken.views.row import Row
 from harken.views.written import written
 
 _LONGEST_NUMBER = 18
 """Digits: more are an id, if anything."""
 
 
-class Step(Row, frozen=True, kw_only=True):
+class Step(SparseRecord, frozen=True, kw_only=True):
     """One model call."""
 
     number: int
@@ -54,7 +54,7 @@ class Step(Row, frozen=True, kw_only=True):
     usage: ev.Usage | None = None
 
 
-class Member(Row, frozen=True, kw_only=True):
+class Member(SparseRecord, frozen=True, kw_only=True):
     """A tool or a parameter that is not as it was at the request before."""
 
     name: str
@@ -64,7 +64,7 @@ class Member(Row, frozen=True, kw_only=True):
     """Of what changed: how its JSON did."""
 
 
-class Edit(Row, frozen=True, kw_only=True):
+class Edit(SparseRecord, frozen=True, kw_only=True):
     """Why a context is not the one before and what was added."""
 
     message_id: MessageId
@@ -76,7 +76,7 @@ class Edit(Row, frozen=True, kw_only=True):
     """The commit that was loaded."""
 
 
-class Changes(Row, frozen=True, kw_only=True):
+class Changes(SparseRecord, frozen=True, kw_only=True):
     """How a request differs from the one before of the same agent."""
 
     previous: MessageId | None = None
@@ -91,7 +91,7 @@ class Changes(Row, frozen=True, kw_only=True):
     parameters: list[Member] = msgspec.field(default_factory=list)
 
 
-class Ran(Row, frozen=True, kw_only=True):
+class Ran(SparseRecord, frozen=True, kw_only=True):
     """A tool call of an answer."""
 
     call: ev.Reference
@@ -105,7 +105,7 @@ class Ran(Row, frozen=True, kw_only=True):
     is_error: bool = False
 
 
-class Outcome(Row, frozen=True, kw_only=True):
+class Outcome(SparseRecord, frozen=True, kw_only=True):
     """What came of a model call, until the agent's next."""
 
     answer_id: MessageId | None = None

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
+from harken.core.record import SparseRecord
 from harken.session.fold import fold
 from harken.session.state import SessionState
 from harken.views.happened import happened
 from harken.views.links import Links
 from harken.views.names import Names
-from harken.views.row import Row
 
 
-class Lane(Row, frozen=True, kw_only=True):
+class Lane(SparseRecord, frozen=True, kw_only=True):
     """One agent, or the user."""
 
     agent_id: AgentId
@@ -29,7 +29,7 @@ class Lane(Row, frozen=True, kw_only=True):
     events: int
 
 
-class Mark(Row, frozen=True, kw_only=True):
+class Mark(SparseRecord, frozen=True, kw_only=True):
     """One event."""
 
     message_id: MessageId
@@ -42,7 +42,7 @@ class Mark(Row, frozen=True, kw_only=True):
     text: str
 
 
-class Timeline(Row, frozen=True, kw_only=True):
+class Timeline(SparseRecord, frozen=True, kw_only=True):
     """Lanes in the order of their first events, marks in the order of the log."""
 
     lanes: list[Lane]

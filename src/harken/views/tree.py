@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from harken.core.events import AgentMoved, Event, Json, Place
 from harken.core.ids import AgentId, MessageId
+from harken.core.record import SparseRecord
 from harken.errors import HarkenError
 from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
 from harken.views.calls import placeholders
-from harken.views.row import Row
 
 
-class TreeRow(Row, frozen=True, kw_only=True):
+class TreeRow(SparseRecord, frozen=True, kw_only=True):
     """One agent in the tree."""
 
     agent_id: AgentId

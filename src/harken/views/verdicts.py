@@ -28,12 +28,12 @@ from harken.core.events import (
 )
 from harken.core.ids import AgentId, MessageId, base_of
 from harken.core.messages import text_of
+from harken.core.record import SparseRecord
 from harken.core.verdict_words import FAILED, VerdictWord, said_in
 from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links, causes_of
-from harken.views.row import Row
 from harken.views.words import call_text, words
 
 VerdictKind: TypeAlias = Literal["ok", "comment", "denial", "rewrite", "failure"]
@@ -47,7 +47,7 @@ _KINDS: dict[VerdictWord, VerdictKind] = {
 }
 
 
-class Outcome(Row, frozen=True, kw_only=True):
+class Outcome(SparseRecord, frozen=True, kw_only=True):
     """What an agent got because of a verdict: a comment, a refusal, another text or call."""
 
     message_id: MessageId
@@ -56,7 +56,7 @@ class Outcome(Row, frozen=True, kw_only=True):
     text: str
 
 
-class Verdict(Row, frozen=True, kw_only=True):
+class Verdict(SparseRecord, frozen=True, kw_only=True):
     """One judgement of one hook."""
 
     kind: VerdictKind

@@ -12,16 +12,16 @@ from typing import Literal, TypeAlias
 
 from harken.core.events import AgentCreated, AgentMoved, Event, Reference, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
+from harken.core.record import SparseRecord
 from harken.session.fold import fold
 from harken.session.state import SessionState
 from harken.views.links import Links, causes_of
-from harken.views.row import Row
 from harken.views.words import words
 
 How: TypeAlias = Literal["begun", "made", "copied", "moved", "quit", "ended"]
 
 
-class Watch(Row, frozen=True, kw_only=True):
+class Watch(SparseRecord, frozen=True, kw_only=True):
     """A hook began to watch an agent, or left it."""
 
     kind: Literal["installed", "left"]

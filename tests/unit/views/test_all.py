@@ -8,6 +8,7 @@ import pytest
 
 from harken.core import codec
 from harken.core.events import Event, LlmRequest
+from harken.core.record import SparseRecord
 from harken.views.context import context
 from harken.views.dialog import dialog
 from harken.views.flow import hearers, parents, references, spread, trace
@@ -15,7 +16,6 @@ from harken.views.interventions import interventions
 from harken.views.links import Links
 from harken.views.names import Names
 from harken.views.perspective import perspective
-from harken.views.row import Row
 from harken.views.timeline import timeline
 from harken.views.transcript import transcript
 from harken.views.tree import tree
@@ -85,5 +85,5 @@ def test_what_a_view_returns_is_json_as_it_stands(events: list[Event], name: str
     found = VIEWS[name](events)
     assert found
     plain = codec.decode(codec.encode(found))
-    if isinstance(found, list) and isinstance(found[0], Row):
+    if isinstance(found, list) and isinstance(found[0], SparseRecord):
         assert plain == [row.as_json() for row in found]

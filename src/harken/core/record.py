@@ -1,0 +1,20 @@
+"""Records: frozen rows of results that become JSON as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """The base class of what views and statistics return. Times are UTC, durations seconds."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the members as dicts, lists and plain values."""
+        members: dict[str, Any] = msgspec.to_builtins(self)
+        return members
+
+
+class SparseRecord(Record, frozen=True, kw_only=True, omit_defaults=True):
+    """A record whose JSON has no members with default values (absent, false)."""
