@@ -185,6 +185,12 @@ class LogFile:
         os.close(self.fd)
         self.fd = -1
 
+    def __del__(self) -> None:
+        """Release a log that was never closed, so that no program runs out of files."""
+        if getattr(self, "fd", -1) >= 0:  # the constructor may have failed
+            with contextlib.suppress(OSError):
+                self.close()
+
     def refuse(self, reason: str) -> None:
         """Take no more appends, for this reason or an earlier one."""
         self._broken = self._broken or reason
