@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from harken import FunctionModel, Runtime, SessionOptions, load_session
-from harken.cli.demo import MODEL_NAME, PROMPT, SYSTEM_PROMPT
+from harken.cli.demo import PROMPT, SYSTEM_PROMPT
 from harken.cli.demo import play as play_demo
+from harken.cli.demo_model import MODEL_NAME
 from harken.core.messages import ToolCall
 from harken.errors import LogWriteError, NotALog
 from harken.llm.base import Request

@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from harken.agents.actor import Actor
-from harken.agents.base import Agent
 from harken.agents.hook import Judgement, comment_entry, consult
 from harken.agents.initial import INTERRUPTED
 from harken.agents.model_call import HALF_A_CALL
 from harken.agents.opinions import about, opinions, to_ask
 from harken.agents.schemas import ACTIONS, is_action
 from harken.agents.unjudged import BLOCKED, MAX_DENIALS
-from harken.agents.verdict import Deny, Opinion, Point, Question, Rewrite
-from harken.core.events import Reference, TranscriptEntry
+from harken.agents.verdict import Deny, Opinion, Point, Question
+from harken.core.events import TranscriptEntry
 from harken.core.ids import USER, message_number
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
 from harken.core.text import LoggedString
@@ -95,13 +94,6 @@ async def judge_call(agent: Actor, call: OpenCall) -> Judgement:
     judgement = await _judgement(agent, question)
     agent.note_comments(judgement)
     return judgement
-
-
-def rewritten(agent: Agent, call: Reference) -> str | None:
-    """Return the arguments that hooks gave a call; None: it runs as the agent wrote it."""
-    said = opinions(agent, Question("action", agent.name, call, "")).values()
-    texts = [one.verdict.text for one in said if isinstance(one.verdict, Rewrite)]
-    return texts[-1] if texts else None
 
 
 async def judge_answer(agent: Actor, entry: TranscriptEntry) -> Judgement:

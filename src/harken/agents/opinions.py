@@ -148,3 +148,10 @@ def _is_due(agent: Agent, hook_id: AgentId, question: Question) -> bool:
     except UnknownName:
         return True  # nobody passes a guard that is not here
     return question.point in hook.asked_at and is_concerned(hook, question)
+
+
+def rewritten_arguments(agent: Agent, call: Reference) -> str | None:
+    """Return the arguments that hooks gave a call; None: it runs as the agent wrote it."""
+    said = opinions(agent, Question("action", agent.name, call, "")).values()
+    texts = [one.verdict.text for one in said if isinstance(one.verdict, Rewrite)]
+    return texts[-1] if texts else None

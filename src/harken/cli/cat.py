@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import click
 
 from harken.cli.export import write_pieces
-from harken.cli.home import Home, home_option
+from harken.cli.home import Home
+from harken.cli.home_options import home_option
 from harken.cli.opened_store import store_of
 from harken.context.names import find_any
 from harken.core.commits import ArtifactRef, delta_of, sequence_of

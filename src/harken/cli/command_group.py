@@ -14,7 +14,8 @@ import click
 from click.core import ParameterSource
 
 from harken.cli.command_tree import CommandEntry
-from harken.cli.home import Home, home_option
+from harken.cli.home import Home
+from harken.cli.home_options import home_option
 
 
 class CommandGroup(click.Group):

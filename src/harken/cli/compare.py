@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home
+from harken.cli.home_options import home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.parameter_types import SESSION
 from harken.cli.terminal import one_line, say, say_json

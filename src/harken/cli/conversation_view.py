@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from harken.cli.conversation_text import conversation_text, talking_agent
-from harken.cli.home import Home, environment, home_option, json_option
+from harken.cli.home import Home, environment
+from harken.cli.home_options import home_option, json_option
 from harken.cli.pager import columns, page
 from harken.cli.terminal import say_json
 from harken.cli.view import full_option, open_viewer

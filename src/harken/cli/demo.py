@@ -4,34 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from importlib.resources import files
 from pathlib import Path
 
 import click
 
 from harken.agents.load import load_session
 from harken.agents.runtime import Runtime
-from harken.cli.home import Home, home_option
+from harken.cli.demo_model import demo_model
+from harken.cli.home import Home
+from harken.cli.home_options import home_option
 from harken.cli.terminal import one_line, program, say
 from harken.cli.view import spoken
 from harken.core.events import LlmRequest
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
-from harken.llm.scripted import ScriptedModel
 from harken.session.session import SessionOptions
 from harken.views.filter import utterances
 from harken.views.flow import hearers
 from harken.views.viewer import SessionViewer
 
-MODEL_NAME = "scripted:demo"
 PROMPT = "Let Jack and Jill meet in a cafe."
 SYSTEM_PROMPT = "You are the host of a small cafe. You create people and let them talk."
-
-
-def demo_model() -> ScriptedModel:
-    """Return the scripted model of the demo."""
-    script = files("harken.cli").joinpath("demo.yaml")
-    return ScriptedModel.load(Path(str(script)), name=MODEL_NAME)
 
 
 def play(log: Path, options: SessionOptions | None = None) -> str:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from threading import Thread
 from time import monotonic
 from urllib.parse import urlsplit
 
+from harken.llm.prices import Price, Prices
 from harken.llm.providers import Provider
 
 LOCAL_S = 0.5
@@ -149,3 +152,54 @@ def _names(answer: object) -> list[str] | None:
 
 def _is_plain(name: str) -> bool:
     return 0 < len(name) <= 200 and name.isascii() and name.isprintable() and " " not in name
+
+
+SUGGESTED = {
+    "anthropic": "claude-opus-5-5",
+    "openai": "gpt-6.2-sol",
+    "gemini": "gemini-3.8-flash",
+    "xai": "grok-4.7",
+}
+"""What to begin with, by provider, as of 2026-11-21: what its maker recommends for most work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The model to begin with, and what has to be done before it can be used."""
+
+    model: str
+    missing: tuple[str, ...] = ()
+
+
+def choose(found: Sequence[Found]) -> Choice | None:
+    """Return the model to begin with: of the first provider that is ready, else that has a key."""
+    for one in sorted(found, key=lambda one: not one.ready):
+        name = one.provider.name
+        model = next(filter(can_chat, one.models), None) or SUGGESTED.get(name)
+        usable = one.ready or (one.provider.local and one.models) or one.provider.api_key
+        if usable and model:
+            return Choice(f"{name}/{model}", one.missing)
+    return None
+
+
+def can_chat(model: str) -> bool:
+    """Whether a model answers, as far as its name tells: local servers list others, too."""
+    return not re.search(r"embed|rerank|whisper|bge-|minilm", model, re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A model that can be named, with what it costs where that is known."""
+
+    name: str
+    """Its full name."""
+    price: Price | None
+
+
+def offers(one: Found, prices: Prices, day: date) -> list[Offer]:
+    """Return the models of a provider: those that it told of, else those that have a price."""
+    name = one.provider.name
+    if one.models:
+        told = [f"{name}/{model}" for model in one.models]
+        return [Offer(model, prices.price(model, day)) for model in told]
+    return [Offer(price.model, price) for price in prices.of_provider(name, day)]

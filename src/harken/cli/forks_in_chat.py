@@ -6,11 +6,10 @@ A session is never taken back: its log stays as it is, and a new session begins 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from harken.agents.base import UNASKED, Agent
 from harken.agents.hooks.changed_files import ChangedFiles
-from harken.cli.commands import Onward, Talk, printed, slash, words_of
+from harken.cli.commands import Onward, Talk, slash
 from harken.cli.terminal import one_line
 from harken.context.moment import commit_at, moment
 from harken.core.commits import CommitId
@@ -19,7 +18,6 @@ from harken.core.messages import ChatMessage, text_of
 from harken.errors import ConfigError
 from harken.store.base import Store
 from harken.views.viewer import SessionViewer
-from harken.world.result import BadArguments
 
 
 @slash("fork", "go on in a new session, from here; this one stays as it is", group="session")
@@ -150,56 +148,3 @@ def _left_behind(talk: Talk, agent: Agent) -> str:
     others = [] if agent.agent_id == talk.primary.agent_id else [talk.primary.name]
     names = dict.fromkeys([*agent.subagent_ids, *hooks, *others])
     return f" Not with you: {', '.join(names)}." if names else ""
-
-
-def _complete_export(_: Talk, before: Sequence[str]) -> Iterable[str]:
-    """Return the formats, and then the option that says where to."""
-    from harken.cli.export import LIST
-    from harken.formats.registry import FORMATS
-
-    if not before or before[-1] == "--format":
-        return (*FORMATS.names(), LIST)
-    return ("-o",) if "-o" not in before else ()
-
-
-@slash(
-    "export",
-    "the conversation in a format, as in `harken export`",
-    "[FORMAT|list] [-o FILE]",
-    group="session",
-    completes=_complete_export,
-)
-def _export(talk: Talk, rest: str) -> None:
-    from harken.cli.export import LIST, command
-    from harken.formats.registry import FORMATS
-
-    words = words_of(talk, "/export", rest)
-    if words is None:
-        return
-    if words and not words[0].startswith("-"):
-        words.insert(0, "--format")
-    if LIST in words or "--help" in words or "--otlp" in words:
-        talk.say(printed(command, "/export", [*_session(talk, words), *words]))
-        return
-    file = _option(words, "-o", "--out")
-    wanted = _option(words, "--format")
-    known = None if wanted is None else FORMATS.find(wanted)
-    if known is not None and file is None and not known.media_type.startswith("text/"):
-        raise BadArguments(
-            f"{known.name} is for programs: say where to: /export {known.name} -o FILE"
-        )
-    said = printed(command, "/export", [_committed(talk.primary)[1], *words])
-    talk.say(f"{said}, in {file}" if file is not None and Path(file).exists() else said)
-
-
-def _session(talk: Talk, words: Sequence[str]) -> list[str]:
-    """Return which session is meant, where one is sent as spans."""
-    return [str(talk.session.path)] if "--otlp" in words else []
-
-
-def _option(words: Sequence[str], *names: str) -> str | None:
-    """Return what stands after the last of these options."""
-    found = None
-    for name, value in zip(words, [*words[1:], None], strict=False):
-        found = value if name in names else found
-    return found

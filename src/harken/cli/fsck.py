@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from harken.cli.home import Home, has_no_event, home_option, json_option, warn_of_unstarted
+from harken.cli.home import Home, has_no_event, warn_of_unstarted
+from harken.cli.home_options import home_option, json_option
 from harken.cli.opened_store import store_of
 from harken.cli.progress import Tell, progress
 from harken.cli.settings import load_settings

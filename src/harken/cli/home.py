@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
-from harken.cli.terminal import program
 from harken.errors import ConfigError, LogError
 from harken.session.file import is_being_written
 from harken.session.new_log import new_log
@@ -22,11 +19,9 @@ from harken.session.packed import log_of, stat_log
 
 LATEST = "latest"
 """What the session is called that was written last."""
-_CHOSEN = "harken.home"
 _MAX_START_BYTES = 64 * 1024
 """A log that is larger holds its first event."""
 _NAMED_LOGS = 3
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Home:
@@ -160,39 +155,3 @@ def environment() -> Mapping[str, str]:
     context = click.get_current_context(silent=True)
     given: Mapping[str, str] | None = context.find_root().obj if context is not None else None
     return os.environ if given is None else given
-
-
-def home_option(command: Command) -> Command:
-    """Give a command `--home`, and pass it the `Home` as `home`.
-
-    It may stand at any level of a command line; the last one counts.
-    """
-
-    def chosen(context: click.Context, _option: click.Parameter, value: str | None) -> Home:
-        if value:
-            context.meta[_CHOSEN] = value
-        return Home(context.meta.get(_CHOSEN))
-
-    return click.option(
-        "--home",
-        metavar="FOLDER",
-        callback=chosen,
-        help="Where sessions are kept (default: HARKEN_HOME, else ~/.harken).",
-    )(command)
-
-
-def command_line(*words: str) -> str:
-    """Return what a person types to run another command of this program, with the same home."""
-    return " ".join([program(), *map(shlex.quote, [*words, *same_home()])])
-
-
-def same_home() -> list[str]:
-    """Return the words with which another command is given the home of this one."""
-    context = click.get_current_context(silent=True)
-    chosen = None if context is None else context.meta.get(_CHOSEN)
-    return ["--home", str(chosen)] if chosen else []
-
-
-def json_option(command: Command) -> Command:
-    """Give a command `--json`, passed as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.cli.home import Home, environment, home_option, json_option
+from harken.cli.home import Home, environment
+from harken.cli.home_options import home_option, json_option
 from harken.cli.import_summary import progress_text, tell
 from harken.cli.imported import repair_imports
 from harken.cli.opened_facts import read_facts

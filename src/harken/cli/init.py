@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from harken.cli.config_file import CONFIG
-from harken.cli.discovery import Found, discover
-from harken.cli.home import Home, environment, home_option, json_option
+from harken.cli.discovery import SUGGESTED, Choice, Found, choose, discover
+from harken.cli.home import Home, environment
+from harken.cli.home_options import home_option, json_option
 from harken.cli.models import shown_path
 from harken.cli.settings import load_settings, with_keys
 from harken.cli.terminal import program, safe, say, say_json
 from harken.errors import ConfigError
 from harken.llm.providers import BUILT_IN, Provider
-
-SUGGESTED = {
-    "anthropic": "claude-opus-5-5",
-    "openai": "gpt-6.2-sol",
-    "gemini": "gemini-3.8-flash",
-    "xai": "grok-4.7",
-}
-"""What to begin with, by provider, as of 2026-11-21: what its maker recommends for most work."""
 
 HEAD = """\
 # What Harken does where nothing else is said. All of it may be left out.
@@ -67,14 +58,6 @@ REST = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The model to begin with, and what has to be done before it can be used."""
-
-    model: str
-    missing: tuple[str, ...] = ()
-
-
 @click.command()
 @click.option("--force", is_flag=True, help="Replace a config.toml; the old one is kept beside it.")
 @json_option
@@ -107,22 +90,6 @@ def _providers(home: Home, *, force: bool) -> list[Provider]:
     if force:
         return list(with_keys(BUILT_IN, environment()).values())
     return list(load_settings(home).providers.values())
-
-
-def choose(found: Sequence[Found]) -> Choice | None:
-    """Return the model to begin with: of the first provider that is ready, else that has a key."""
-    for one in sorted(found, key=lambda one: not one.ready):
-        name = one.provider.name
-        model = next(filter(can_chat, one.models), None) or SUGGESTED.get(name)
-        usable = one.ready or (one.provider.local and one.models) or one.provider.api_key
-        if usable and model:
-            return Choice(f"{name}/{model}", one.missing)
-    return None
-
-
-def can_chat(model: str) -> bool:
-    """Whether a model answers, as far as its name tells: local servers list others, too."""
-    return not re.search(r"embed|rerank|whisper|bge-|minilm", model, re.IGNORECASE)
 
 
 def config_text(choice: Choice | None) -> str:

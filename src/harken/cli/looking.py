@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-import click
-
 from harken.agents.compaction import Compacted
-from harken.cli.commands import MODES, Talk, choice, printed, slash, words_of
+from harken.cli.commands import MODES, Talk, choice, slash
 from harken.cli.model_text import model_text
 from harken.cli.tally import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
 from harken.cli.terminal import one_line
-from harken.cli.whereabouts import names_of, one_agent, who_is_there
+from harken.cli.whereabouts import names_of, one_agent
 from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import ThinkingPart
@@ -127,43 +125,6 @@ def _agents(talk: Talk, _: str) -> None:
         notes = filter(None, [hook, model or "code", doing or "idle" * (not hook), used])
         rows.append("  " * row.depth + f"{one_line(row.name, 30)}  {', '.join(notes)}")
     talk.say("\n".join(rows))
-
-
-def _complete_view(talk: Talk, before: Sequence[str]) -> Iterable[str]:
-    """Return the views, and then the names of agents where a view is about some."""
-    from harken.cli.view import command
-
-    if not before:
-        return sorted(command.commands)
-    several = before[0] == "dialog" or len(before) == 1
-    is_about_agents = before[0] in ("context", "dialog", "perspective", "transcript")
-    return who_is_there(talk, "everybody") if is_about_agents and several else ()
-
-
-@slash(
-    "view",
-    "a view of the session, as in `harken view`",
-    "[tree|dialog A B|timeline|...]",
-    completes=_complete_view,
-)
-def _view(talk: Talk, rest: str) -> None:
-    from harken.cli.view import command
-
-    if not rest:
-        width = max(map(len, command.commands))
-        talk.say("\n".join(f"/view {n:<{width}}  {_about(one)}" for n, one in _views(command)))
-    elif (words := words_of(talk, "/view", rest)) is not None:
-        talk.say(printed(command, "/view", [str(talk.session.path), *words]))
-
-
-def _views(command: click.Group) -> list[tuple[str, click.Command]]:
-    return sorted(command.commands.items())
-
-
-def _about(view: click.Command) -> str:
-    """Say what a view shows, and what has to be named for it."""
-    needs = " ".join(one.make_metavar(click.Context(view)) for one in view.params if one.required)
-    return " ".join(filter(None, [view.get_short_help_str(100), f"({needs})" if needs else ""]))
 
 
 @slash("show", "a message in full, such as a folded result", "N")

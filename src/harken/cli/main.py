@@ -17,7 +17,8 @@ import click
 
 from harken.cli.command_group import CommandGroup
 from harken.cli.command_tree import COMMANDS, SECTIONS
-from harken.cli.home import Home, home_option
+from harken.cli.home import Home
+from harken.cli.home_options import home_option
 from harken.cli.terminal import safe
 from harken.errors import HarkenError, ModelError
 

@@ -12,7 +12,8 @@ import click
 
 from harken.cli.chat_world import connections_of
 from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home
+from harken.cli.home_options import home_option, json_option
 from harken.cli.mcp_edit import add_command, remove_command
 from harken.cli.mcp_login import login_command, logout_command
 from harken.cli.settings import Settings, load_settings

@@ -18,7 +18,8 @@ from typing import Any
 import click
 
 from harken.cli.config_file import CONFIG, parse_config, read_config
-from harken.cli.home import Home, home_option
+from harken.cli.home import Home
+from harken.cli.home_options import home_option
 from harken.cli.init import toml_text
 from harken.cli.terminal import program, say
 from harken.errors import ConfigError

@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 
-from harken.cli.home import Home, environment, home_option, json_option
+from harken.cli.home import Home, environment
+from harken.cli.home_options import home_option, json_option
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import program, safe, say, say_json
 from harken.errors import ConfigError, UnknownName

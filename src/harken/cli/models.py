@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from harken.cli.discovery import Found, discover
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.discovery import Found, Offer, discover, offers
+from harken.cli.home import Home
+from harken.cli.home_options import home_option, json_option
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import program, safe, say, say_json
 from harken.errors import UnknownName
-from harken.llm.prices import Price, Prices
+from harken.llm.prices import Price
 
 SHOWN = 6
 """How many models of a provider a list of all shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A model that can be named, with what it costs where that is known."""
-
-    name: str
-    """Its full name."""
-    price: Price | None
 
 
 @click.command()
@@ -53,15 +44,6 @@ def command(provider: str | None, remote: bool, as_json: bool, home: Home) -> No
         say_json(described(found, settings, today))
     else:
         show(found, settings, today, limit=None if provider else SHOWN)
-
-
-def offers(one: Found, prices: Prices, day: date) -> list[Offer]:
-    """Return the models of a provider: those that it told of, else those that have a price."""
-    name = one.provider.name
-    if one.models:
-        told = [f"{name}/{model}" for model in one.models]
-        return [Offer(model, prices.price(model, day)) for model in told]
-    return [Offer(price.model, price) for price in prices.of_provider(name, day)]
 
 
 def described(found: Iterable[Found], settings: Settings, day: date) -> dict[str, Any]:

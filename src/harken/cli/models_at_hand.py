@@ -6,11 +6,10 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 
-from harken.cli.demo import MODEL_NAME, demo_model
-from harken.cli.discovery import discover
+from harken.cli.demo_model import MODEL_NAME, demo_model
+from harken.cli.discovery import choose, discover
 from harken.cli.home import Home, here
 from harken.cli.imported import view_commit, view_imported
-from harken.cli.init import choose
 from harken.cli.name_resolver import (
     CommitName,
     ImportedName,

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.cli.home import Home, environment, home_option, json_option
+from harken.cli.home import Home, environment
+from harken.cli.home_options import home_option, json_option
 from harken.cli.proxy_news import News
 from harken.cli.proxy_upstreams import for_command, upstreams_of
 from harken.cli.terminal import one_line

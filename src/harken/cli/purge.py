@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home
+from harken.cli.home_options import home_option, json_option
 from harken.cli.opened_store import store_of
 from harken.cli.settings import load_settings
 from harken.cli.side_files import forget_in_indexes, holding, is_ours, without

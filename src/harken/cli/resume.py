@@ -15,7 +15,8 @@ import click
 
 from harken.capture.clients import RUNTIMES, client_for
 from harken.cli.conversation import Meant, conversation_options, meant, new_session, read_meant
-from harken.cli.home import Home, environment, here, home_option
+from harken.cli.home import Home, environment, here
+from harken.cli.home_options import home_option
 from harken.cli.opened_store import store_of
 from harken.cli.terminal import one_line, program, safe
 from harken.context.moment import commit_at

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harken.cli.home import Home, environment, here, home_option
+from harken.cli.home import Home, environment, here
+from harken.cli.home_options import home_option
 from harken.cli.terminal import one_line
 from harken.context.socket import VARIABLE
 from harken.core.ids import AgentId

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home
+from harken.cli.home_options import home_option, json_option
 from harken.cli.terminal import say, say_json
 from harken.errors import ConfigError
 from harken.store.sqlite import SqliteStore

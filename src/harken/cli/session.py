@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from harken.cli.duration import Duration
-from harken.cli.home import LATEST, Home, home_option, json_option
+from harken.cli.home import LATEST, Home
+from harken.cli.home_options import home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.parameter_types import LOG
 from harken.cli.terminal import program, safe, say, say_json

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home
+from harken.cli.home_options import home_option, json_option
 from harken.cli.opened_store import store_of
 from harken.cli.progress import Tell, progress
 from harken.cli.settings import load_settings

@@ -8,7 +8,8 @@ import click
 import msgspec
 
 from harken.cli.duration import Duration
-from harken.cli.home import Home, home_option, json_option
+from harken.cli.home import Home
+from harken.cli.home_options import home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.parameter_types import COMMIT

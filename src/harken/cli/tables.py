@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.cli.chosen import Chosen, chosen_options
-from harken.cli.home import Home, home_option
+from harken.cli.home import Home
+from harken.cli.home_options import home_option
 from harken.cli.local_zone import LocalZone
 from harken.cli.opened_facts import read_facts
 from harken.cli.terminal import say

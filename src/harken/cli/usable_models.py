@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from harken.cli.discovery import discover
-from harken.cli.init import can_chat
-from harken.cli.models import offers
+from harken.cli.discovery import can_chat, discover, offers
 from harken.cli.settings import Settings
 
 MODELS_OF_PROVIDER = 9

@@ -14,7 +14,8 @@ import click
 
 from harken.capture.clients import RUNTIMES, client_for
 from harken.cli.conversation import Meant, conversation_options, new_session, read_meant
-from harken.cli.home import Home, environment, home_option, json_option
+from harken.cli.home import Home, environment
+from harken.cli.home_options import home_option, json_option
 from harken.cli.terminal import one_line, say, say_json
 from harken.errors import ConfigError
 from harken.formats.natives import native_for

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.analytics.moment import moment
-from harken.cli.home import Home, environment, home_option, json_option
+from harken.cli.home import Home, environment
+from harken.cli.home_options import home_option, json_option
 from harken.cli.local_zone import LocalZone
 from harken.cli.opened_store import made_store
 from harken.cli.terminal import one_line, say, say_json

@@ -17,8 +17,9 @@ from harken.core import codec
 from harken.core.commits import raw_ref
 from harken.errors import FormatError
 from harken.formats.base import Format, WholeEntry
+from harken.formats.json_lines import document
 from harken.formats.native import Native, Reading, Source, Step
-from harken.formats.records import Record, document, inner, items, text
+from harken.formats.records import Record, inner, items, text
 from harken.formats.rounds import Rounds
 
 NAME = "atif-v1"

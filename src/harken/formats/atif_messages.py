@@ -28,7 +28,8 @@ from harken.core.messages import (
 )
 from harken.formats.base import WholeEntry
 from harken.formats.calls import CallIds, clean, spoken, wire_call
-from harken.formats.records import Record, count, inner, items, plain, text, time_of
+from harken.formats.json_lines import time_of
+from harken.formats.records import Record, count, inner, items, plain, text
 
 OWN = "harken"
 """The member of `extra` that holds what only Harken knows."""

@@ -23,9 +23,10 @@ from harken.formats.base import WholeEntry
 from harken.formats.codex_exit import exit_code
 from harken.formats.codex_sent import NO_SUMMARY, Prompts, sent
 from harken.formats.codex_written import writes
+from harken.formats.json_lines import records, time_of
 from harken.formats.native import Native, Reading, Source, Step
 from harken.formats.native_format import format_of
-from harken.formats.records import Record, count, inner, items, records, text, time_of, title_of
+from harken.formats.records import Record, count, inner, items, text, title_of
 from harken.formats.responses import ITEMS, call_id, heard, instructions, is_answer, said
 from harken.formats.rounds import PROMPT, SYSTEM
 from harken.formats.typed import CODEX_PHRASES, CODEX_TAGS

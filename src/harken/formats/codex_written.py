@@ -19,9 +19,10 @@ from harken.formats.base import WholeEntry
 from harken.formats.codex_sent import ABORTED, closing
 from harken.formats.fit import Block, Fit, has_own, parts_of
 from harken.formats.fitted import fitted
+from harken.formats.json_lines import line_of
 from harken.formats.native import NewSession
 from harken.formats.new_session import milliseconds, timed
-from harken.formats.records import Record, count, inner, line_of, text
+from harken.formats.records import Record, count, inner, text
 from harken.formats.responses import CALLS, OWN, PLAIN_OUTPUT, is_instructions, items_of
 from harken.formats.rounds import PROMPT
 

@@ -25,18 +25,9 @@ from harken.core.messages import (
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
 from harken.formats.calls import content_of, spoken
+from harken.formats.json_lines import records, time_of
 from harken.formats.native import Native, Reading, Source, Step
-from harken.formats.records import (
-    Record,
-    count,
-    inner,
-    items,
-    plain,
-    records,
-    text,
-    time_of,
-    title_of,
-)
+from harken.formats.records import Record, count, inner, items, plain, text, title_of
 from harken.formats.rounds import INSTRUCTIONS, PROMPT, SYSTEM, Rounds
 
 NAME = "copilot-cli-v1"

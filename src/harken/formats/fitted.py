@@ -28,8 +28,8 @@ from harken.core.messages import (
 from harken.formats.base import WholeEntry
 from harken.formats.calls import content_of, in_order
 from harken.formats.fit import Fit, parts_of
-from harken.formats.pi_messages import BROKEN_OFF
-from harken.formats.pi_messages import OWN as PI
+from harken.formats.native import BROKEN_OFF
+from harken.formats.native import PI_MEMBER as PI
 from harken.formats.responses import is_instructions
 from harken.formats.rounds import INSTRUCTIONS
 from harken.formats.rounds import SYSTEM as BY_SYSTEM

@@ -31,7 +31,8 @@ from harken.core.messages import (
 )
 from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, content_of, in_order, spoken
-from harken.formats.records import Record, count, inner, items, plain, text, time_of
+from harken.formats.json_lines import time_of
+from harken.formats.records import Record, count, inner, items, plain, text
 from harken.formats.rounds import PROMPT, SYSTEM
 
 OWN = "gemini"

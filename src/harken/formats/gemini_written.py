@@ -30,9 +30,10 @@ from harken.formats.gemini_messages import (
     own_of,
     response_of,
 )
+from harken.formats.json_lines import line_of
 from harken.formats.native import NewSession
 from harken.formats.new_session import milliseconds, timed
-from harken.formats.records import Record, count, inner, line_of, text
+from harken.formats.records import Record, count, inner, text
 from harken.formats.rounds import SYSTEM
 
 USER = "[user]: "

@@ -234,3 +234,10 @@ def _joined(waiting: list[bytes], last: bytes, size: int) -> tuple[bytes | None,
     if size > LONGEST_LINE_BYTES:
         return None, size
     return b"".join([*waiting, last]).removesuffix(b"\r"), size
+
+
+PI_MEMBER = "pi"
+
+
+BROKEN_OFF = frozenset({"error", "aborted"})
+"""Reasons why an answer ended such that it is not sent again."""

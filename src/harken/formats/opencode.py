@@ -24,11 +24,12 @@ from typing import Protocol, TypeAlias
 from harken.core import codec
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
+from harken.formats.json_lines import document
 from harken.formats.native import BadLine, Native, Reading, Source, Step
 from harken.formats.native_format import format_of
 from harken.formats.opencode_messages import entries_of, sent
 from harken.formats.opencode_written import writes
-from harken.formats.records import Record, document, inner, items, text, title_of
+from harken.formats.records import Record, inner, items, text, title_of
 from harken.formats.rounds import Rounds
 
 NAME = "opencode-v1"

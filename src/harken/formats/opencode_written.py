@@ -30,10 +30,11 @@ from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, clean, in_order
 from harken.formats.fit import Block, Fit, parts_of
 from harken.formats.fitted import fitted
+from harken.formats.json_lines import line_of
 from harken.formats.native import NewSession, time_of
 from harken.formats.new_session import milliseconds, timed
 from harken.formats.opencode_messages import ABORTED, INTERRUPTED, OWN, is_replayed
-from harken.formats.records import Record, count, inner, line_of, text, title_of
+from harken.formats.records import Record, count, inner, text, title_of
 from harken.formats.rounds import PROMPT, SYSTEM
 
 _VERSION = "1.18.33"

@@ -19,10 +19,11 @@ import msgspec
 from harken.core import codec
 from harken.errors import FormatError
 from harken.formats.base import Format, WholeEntry
+from harken.formats.json_lines import records, time_of
 from harken.formats.native import Native, Reading, Source, Step, conversation
 from harken.formats.pi_messages import branch_summary, entry_of, injected, sent, summary
 from harken.formats.pi_written import exported, writes
-from harken.formats.records import Record, count, inner, records, text, time_of, title_of
+from harken.formats.records import Record, count, inner, text, title_of
 from harken.formats.rounds import Rounds
 
 NAME = "pi-v3"

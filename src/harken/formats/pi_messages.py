@@ -28,13 +28,11 @@ from harken.core.messages import (
 )
 from harken.formats.base import WholeEntry
 from harken.formats.calls import as_object, content_of, in_order, spoken
+from harken.formats.native import BROKEN_OFF, PI_MEMBER
 from harken.formats.records import Record, count, inner, items, text, unsaid
 from harken.formats.rounds import PROMPT, SYSTEM
 
-OWN = "pi"
 NO_RESULT = "No result provided"
-BROKEN_OFF = frozenset({"error", "aborted"})
-"""Reasons why an answer ended such that it is not sent again."""
 IMAGES = "Attached image(s) from tool result:"
 IMAGE_ONLY = "(see attached image)"
 _SUMMARY = (
@@ -89,7 +87,7 @@ def messages_of(entries: Iterable[WholeEntry]) -> list[Record]:
     """Return what Pi keeps of entries, also of those that others wrote."""
     found = []
     for entry in entries:
-        own = (entry.source or {}).get(OWN)
+        own = (entry.source or {}).get(PI_MEMBER)
         rest = own if isinstance(own, dict) else {}
         found.append({**_native(entry.message), **rest})
     return found
@@ -109,7 +107,7 @@ def _heard(message: Record, ours: Message, time: str | None) -> WholeEntry:
     source: Record = {"kind": PROMPT} if ours.role == "user" else {}
     rest = unsaid(message, _native(ours))
     if rest:
-        source[OWN] = rest
+        source[PI_MEMBER] = rest
     return WholeEntry(ours, time, source or None)
 
 
@@ -123,7 +121,7 @@ def _answer(message: Record, time: str | None) -> WholeEntry:
         source["usage"] = usage
     rest = unsaid(message, _native(ours))
     if rest:
-        source[OWN] = rest
+        source[PI_MEMBER] = rest
     return WholeEntry(ours, time, source or None)
 
 
@@ -178,7 +176,7 @@ def _part(block: Record) -> Part | ToolCall:
         case _:
             return OtherPart(text(block, "type"), codec.encode(block).decode())
     rest = unsaid(block, _block(part))
-    return msgspec.structs.replace(part, meta={OWN: rest}) if rest else part
+    return msgspec.structs.replace(part, meta={PI_MEMBER: rest}) if rest else part
 
 
 def _block(part: Part | ToolCall) -> Record:
@@ -198,7 +196,7 @@ def _block(part: Part | ToolCall) -> Record:
             value = as_object(part.data)
             return value if value is not None and value.get("type") == part.kind else {}
     meta = part.meta if isinstance(part.meta, dict) else {}
-    own = meta.get(OWN)
+    own = meta.get(PI_MEMBER)
     return {**block, **own} if isinstance(own, dict) else block
 
 

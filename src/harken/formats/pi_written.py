@@ -19,9 +19,9 @@ from harken.formats.base import WholeEntry
 from harken.formats.calls import CallIds, well_formed
 from harken.formats.fit import ID_LENGTH, Fit
 from harken.formats.fitted import fitted
-from harken.formats.native import NewSession
+from harken.formats.native import BROKEN_OFF, PI_MEMBER, NewSession
 from harken.formats.new_session import Names, milliseconds, named_by_content, timed
-from harken.formats.pi_messages import BROKEN_OFF, NO_RESULT, OWN, messages_of, short_id
+from harken.formats.pi_messages import NO_RESULT, messages_of, short_id
 from harken.formats.records import Record, inner, items, text
 from harken.formats.rounds import SYSTEM
 
@@ -54,12 +54,12 @@ def _source(entry: WholeEntry) -> Mapping[str, Any]:
 
 
 def _owns(entry: WholeEntry) -> bool:
-    return OWN in _source(entry) or "subkind" in _source(entry)
+    return PI_MEMBER in _source(entry) or "subkind" in _source(entry)
 
 
 def _is_broken_off(entry: WholeEntry) -> bool:
     """Whether an answer of Pi's is one that it does not send again."""
-    return text(inner({**_source(entry)}, OWN), "stopReason") in BROKEN_OFF
+    return text(inner({**_source(entry)}, PI_MEMBER), "stopReason") in BROKEN_OFF
 
 
 @dataclass(slots=True)
@@ -138,7 +138,7 @@ class _Writing:
     def _said(self, entry: WholeEntry, time: str) -> tuple[str, Record]:
         (message,) = messages_of([entry])
         source = _source(entry)
-        if message["role"] == "user" and OWN not in source and source.get("kind") == SYSTEM:
+        if message["role"] == "user" and PI_MEMBER not in source and source.get("kind") == SYSTEM:
             kind = source.get("subkind")
             custom = kind if isinstance(kind, str) and kind else CUSTOM
             shown = {"customType": custom, "content": message["content"], "display": True}
@@ -146,7 +146,7 @@ class _Writing:
         self.characters += len(codec.encode(message["content"]))
         calls = [one for one in items(message, "content") if text(one, "type") == "toolCall"]
         self.tools |= {text(call, "id"): text(call, "name") for call in calls}
-        if OWN not in source:
+        if PI_MEMBER not in source:
             message |= self._added(entry, message, time)
         elif message["role"] == "assistant" and not inner(message, "usage"):
             message["usage"] = self._usage()  # without it, Pi does not begin

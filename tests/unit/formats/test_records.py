@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from harken.core import codec
 from harken.core.clock import microseconds, rfc3339
 from harken.errors import FormatError
+from harken.formats.json_lines import document, records, time_of
 from harken.formats.native import Reading
-from harken.formats.records import document, plain, records, time_of, unsaid
+from harken.formats.records import plain, unsaid
 from tests.unit.formats.natives import source_of
 
 ZONES = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -27,10 +27,10 @@ from harken.agents.command_hooks.environment import EVENT, FILE, keep
 from harken.agents.command_hooks.moment import Moment, ended, moments_of
 from harken.agents.command_hooks.situation import Situation
 from harken.agents.command_hooks.transcript import Transcripts
-from harken.agents.consulting import rewritten
 from harken.agents.happening import Compacted, Compacting, Happening, LeaveAsked, Word
 from harken.agents.hook import Hook, TurnStopped
 from harken.agents.kinds import register
+from harken.agents.opinions import rewritten_arguments
 from harken.agents.options import HookOptions, options_dict
 from harken.agents.runtime import Runtime
 from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
@@ -226,7 +226,7 @@ class CommandHook(Hook):
         watched, id_ = self._watched, happening.call
         calls = (one for one in watched.state.open_calls.values() if one.reference == id_)
         text = next((one.arguments for one in calls), "{}")
-        text = rewritten(watched, id_) or text
+        text = rewritten_arguments(watched, id_) or text
         call = ToolCall(id_, FunctionCall(happening.wanted.tool, text))
         return Question("action", watched.name, id_, text, call)
 

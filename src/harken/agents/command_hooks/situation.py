@@ -20,7 +20,7 @@ from harken.agents.base import Agent
 from harken.agents.claude_tools import names_of, real, told
 from harken.agents.command_hooks.condition import Condition
 from harken.agents.command_hooks.moment import Moment, Names
-from harken.agents.consulting import rewritten
+from harken.agents.opinions import rewritten_arguments
 from harken.agents.verdict import Question
 from harken.core import codec
 from harken.core.events import TranscriptEntry
@@ -106,7 +106,7 @@ class Situation:
         text = self.question.text
         if self.question.call is None:
             reference, text = self._call
-            text = rewritten(self.watched, reference) or text
+            text = rewritten_arguments(self.watched, reference) or text
         try:
             value = codec.decode(text.encode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):

@@ -25,7 +25,8 @@ from harken.formats.events import (
     ToolResultEvent,
 )
 from harken.formats.hub import readable
-from harken.formats.records import Record, count, inner, text, time_of
+from harken.formats.json_lines import time_of
+from harken.formats.records import Record, count, inner, text
 
 _INIT = ("session_id", "tools", "model", "cwd", "claude_code_version")
 """What is kept of the first line; the rest of it is about the terminal."""

@@ -23,7 +23,8 @@ from harken.formats.events import (
     ToolCallEvent,
     ToolResultEvent,
 )
-from harken.formats.records import Record, count, inner, items, text, time_of
+from harken.formats.json_lines import time_of
+from harken.formats.records import Record, count, inner, items, text
 
 _CALLS = frozenset(
     {"command_execution", "mcp_tool_call", "collab_tool_call", "web_search", "file_change"}
