@@ -77,7 +77,7 @@ def test_of_a_trusted_project_agents_and_skills_count(
     (claude / "commands/tidy.md").write_text("Tidy up.")
     listed = "- cooking: Cooks.\n- mine: Mine.\n- style: Style.\n- theirs: Theirs."
     assert found.skills.listing() == listed
-    assert list(found.own.commands()) == ["tidy"]
+    assert list(found.prompt_files.paths()) == ["tidy"]
     assert found.commands.entries == ()
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harken.agents.prompt_file import PromptFiles, expanded
 from harken.cli.commands import COMMANDS, run_command
 from harken.cli.home import Home
-from harken.cli.own_commands import OwnCommands, expanded
+from harken.cli.own_commands import prompt_file_commands, prompt_file_notes
 from harken.cli.settings import load_settings
 from harken.cli.trust import Trust
 from harken.core.ids import USER
@@ -39,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def talk(tmp_path: Path, folder: Path) -> Talking:
     talk = Talking(stage(tmp_path, play(main=[])))
-    talk.own = OwnCommands([folder]).commands()
+    talk.own = prompt_file_commands(PromptFiles([folder]))
     return talk
 
 
@@ -58,7 +59,7 @@ def test_a_template_may_be_said_by_the_system_past_the_hooks(tmp_path: Path, fol
     one = stage(tmp_path, play(main=["Yes."]))
     hook = watch(one)
     talk = Talking(one)
-    talk.own = OwnCommands([folder]).commands()
+    talk.own = prompt_file_commands(PromptFiles([folder]))
     assert talk("/terse three") == "The system says so from now on."
     assert talk.sent == []
     assert hook.asked == []
@@ -77,7 +78,7 @@ def test_one_in_a_folder_is_called_by_that_too(tmp_path: Path, folder: Path) -> 
     (folder / "git").mkdir()
     (folder / "git/look.md").write_text("Look at $ARGUMENTS[0]: !`git status`")
     talk = Talking(stage(tmp_path, play(main=[])))
-    talk.own = OwnCommands([folder]).commands()
+    talk.own = prompt_file_commands(PromptFiles([folder]))
     assert talk("/git:look here now") == ""
     [said] = talk.sent
     assert said.startswith(
@@ -92,27 +93,27 @@ def test_it_is_listed_with_what_it_is_for(talk: Talking) -> None:
 
 @pytest.mark.req("S4-06")
 def test_an_edit_counts_at_once(talk: Talking, folder: Path) -> None:
-    own = OwnCommands([folder])
-    assert own.commands()["review"].meaning == "Looks at a change."
+    own = PromptFiles([folder])
+    assert prompt_file_commands(own)["review"].meaning == "Looks at a change."
     (folder / "review.md").write_text("---\ndescription: Looks again, longer.\n---\nAgain.")
-    assert own.commands()["review"].meaning == "Looks again, longer."
+    assert prompt_file_commands(own)["review"].meaning == "Looks again, longer."
     talk("/review")
     assert talk.sent == ["Again."]
 
 
 def test_a_built_in_command_wins_and_that_is_said(folder: Path) -> None:
     (folder / "help.md").write_text("Help!")
-    own = OwnCommands([folder])
-    assert set(own.commands()) == {"review"}
-    assert own.notes == ["1 command of your own cannot be used: /help is built in"]
+    own = PromptFiles([folder])
+    assert set(prompt_file_commands(own)) == {"review"}
+    assert prompt_file_notes(own) == ["1 command of your own cannot be used: /help is built in"]
 
 
 def test_a_built_in_command_is_never_out_of_reach(folder: Path, talk: Talking) -> None:
     for name in ("quiet", "qu", "c"):
         (folder / f"{name}.md").write_text("Be quiet.")
-    own = OwnCommands([folder])
-    assert own.notes == ["/qu is a command of your own here, not short for /quit"]
-    talk.own = own.commands()
+    own = PromptFiles([folder])
+    assert prompt_file_notes(own) == ["/qu is a command of your own here, not short for /quit"]
+    talk.own = prompt_file_commands(own)
     assert not run_command(talk, "/qui")
     assert talk.said == ["/qui may be /quit or /quiet (your own): type more of it"]
     assert talk("/help qui") == talk.said[0]
@@ -137,7 +138,7 @@ def test_a_file_that_cannot_be_used_says_why(
 ) -> None:
     (folder / name).write_bytes(data)
     talk = Talking(stage(tmp_path, play(main=[])))
-    talk.own = OwnCommands([folder]).commands()
+    talk.own = prompt_file_commands(PromptFiles([folder]))
     assert why in talk(f"/{name.removesuffix('.md')}")
     assert talk.sent == []
     assert set(talk.own) == {"review", name.removesuffix(".md")}
@@ -149,7 +150,7 @@ def test_what_leads_out_of_the_folder_or_never_ends_is_not_read(
     (tmp_path / "secret").write_text("a secret")
     (folder / "link.md").symlink_to(tmp_path / "secret")
     os.mkfifo(folder / "pipe.md")
-    talk.own = OwnCommands([folder]).commands()
+    talk.own = prompt_file_commands(PromptFiles([folder]))
     assert "is a link out of" in talk("/link")
     assert "is no file" in talk("/pipe")
     assert talk.sent == []
@@ -166,11 +167,11 @@ def test_those_of_a_project_count_where_it_is_trusted_and_come_first(tmp_path: P
         place.mkdir(parents=True)
         for name in names:
             (place / f"{name}.md").write_text(f"from {place.parent.name}")
-    mine = load_settings(home, folder=project, environ={}).own.commands()
+    mine = prompt_file_commands(load_settings(home, folder=project, environ={}).prompt_files)
     assert set(mine) == {"mine", "review"}
     Trust(home).trust(project)
     talk = Talking(stage(tmp_path, play(main=[])))
-    talk.own = load_settings(home, folder=project, environ={}).own.commands()
+    talk.own = prompt_file_commands(load_settings(home, folder=project, environ={}).prompt_files)
     for name in ("review", "theirs", "mine"):
         talk(f"/{name}")
     assert talk.sent == ["from .harken", "from .claude", "from home"]

@@ -17,7 +17,6 @@ from typing import Any
 from harken.agents.actions import lenient, touches
 from harken.agents.actor import Actor
 from harken.agents.asking import LoggedUser
-from harken.agents.command_hooks.variables import kept_in
 from harken.agents.consulting import judge_call
 from harken.agents.gate import Gate, woken_ones_done
 from harken.agents.happening import is_spoken_for
@@ -230,7 +229,7 @@ def variables(agent: Actor) -> Mapping[str, str | None]:
     except OSError as error:
         agent.runtime.tell(f"programs are not told which commit their agent is at: {error}")
         own = {}
-    return {**kept_in(agent.runtime.world), VARIABLE: None, **own}
+    return {**agent.runtime.world.environment, VARIABLE: None, **own}
 
 
 def log_result(agent: Actor, call: OpenCall, result: Result) -> None:

@@ -13,11 +13,11 @@ from harken.agents.claude_agents import ClaudeAgents
 from harken.agents.command_hooks.entry import Entry, read_hooks, read_settings
 from harken.agents.front_matter import files_in
 from harken.agents.hook_files import HookFile, read_hook
+from harken.agents.prompt_file import PromptFiles
 from harken.agents.skills import FILE as SKILL_FILE
 from harken.agents.templates import Template, read_template
 from harken.cli.config_file import ConfigFile, read_config
 from harken.cli.mcp_settings import project_servers, runs
-from harken.cli.own_commands import OwnCommands
 from harken.cli.terminal import safe
 from harken.errors import ConfigError
 
@@ -186,9 +186,9 @@ def _of_hook(found: HookFile) -> str:
 
 def _texts(root: Path, folder: Path) -> Iterator[str]:
     """Yield the names of what is text alone: commands of one's own, and skills."""
-    own = OwnCommands([folder / "commands", root / CLAUDE / "commands"]).commands()
-    if own:
-        yield f"commands (texts for the agent): {', '.join(f'/{name}' for name in sorted(own))}"
+    names = PromptFiles([folder / "commands", root / CLAUDE / "commands"]).paths()
+    if names:
+        yield f"commands (texts for the agent): {', '.join(f'/{name}' for name in sorted(names))}"
     skills = sorted(
         {
             path.parent.name

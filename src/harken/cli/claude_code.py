@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from harken.agents import prompt_file
 from harken.agents.claude_agents import ClaudeAgents
 from harken.agents.command_hooks.entry import Hooks, read_settings
+from harken.agents.prompt_file import PromptFiles
 from harken.agents.skills import Skills
-from harken.cli import own_commands
 from harken.cli.home import Home
-from harken.cli.own_commands import OwnCommands
 from harken.cli.trust import Project
 from harken.errors import ConfigError
 
@@ -42,13 +42,13 @@ def skills(project: Project | None, home: Home, environ: Mapping[str, str]) -> S
     return Skills(folders)
 
 
-def commands(project: Project | None, home: Home, environ: Mapping[str, str]) -> OwnCommands:
+def commands(project: Project | None, home: Home, environ: Mapping[str, str]) -> PromptFiles:
     """Return the commands of a trusted project, then those of the user. Raises ConfigError."""
-    folders = [home.folder / own_commands.FOLDER, _of_user(environ) / own_commands.FOLDER]
+    folders = [home.folder / prompt_file.FOLDER, _of_user(environ) / prompt_file.FOLDER]
     if project is not None and project.trusted:
-        own = _inside(project, project.folder.name, own_commands.FOLDER)
-        folders = [own, _inside(project, FOLDER, own_commands.FOLDER), *folders]
-    return OwnCommands(folders)
+        own = _inside(project, project.folder.name, prompt_file.FOLDER)
+        folders = [own, _inside(project, FOLDER, prompt_file.FOLDER), *folders]
+    return PromptFiles(folders)
 
 
 def hooks(project: Project | None, environ: Mapping[str, str]) -> Hooks:

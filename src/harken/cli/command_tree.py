@@ -93,7 +93,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "models": _module("models", "List the models that can be used, and what others need."),
         "hooks": _module("hooks", "List the hooks that can watch agents, and show one."),
         "mcp": _module("mcp", "List, add and test MCP servers."),
-        "trust": _module("trust", "Trust the .harken/ folder of a project."),
+        "trust": _module("trust_command", "Trust the .harken/ folder of a project."),
         "completion": _module("completion", "Print the completion script for a shell."),
     },
 }

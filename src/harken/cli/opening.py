@@ -31,6 +31,7 @@ from harken.cli.models_at_hand import chosen_model, found_model, model_finder, p
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened import Opened
 from harken.cli.opened_store import open_store
+from harken.cli.own_commands import prompt_file_notes
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import program
 from harken.cli.wish import Wish
@@ -134,7 +135,7 @@ def notes_for(wish: Wish, settings: Settings, kept: Keeping, root: Agent) -> tup
         *foreign,
         wish.note,
         *settings.notes,
-        *settings.own.notes,
+        *prompt_file_notes(settings.prompt_files),
         *kept.notes,
         watched,
     )

@@ -20,6 +20,7 @@ from harken.cli.commands import SHELL, Command, Doing, Onward, is_command, run_c
 from harken.cli.looking import compacted_text
 from harken.cli.mcp_in_chat import prompt_commands
 from harken.cli.opened import Opened
+from harken.cli.own_commands import prompt_file_commands
 from harken.cli.structure_commands import owes_since
 from harken.cli.tally import Tally
 from harken.cli.terminal import one_line, safe, say, say_json
@@ -196,7 +197,7 @@ class PlainChat:
             mcp = self.runtime.world.mcp
             if mcp is not None and mcp.servers:
                 self._prompts = prompt_commands(self.runner.run(mcp.prompts()))
-        return {**self._prompts, **self.opened.settings.own.commands()}
+        return {**self._prompts, **prompt_file_commands(self.opened.settings.prompt_files)}
 
     def act(self, doing: Doing) -> None:
         """Do something with the agents, and say what came of it; who takes over may answer."""

@@ -15,6 +15,7 @@ import msgspec
 
 from harken.agents.command_hooks.entry import Hooks
 from harken.agents.hook_files import HookFiles
+from harken.agents.prompt_file import PromptFiles
 from harken.agents.schemas import ACTIONS, BASIC
 from harken.agents.skills import Skills
 from harken.agents.templates import Templates
@@ -35,7 +36,6 @@ from harken.cli.mcp_settings import (
     runs,
     switched_off,
 )
-from harken.cli.own_commands import OwnCommands
 from harken.cli.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
@@ -97,8 +97,8 @@ class Settings:
     actions: Collection[str] = tuple(ACTIONS)
     """The structural actions of agents that have no list of what they may use."""
     skills: Skills = field(default_factory=Skills)
-    own: OwnCommands = field(default_factory=OwnCommands)
-    """Slash commands that a person wrote."""
+    prompt_files: PromptFiles = field(default_factory=PromptFiles)
+    """Slash commands that the user, or a trusted project, wrote."""
     hooks: HookFiles = field(default_factory=HookFiles)
     """Hooks by name: those of files, and those that are built in."""
     use_hooks: tuple[str, ...] = ()
@@ -188,7 +188,7 @@ def load_settings(
         templates=Templates(folders, [claude]),
         hooks=HookFiles(hook_folders),
         skills=claude_code.skills(project, home, environ),
-        own=claude_code.commands(project, home, environ),
+        prompt_files=claude_code.commands(project, home, environ),
         commands=commands,
         project=project,
         notes=(*((note,) if note else ()), *notes, *left_out, *commands.notes),

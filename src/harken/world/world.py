@@ -60,6 +60,8 @@ class World:
         """Where agents search the web; None: nowhere."""
         self.variables: dict[str, Any] = {}
         """What tools and hooks share; it lasts as long as the process."""
+        self.environment: dict[str, str] = {}
+        """Variables that hooks set for the programs that agents run."""
         self.known = KnownFiles(self.folder)
         """What each agent knows of files; tools and hooks read it."""
         self.mcp = mcp

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from harken.agents.command_hooks.command import run
 from harken.agents.command_hooks.entry import Entry
-from harken.agents.command_hooks.variables import add
 from harken.world.world import World
 
 FILE = "CLAUDE_ENV_FILE"
@@ -37,7 +36,8 @@ async def keep(world: World, file: Path, folder: Path, environment: Mapping[str,
     pairs = (one.split("=", 1) for one in ended.stdout.split("\0") if "=" in one)
     new = {name: value for name, value in pairs if environment.get(name) != value}
     own = {name: value for name, value in new.items() if name not in _OF_THE_SHELL}
-    add(world, {name: value for name, value in own.items() if not _is_socket(value)})
+    kept = {name: value for name, value in own.items() if not _is_socket(value)}
+    world.environment.update(kept)
     return ""
 
 

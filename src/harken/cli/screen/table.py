@@ -16,6 +16,7 @@ from harken.agents.runtime import Runtime
 from harken.cli.commands import Command, Doing, Onward, named_command, run_command, split_command
 from harken.cli.mcp_in_chat import prompt_commands
 from harken.cli.opened import Opened
+from harken.cli.own_commands import prompt_file_commands
 from harken.cli.screen.activity import Activity, state_text
 from harken.cli.screen.calls import whole
 from harken.cli.screen.live_tree import LiveTree
@@ -139,7 +140,10 @@ class Table:
     @property
     def own(self) -> Mapping[str, Command]:
         """Commands of the user's own, and prompts of MCP servers."""
-        return {**prompt_commands(self.prompts), **self.opened.settings.own.commands()}
+        return {
+            **prompt_commands(self.prompts),
+            **prompt_file_commands(self.opened.settings.prompt_files),
+        }
 
     async def wake(self) -> None:
         """Wait for what comes from elsewhere, while the user types."""
