@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import sqlite3
 import subprocess
-from contextlib import closing
 from pathlib import Path
 
 import pexpect
@@ -127,15 +125,6 @@ def test_a_file_of_the_persons_own_is_named_and_left(leaked: Cli) -> None:
     assert done.code == 1
     assert f"still in {agents / 'x.md'}" in done.err
     assert holding(leaked.home) == ["x.md"]
-
-
-def test_a_copy_from_before_an_upgrade_is_named_and_deleted(leaked: Cli) -> None:
-    copy = leaked.home / "store.db.v1"
-    with closing(sqlite3.connect(copy)) as old:
-        old.execute("CREATE TABLE x (y)")
-    assert f"{copy}: old copy" in purge(leaked, "--dry-run").out
-    assert f"Deleted {copy}" in purge(leaked, "--yes").out
-    assert not copy.exists()
 
 
 def test_a_person_is_asked_and_the_key_is_not_shown(leaked: Cli) -> None:

@@ -43,10 +43,6 @@ PACK = bytes.fromhex(
     "3a30303a30302e305a227d5dc43f0b0045a8a196500043e105b44bb70dd05b8931c3413503688dc35940"
     "58a6283214"
 )
-PACK_OF_VERSION_1 = bytes.fromhex(
-    "b98eef3a6efddf8d019b3ce1080b231333db9423d270318f4c74e54794316c32c070cc111f2ca16a48205"
-    "40d0c758d0d430c8dac0c0c80480f62741430971c71c591da8db0274e1ce60000"
-)
 WOVEN_PACK = bytes.fromhex(
     "5e3033698d9602b4030000004e28b52ffd60fe3570020095c400c4020105c420bbbafc8d3bef8a9bb36e"
     "e5c2eb1816abcc8841720a24b97542c0a34116f7e96b9092c41b7b2274657874223a224869222c227479"
@@ -123,7 +119,7 @@ def test_a_pack_has_these_bytes() -> None:
         Thing(Kind.COMMIT, ROOT, commit_bytes(ROOT_COMMIT), (DELTA,)),
     ]
     expected = {thing.name: (thing.kind, thing.body) for thing in things}
-    assert unpacked(PACK) == unpacked(PACK_OF_VERSION_1) == expected
+    assert unpacked(PACK) == expected
     [packed] = packs_of(things)
     assert packed.things == unpacked(packed.data) == expected
 

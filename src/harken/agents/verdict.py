@@ -108,13 +108,6 @@ class Question:
         return f"[{self.point}] Agent {_named(self.agent)} {self._does}:\n{_fenced(self.text)}"
 
     @property
-    def older_words(self) -> str:
-        """The same as logs have it that were written before texts were set apart."""
-        called = self.call.function.name if self.call else ""
-        does = self._does.replace(_named(called), called)
-        return f"[{self.point}] Agent {self.agent} {does}: {self.text}"
-
-    @property
     def _does(self) -> str:
         """What the agent did, or is about to do."""
         called = _named(self.call.function.name) if self.call else ""

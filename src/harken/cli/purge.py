@@ -24,7 +24,6 @@ from harken.errors import ConfigError
 from harken.session.packed import stat_log
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
-from harken.store.replacement import copies_of
 from harken.views.written import count
 
 REVOKE = (
@@ -41,15 +40,12 @@ class _Found:
     """Files that can be written anew."""
     theirs: Sequence[Path]
     """Files that a person has to change."""
-    copies: Sequence[Path]
-    """Copies of the store from before an upgrade, which the store deletes."""
 
     def rows(self) -> list[dict[str, str]]:
         return [
             *(asdict(place) for place in self.places),
             *({"where": str(path), "kind": "file", "name": ""} for path in self.ours),
             *({"where": str(path), "kind": "yours", "name": ""} for path in self.theirs),
-            *({"where": str(path), "kind": "old copy", "name": ""} for path in self.copies),
         ]
 
 
@@ -113,11 +109,10 @@ def _store_of(home: Home) -> Iterator[Store]:
 
 def _find(home: Home, store: Store, secrets: Sequence[Secret]) -> _Found:
     logs = [path for path in home.logs() if stat_log(path).size_bytes]
-    copies = copies_of(home.store_file)
-    files = [path for path in holding(home, secrets) if path not in copies]
+    files = [*holding(home, secrets)]
     ours = [path for path in files if is_ours(home, path)]
     theirs = [path for path in files if path not in ours]
-    return _Found(find_secret(store, logs, secrets[0]), ours, theirs, copies)
+    return _Found(find_secret(store, logs, secrets[0]), ours, theirs)
 
 
 def _show(found: _Found, *, as_json: bool) -> None:
@@ -138,10 +133,8 @@ def _confirm(found: _Found, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise ConfigError("what is purged is gone: --dry-run lists it, --yes does it")
     what = count(len(found.places) + len(found.ours), "place")
-    copies = f", and {count(len(found.copies), 'old copy of the store', 'old copies of the store')}"
-    asked = f"Purge it from {what}{copies if found.copies else ''}? It is gone then."
     take_type_ahead()  # an answer typed before the question was shown does not count
-    click.confirm(asked, abort=True, err=True)
+    click.confirm(f"Purge it from {what}? It is gone then.", abort=True, err=True)
 
 
 def _say_done(found: _Found, *, as_json: bool) -> None:
@@ -150,6 +143,4 @@ def _say_done(found: _Found, *, as_json: bool) -> None:
     if not as_json:
         what = count(len(found.places) + len(found.ours), "place")
         say(f"Purged from {what}." if found.rows() else "It was nowhere.")
-        for path in found.copies:
-            say(f"Deleted {path}, a copy of the store from before an upgrade.")
     click.echo(REVOKE, err=True)

@@ -69,7 +69,7 @@ class RecordedAgent(Hook):
         """Whether it is still to be asked just this; what is asked at once waits its turn."""
         subject = self.script.again.named(question.subject)
         asked = self.script.questions_coming(self.script.lane(self), subject)
-        return any(one.content in (question.words, question.older_words) for one in asked)
+        return any(one.content == question.words for one in asked)
 
     async def judge(self, question: Question) -> Verdict:
         """Return the verdict that it gave, or fail as it did; leave after it, where it left."""

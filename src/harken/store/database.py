@@ -14,7 +14,6 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from harken.errors import NotAStore, StoreError, StoreLocked, StoreTooNew, StoreWriteError
-from harken.store.migration import migrate
 from harken.store.schema import APPLICATION, MADE, VERSION, WHOLE, statements, version_of
 
 _HEADER_BYTES = 100
@@ -42,7 +41,7 @@ class Connection(sqlite3.Connection):
 class Database:
     """The connections of one process to one file."""
 
-    def __init__(self, path: Path, patience_s: float, now_us: int) -> None:
+    def __init__(self, path: Path, patience_s: float) -> None:
         self.path, self.patience_s = path, patience_s
         self._local = threading.local()
         self._open: list[tuple[threading.Thread, Connection]] = []
@@ -60,7 +59,7 @@ class Database:
                 raise StoreError(path, f"cannot be read: {error.strerror}") from None
             if self._mode != _ONLY_TO_READ:
                 try:
-                    self._make(now_us)
+                    self._make()
                 except BaseException:
                     self.close()
                     raise
@@ -170,9 +169,9 @@ class Database:
             raise NotAStore(self.path, "is a database of something else; it was not touched")
         if version > VERSION:
             raise StoreTooNew(self.path, found=version, known=VERSION)
-        if version < MADE and self._mode == _ONLY_TO_READ:
-            text = f"has format version {version} and cannot be migrated where one may not write"
-            raise StoreError(self.path, f"{text}: copy it to a folder of yours")
+        if 0 < version < MADE:
+            text = f"has format version {version}, which no release of Harken reads"
+            raise StoreError(self.path, f"{text}; it was not touched")
 
     def _looked_at(self, mode: str) -> tuple[int, int, int]:
         """Return the application, the version and how many tables there are."""
@@ -182,7 +181,7 @@ class Database:
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         return application, version, tables
 
-    def _make(self, now_us: int) -> None:
+    def _make(self) -> None:
         connection = self.connection()
         end = time.monotonic() + self.patience_s
         while True:  # another process may be making the same store; SQLite does not wait here
@@ -196,17 +195,10 @@ class Database:
         if version_of(connection) >= MADE:
             return
         with self.writing():
-            version = version_of(connection)
-            if version == 0:
+            if version_of(connection) == 0:  # else another process was faster
                 for statement in statements(WHOLE):
                     connection.execute(statement)
-            elif version < MADE:  # else another process was faster
-                try:
-                    migrate(connection, self.path, now_us)
-                except OSError as error:
-                    raise StoreWriteError(self.path, reason=error.strerror or str(error)) from error
-            connection.execute(f"PRAGMA application_id={APPLICATION}")
-            if version_of(connection) < MADE:
+                connection.execute(f"PRAGMA application_id={APPLICATION}")
                 connection.execute(f"PRAGMA user_version={MADE}")
 
 

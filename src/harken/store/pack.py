@@ -11,7 +11,6 @@ Source: docs/formats/store.md, "Packs".
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -24,11 +23,10 @@ from harken.store import compression
 from harken.store.base import Kind, Thing
 from harken.store.behind import LEAST_BYTES, SIZE_BYTES, Behind, behind, closed, first_of
 from harken.store.contents import DOMAINS, PREFIXES, name_of
-from harken.store.words import WORDS
 
 Body: TypeAlias = tuple[Kind, bytes]
 SUM_BYTES = 8
-PLAIN, DEFLATED, ZSTANDARD, WOVEN = 0, 1, 2, 3
+PLAIN, ZSTANDARD, WOVEN = 0, 2, 3
 LARGE = 64 * 1024
 """A pack is closed when its bodies have so many bytes: reading one thing opens all of the pack."""
 _MUCH, _MOST, _MOST_RAW = 4 * LARGE, 16 * LARGE, 32 * LARGE
@@ -57,13 +55,6 @@ class _Inside(msgspec.Struct, array_like=True):
     """For each mark in the bodies, in order, which name stands there: of the thing so many before
     the one that has the mark, or, of what is outside, 0 for the first name and -1 for the next."""
     bodies: list[bytes]
-
-
-class _InsideOfVersion1(msgspec.Struct, array_like=True):
-    outside: list[bytes]
-    kinds: bytes
-    bodies: list[bytes]
-    """After each mark stands a number, in hexadecimal: names outside come first."""
 
 
 class Pack:
@@ -295,9 +286,7 @@ def opened(data: bytes) -> Pack:
             return Pack(_inside.decode(first_of(rest)), woven=rest)
         if form == PLAIN:
             return Pack(_inside.decode(rest))
-        if form == DEFLATED:
-            return _of_version_1(_inflated(rest))
-    except (zlib.error, ValueError, LookupError) as error:
+    except (ValueError, LookupError) as error:
         raise Damaged(f"it cannot be opened: {error}") from None
     raise Damaged(f"it has the unknown form {form}")
 
@@ -352,34 +341,6 @@ def _starts(kinds: Sequence[Kind], inside: _Inside) -> list[int]:
     return starts
 
 
-def _inflated(data: bytes) -> bytes:
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS, WORDS)
-    whole = inflater.decompress(data, compression.LARGEST)
-    if not inflater.eof:
-        raise Damaged(f"it has more than {compression.LARGEST} bytes, or ends too early")
-    return whole
-
-
-def _of_version_1(data: bytes) -> Pack:
-    """Open what version 1 wrote: the numbers of names stood in the bodies, and no names."""
-    old = _inside_of_version_1.decode(data)
-    names = [name.hex().encode() for name in old.outside]
-    inside = _Inside(b"".join(old.outside), old.kinds, b"", [], [])
-    for number, body in zip(old.kinds, old.bodies, strict=True):
-        kind, whole = _KINDS[number], body
-        if kind in _MARKED:
-            first, *others = body.split(MARK)
-            for piece in others:
-                lead = len(names) - int(piece[:6], 16)
-                inside.leads.append(lead if lead <= len(inside.bodies) else lead - len(names))
-            whole = first + b"".join([names[int(p[:6], 16)] + p[6:] for p in others])
-            body = MARK.join([first, *(piece[6:] for piece in others)])
-        names.append(blake3(DOMAINS[kind] + whole).hexdigest().encode())
-        inside.bodies.append(body)
-    return Pack(inside, names[len(old.outside) :])
-
-
 _inside = msgspec.msgpack.Decoder(_Inside)
-_inside_of_version_1 = msgspec.msgpack.Decoder(_InsideOfVersion1)
 _KINDS = {kind.value: kind for kind in Kind}
 _PREFIXES = {kind: PREFIXES.get(kind, "") for kind in Kind}

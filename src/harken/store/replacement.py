@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
 from harken.core.clock import microseconds
 from harken.core.commits import CommitId, commit_from
@@ -22,11 +21,6 @@ from harken.store.index import enter
 from harken.store.kept import kept
 from harken.store.removal import remove
 from harken.store.stand_in import Replaced, replaced
-
-
-def copies_of(path: Path) -> list[Path]:
-    """Return the copies of a store that were kept when it was migrated: a purge deletes them."""
-    return sorted(path.parent.glob(f"{path.name}.v[0-9]*"))
 
 
 def replace(

@@ -66,15 +66,14 @@ class SqliteStore:
     """A store in the file at `path`, which is made where there is none.
 
     Threads and processes may share it. A writer waits `patience_s` for others and then raises
-    StoreLocked. A file of an older version is migrated, and a copy of it kept. Raises NotAStore,
-    StoreTooNew, StoreWriteError, StoreError.
+    StoreLocked. Raises NotAStore, StoreTooNew, StoreWriteError, StoreError.
     """
 
     def __init__(
         self, path: str | Path, *, patience_s: float = 30.0, clock: Clock = system_clock
     ) -> None:
         self.path = Path(path)
-        self._database = Database(self.path, patience_s, clock())
+        self._database = Database(self.path, patience_s)
         self._clock = clock
         self._opened = Opened(self.path)
         self._writer = Writer(self._database, self._opened, clock)
@@ -276,15 +275,13 @@ class SqliteStore:
             return unused(connection)
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
-        """As `Store.purge`. Copies that were kept when the file was migrated are deleted.
+        """As `Store.purge`.
 
         Raises NotWiped where others use the file for too long, or the disk is full: purge again
         then, whatever it is.
         """
         with self.removing() as connection:
             replacement.replace(str(self.path), connection, stand_ins, tombstone, self._thing)
-        for copy in replacement.copies_of(self.path):
-            copy.unlink()
         try:
             self.write_anew(self._database.patience_s)
         except StoreError as error:

@@ -14,7 +14,6 @@ from harken.errors import NotWiped
 from harken.store.base import Batch, Kind, Tombstone
 from harken.store.checks import fsck
 from harken.store.contents import name_of
-from harken.store.replacement import copies_of
 from harken.store.sqlite import SqliteStore
 from harken.testing.store import batch_of
 
@@ -90,18 +89,6 @@ def test_other_processes_read_the_stand_in_at_once(store: SqliteStore) -> None:
     other.write(batch_of(f"the key is {SECRET}", second=5))
     other.close()
     assert not held(store)
-
-
-def test_copies_from_before_an_upgrade_are_deleted(store: SqliteStore) -> None:
-    written(store)
-    for end in (".v1", ".v1.2"):
-        store.path.with_name(store.path.name + end).write_text(SECRET)
-    stranger = store.path.with_name("s.db.very-old")
-    stranger.write_text("mine")
-    assert [path.name for path in copies_of(store.path)] == ["s.db.v1", "s.db.v1.2"]
-    store.purge({}, STONE)
-    assert copies_of(store.path) == []
-    assert stranger.exists()
 
 
 def test_what_was_derived_goes_and_what_others_need_of_it_stays(store: SqliteStore) -> None:
