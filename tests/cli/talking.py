@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-import harken.cli.every_command  # noqa: F401 - it enters the slash commands
+import harken.cli.slash_commands  # noqa: F401 - it registers the slash commands
 from harken.agents.base import Agent
 from harken.cli.commands import Command, Doing, Onward, run_command
 from harken.core.ids import AgentId

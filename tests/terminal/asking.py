@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-import harken.cli.every_command  # noqa: F401 - it enters the slash commands
+import harken.cli.slash_commands  # noqa: F401 - it registers the slash commands
 from harken.cli.home import Home
 from harken.cli.opening import open_chat
 from harken.cli.plain import PlainChat, tell

@@ -14,8 +14,8 @@ import click
 from harken.cli.chat import wish_options
 from harken.cli.command_group import CommandGroup
 from harken.cli.duration import Duration
-from harken.cli.home import Home
-from harken.cli.home_options import command_line, home_option, json_option
+from harken.cli.home import Home, command_line
+from harken.cli.home_options import home_option, json_option
 from harken.errors import ModelError
 
 if TYPE_CHECKING:

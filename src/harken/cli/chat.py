@@ -13,10 +13,10 @@ from typing import Any
 
 import click
 
-import harken.cli.every_command  # noqa: F401 - it enters the slash commands
+import harken.cli.slash_commands  # noqa: F401 - it registers the slash commands
 from harken.cli.commands import MODES, Onward
-from harken.cli.home import Home
-from harken.cli.home_options import command_line, home_option, json_option
+from harken.cli.home import Home, command_line
+from harken.cli.home_options import home_option, json_option
 from harken.cli.name_resolver import LogFile, NameResolver, SessionLog
 from harken.cli.opened import Opened
 from harken.cli.opening import open_chat

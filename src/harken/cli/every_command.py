@@ -6,7 +6,6 @@ from harken.cli import (
     forks_in_chat,
     looking,
     mcp_in_chat,
-    replay_in_chat,
     structure_commands,
 )
 
@@ -16,7 +15,6 @@ MODULES = (
     mcp_in_chat,
     structure_commands,
     forks_in_chat,
-    replay_in_chat,
     chat_commands,
 )
 """Which enter the commands when they are imported."""

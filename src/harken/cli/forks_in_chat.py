@@ -23,7 +23,7 @@ from harken.views.viewer import SessionViewer
 @slash("fork", "go on in a new session, from here; this one stays as it is", group="session")
 def _fork(talk: Talk, _: str) -> None:
     agent = talk.primary
-    ctx = _committed(agent)[1]
+    ctx = commit_conversation(agent)[1]
     talk.go_on(
         Onward(ctx=ctx, note=f"A fork of {talk.session.path.stem}.{_left_behind(talk, agent)}")
     )
@@ -38,7 +38,7 @@ def _undo(talk: Talk, _: str) -> None:
     agent, at = _said_last(talk)
     talk.primary.check_free()
     context = talk.session.context(agent.agent_id)
-    store, ctx = _committed(agent)
+    store, ctx = commit_conversation(agent)
     text = text_of(context[at].content)
     who = "" if agent.agent_id == talk.primary.agent_id else f" You talk with {agent.name} again."
     note = (
@@ -108,7 +108,7 @@ def _is_beginning(context: Sequence[ChatMessage]) -> bool:
     return all(message.role == "system" for message in context)
 
 
-def _committed(agent: Agent) -> tuple[Store, CommitId]:
+def commit_conversation(agent: Agent) -> tuple[Store, CommitId]:
     """Commit what the agent has understood; return the store and the commit.
 
     Raises AgentBusy, StoreError, and ConfigError where there is no store, or nothing was said.

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
 import click
 
+from harken.cli.terminal import program
 from harken.errors import ConfigError, LogError
 from harken.session.file import is_being_written
 from harken.session.new_log import new_log
@@ -155,3 +157,18 @@ def environment() -> Mapping[str, str]:
     context = click.get_current_context(silent=True)
     given: Mapping[str, str] | None = context.find_root().obj if context is not None else None
     return os.environ if given is None else given
+
+
+HOME_KEY = "harken.home"
+
+
+def command_line(*words: str) -> str:
+    """Return what a person types to run another command of this program, with the same home."""
+    return " ".join([program(), *map(shlex.quote, [*words, *same_home()])])
+
+
+def same_home() -> list[str]:
+    """Return the words with which another command is given the home of this one."""
+    context = click.get_current_context(silent=True)
+    chosen = None if context is None else context.meta.get(HOME_KEY)
+    return ["--home", str(chosen)] if chosen else []

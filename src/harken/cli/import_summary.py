@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harken.cli.home_options import command_line
+from harken.cli.home import command_line
 from harken.cli.terminal import one_line, say
 from harken.views.written import count
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from harken.cli.home import Home
-from harken.cli.home_options import command_line
+from harken.cli.home import Home, command_line
 from harken.cli.opened_store import store_of
 from harken.cli.terminal import one_line
 from harken.context.history import show

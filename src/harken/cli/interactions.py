@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from harken.cli.command_group import CommandGroup
-from harken.cli.home import Home
-from harken.cli.home_options import command_line, home_option, json_option
+from harken.cli.home import Home, command_line
+from harken.cli.home_options import home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.parameter_types import SESSION

@@ -24,8 +24,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from harken.cli.home import LATEST, Home
-from harken.cli.home_options import command_line
+from harken.cli.home import LATEST, Home, command_line
 from harken.errors import AmbiguousName, ConfigError, HarkenError, LogError, StoreError, UnknownName
 from harken.session.packed import is_packed, log_of, stat_log
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.cli.home import Home
-from harken.cli.home_options import command_line, home_option, json_option
+from harken.cli.home import Home, command_line
+from harken.cli.home_options import home_option, json_option
 from harken.cli.opened_store import made_store
 from harken.cli.terminal import say, say_json
 from harken.errors import ConfigError

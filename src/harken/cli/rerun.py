@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.cli.commands import MODES
-from harken.cli.home import Home
-from harken.cli.home_options import command_line, home_option, json_option
+from harken.cli.home import Home, command_line
+from harken.cli.home_options import home_option, json_option
 from harken.cli.parameter_types import SESSION
 from harken.cli.session import checked_name
 from harken.cli.terminal import one_line, say, say_json

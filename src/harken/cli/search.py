@@ -11,8 +11,8 @@ import click
 from harken.analytics.moment import minute, moment
 from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.graph import look_of
-from harken.cli.home import Home
-from harken.cli.home_options import command_line, home_option, json_option
+from harken.cli.home import Home, command_line
+from harken.cli.home_options import home_option, json_option
 from harken.cli.local_zone import LocalZone
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_facts import read_facts

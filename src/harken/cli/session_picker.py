@@ -10,8 +10,7 @@ from pathlib import Path
 
 import click
 
-from harken.cli.home import LATEST, Home
-from harken.cli.home_options import command_line
+from harken.cli.home import LATEST, Home, command_line
 from harken.cli.screen.surroundings import has_screen
 from harken.cli.terminal import one_line, say
 from harken.cli.type_ahead import take_type_ahead

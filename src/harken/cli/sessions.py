@@ -22,8 +22,8 @@ from harken.analytics.moment import minute, moment
 from harken.analytics.numbers import cost
 from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
 from harken.cli.command_tree import SESSION_COMMANDS
-from harken.cli.home import Home, has_no_event, warn_of_unstarted
-from harken.cli.home_options import command_line, home_option, json_option
+from harken.cli.home import Home, command_line, has_no_event, warn_of_unstarted
+from harken.cli.home_options import home_option, json_option
 from harken.cli.imported import imported
 from harken.cli.local_zone import LocalZone
 from harken.cli.name_resolver import MIN_SHORT_ID, NameResolver

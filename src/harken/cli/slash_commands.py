@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
+import harken.cli.every_command  # noqa: F401 - it registers those of the chat itself
 from harken.cli.commands import Talk, printed, slash, words_of
-from harken.cli.forks_in_chat import _committed
-from harken.cli.home_options import same_home
+from harken.cli.forks_in_chat import commit_conversation
+from harken.cli.home import same_home
 from harken.cli.whereabouts import who_is_there
 from harken.world.result import BadArguments
 
@@ -50,7 +51,7 @@ def _export(talk: Talk, rest: str) -> None:
         raise BadArguments(
             f"{known.name} is for programs: say where to: /export {known.name} -o FILE"
         )
-    said = printed(command, "/export", [_committed(talk.primary)[1], *words])
+    said = printed(command, "/export", [commit_conversation(talk.primary)[1], *words])
     talk.say(f"{said}, in {file}" if file is not None and Path(file).exists() else said)
 
 

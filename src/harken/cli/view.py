@@ -14,8 +14,8 @@ import click
 
 from harken.cli.command_group import CommandGroup, load_command
 from harken.cli.command_tree import CommandEntry
-from harken.cli.home import Home
-from harken.cli.home_options import command_line, home_option, json_option
+from harken.cli.home import Home, command_line
+from harken.cli.home_options import home_option, json_option
 from harken.cli.imported import view_commit, view_imported
 from harken.cli.lines import (
     context_line,
