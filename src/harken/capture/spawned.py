@@ -15,7 +15,7 @@ from harken.formats.records import Record, inner, text
 
 Spawned = tuple[str, str, str]
 """Runtime, session of the parent, and agent: as the catalogue knows who was spawned."""
-_MOST_RECORDS = 20
+_MAX_START_RECORDS = 20
 
 
 def spawned_in(path: Path) -> Spawned | None:
@@ -24,7 +24,7 @@ def spawned_in(path: Path) -> Spawned | None:
         beginning = beginning_of(path, LOOKED_AT_BYTES)
     except OSError:
         return None
-    for line in beginning.split(b"\n")[:_MOST_RECORDS]:
+    for line in beginning.split(b"\n")[:_MAX_START_RECORDS]:
         found = _spawned(as_object(line.decode("utf-8", "replace")) or {})
         if found is not None:
             return found

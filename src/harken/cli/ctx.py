@@ -18,7 +18,7 @@ from harken.cli.home_options import home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.parameter_types import COMMIT
-from harken.cli.summarize import summarize
+from harken.cli.summarize import command as summarize
 from harken.cli.terminal import one_line, safe, say, say_json
 from harken.context.checkpoint import Origin
 from harken.context.content import entries_in

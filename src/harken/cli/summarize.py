@@ -36,7 +36,7 @@ from harken.store.base import Store
 @click.option("--dry-run", is_flag=True, help="Say how many, and what it would cost; ask nobody.")
 @json_option
 @home_option
-def summarize(
+def command(
     home: Home, ctx: str | None, text: str | None, missing: bool, as_json: bool, **options: Any
 ) -> int:
     """Give a commit another summary: TEXT for CTX, or what a model says of all that lack one.

@@ -10,7 +10,7 @@ from harken.store.index import places, slices
 from harken.store.seal import is_sealed, sealed, unsealed
 
 
-def enter(connection: sqlite3.Connection, derived: Mapping[str, ArtifactRef]) -> None:
+def enter_derived(connection: sqlite3.Connection, derived: Mapping[str, ArtifactRef]) -> None:
     """Remember what was derived under these keys, instead of what was before."""
     connection.executemany(
         "INSERT OR REPLACE INTO derived (key, artifact) VALUES (?, ?)",

@@ -9,7 +9,7 @@ from typing import Any
 from harken.store.base import Keeping, Name
 
 
-def enter(connection: sqlite3.Connection, names: Mapping[Any, Keeping | None]) -> None:
+def enter_retention(connection: sqlite3.Connection, names: Mapping[Any, Keeping | None]) -> None:
     """Say of names how they are kept; None: as all others."""
     leave(connection, names)
     connection.executemany(

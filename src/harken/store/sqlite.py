@@ -239,7 +239,7 @@ class SqliteStore:
             self._opened.look(connection)
             for name in names:
                 self._check_can_be_kept(connection, name)
-            kept.enter(connection, names)
+            kept.enter_retention(connection, names)
 
     def kept(self) -> dict[CommitId | ArtifactRef, Keeping]:
         with self._reading() as connection:

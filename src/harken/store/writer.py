@@ -188,7 +188,7 @@ class Writer:
     ) -> None:
         """Write what else there is to a batch, beside its things and its commits."""
         if contents.derived:
-            derived.enter(connection, contents.derived)
+            derived.enter_derived(connection, contents.derived)
         loose = contents.things.keys() - numbers.keys()
         if loose:
             self._note_again(connection, contents, loose)

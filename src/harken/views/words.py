@@ -33,7 +33,7 @@ def words(content: Content) -> str:
     """
     if content is None or isinstance(content, str):
         return content or ""
-    return "\n\n".join(mark for part in content if (mark := _mark(part)))
+    return "\n\n".join(mark for part in content if (mark := _marked_part(part)))
 
 
 def call_text(call: ToolCall) -> str:
@@ -71,7 +71,7 @@ def without_label(text: str, author: Collection[str]) -> str:
     return text[label.end() :]
 
 
-def _mark(part: TextPart | ThinkingPart | ImagePart | OtherPart | CallPlace) -> str:
+def _marked_part(part: TextPart | ThinkingPart | ImagePart | OtherPart | CallPlace) -> str:
     match part:
         case TextPart():
             return part.text
