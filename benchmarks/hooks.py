@@ -34,7 +34,7 @@ from harken import (
     tool,
 )
 from harken.agents.built_in import hook_kind
-from harken.agents.verdict import Verdict
+from harken.core.verdict_words import Verdict
 
 TURNS = 100
 """Few, and many sessions: a machine that others use is fast now and slow then."""

@@ -11,8 +11,8 @@ from typing import Any
 from harken.service.app import make_app
 from harken.service.border import Border
 from harken.service.gate import Gate
-from harken.service.limits import Limits
 from harken.service.listener import address_of, listen_at, listen_in
+from harken.service.opened import Limits
 from harken.service.server import serving
 from harken.store.base import Store
 from harken.store.memory import MemoryStore

@@ -18,8 +18,8 @@ from harken.testing import RecordingDisk
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.shell.shell import Shell
-from harken.world.triggers.alarm import Alarm
 from harken.world.triggers.sources import Sources
+from harken.world.triggers.timer import Alarm
 from harken.world.triggers.tools import trigger_tools
 from tests.agent_kit import Stage
 

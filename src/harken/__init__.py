@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from harken.agents.skills import Skills, skill_tool
     from harken.agents.smart import SmartAgent
     from harken.agents.templates import Templates
-    from harken.agents.verdict import Comment, Deny, Ok, Point, Question, Rewrite, Verdict
     from harken.context.checkpoint import Draft, Origin, checkpoint
     from harken.context.compaction import compact, snapshot
     from harken.context.fork import fork
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from harken.core.chunks import CallDelta, Chunk, Finish, TextDelta, ThinkingDelta
     from harken.core.messages import Message
     from harken.core.text import LoggedString
+    from harken.core.verdict_words import Comment, Deny, Ok, Point, Question, Rewrite, Verdict
     from harken.errors import (
         AgentBusy,
         AmbiguousName,
@@ -67,8 +67,7 @@ if TYPE_CHECKING:
     )
     from harken.formats.base import Format, WholeEntry
     from harken.formats.registry import Formats
-    from harken.interactions.config import InteractionLoggingConfig
-    from harken.interactions.logger import InteractionLogger
+    from harken.interactions.logger import InteractionLogger, InteractionLoggingConfig
     from harken.interactions.wrap import wrap
     from harken.llm.anthropic import AnthropicModel
     from harken.llm.base import Model, Request
@@ -133,12 +132,12 @@ _HOMES = {
     "Checkpointer": "harken.agents.checkpoints",
     "Chunk": "harken.core.chunks",
     "Collected": "harken.store.base",
-    "Comment": "harken.agents.verdict",
+    "Comment": "harken.core.verdict_words",
     "Compacted": "harken.agents.compaction",
     "ConfigError": "harken.errors",
     "ContextSockets": "harken.context.server",
     "Conversation": "harken.agents.conversation",
-    "Deny": "harken.agents.verdict",
+    "Deny": "harken.core.verdict_words",
     "Difference": "harken.context.history",
     "Draft": "harken.context.checkpoint",
     "DumbAgent": "harken.agents.dumb",
@@ -156,7 +155,7 @@ _HOMES = {
     "Hook": "harken.agents.hook",
     "HookFiles": "harken.agents.hook_files",
     "InteractionLogger": "harken.interactions.logger",
-    "InteractionLoggingConfig": "harken.interactions.config",
+    "InteractionLoggingConfig": "harken.interactions.logger",
     "Keeping": "harken.store.base",
     "Leave": "harken.world.user",
     "LogDamaged": "harken.errors",
@@ -179,13 +178,13 @@ _HOMES = {
     "ObjectDamaged": "harken.errors",
     "ObjectMissing": "harken.errors",
     "ObjectTooLarge": "harken.errors",
-    "Ok": "harken.agents.verdict",
+    "Ok": "harken.core.verdict_words",
     "OpenAIModel": "harken.llm.openai",
     "Origin": "harken.context.checkpoint",
     "Permissions": "harken.world.permissions.permissions",
-    "Point": "harken.agents.verdict",
+    "Point": "harken.core.verdict_words",
     "Provider": "harken.llm.providers",
-    "Question": "harken.agents.verdict",
+    "Question": "harken.core.verdict_words",
     "Rebuilder": "harken.recording.rebuilt",
     "Recorder": "harken.recording.recorder",
     "RecorderOptions": "harken.recording.shelf",
@@ -194,7 +193,7 @@ _HOMES = {
     "ReplayModel": "harken.llm.replay",
     "Reply": "harken.recording.exchange",
     "Request": "harken.llm.base",
-    "Rewrite": "harken.agents.verdict",
+    "Rewrite": "harken.core.verdict_words",
     "Rules": "harken.world.permissions.rules",
     "Runtime": "harken.agents.runtime",
     "ScriptedModel": "harken.llm.scripted",
@@ -220,7 +219,7 @@ _HOMES = {
     "Tool": "harken.world.tool",
     "UnknownName": "harken.errors",
     "User": "harken.world.user",
-    "Verdict": "harken.agents.verdict",
+    "Verdict": "harken.core.verdict_words",
     "Wanted": "harken.world.user",
     "WholeEntry": "harken.formats.base",
     "Windows": "harken.llm.windows",

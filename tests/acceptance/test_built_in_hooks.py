@@ -22,7 +22,7 @@ from harken import (
     tool,
 )
 from harken.agents.built_in import hook_kind
-from harken.agents.verdict import Point, Verdict
+from harken.core.verdict_words import Point, Verdict
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.search.engines import Scanner

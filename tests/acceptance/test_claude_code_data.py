@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.comparison import compare
 from harken.capture.importing import Importer
 from harken.capture.report import Imported
 from harken.capture.sources import files_in
+from harken.capture.verifying import compare
 from harken.context.content import entries_in
 from harken.context.materialize import picked
 from harken.core.commits import ArtifactRef, CommitId

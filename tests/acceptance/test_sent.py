@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.comparison import compare
+from harken.capture.verifying import compare
 from harken.formats import codex, pi
 from harken.formats.native import Native
 from tests.unit.formats.natives import context, read, stored

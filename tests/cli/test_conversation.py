@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.conversations import Conversation
 from harken.capture.importing import Importer
+from harken.capture.sessions import Conversation
 from harken.capture.sources import files_in
 from harken.cli.conversation import meant
 from harken.cli.home import Home

@@ -14,8 +14,8 @@ from harken.analytics.scope import ALL, Scope
 from harken.analytics.statistics import one_session, overview
 from harken.cli.local_zone import LocalZone
 from harken.cli.sheet import Column, Sheet
+from harken.cli.stats_figures import bins_for, show_session
 from harken.cli.stats_overview import show_overview
-from harken.cli.stats_session import bins_for, show_session
 from harken.index.facts import Facts
 from tests.cli.kit import Cli, start
 from tests.unit.analytics.story import MINUTE, Story, at

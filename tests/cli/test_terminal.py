@@ -14,9 +14,9 @@ from harken.agents.kinds import register
 from harken.agents.load import load_session
 from harken.agents.runtime import Runtime
 from harken.agents.smart import SmartAgent
-from harken.agents.verdict import Question, Rewrite, Verdict
 from harken.cli.terminal import indent, one_line, program, safe, say_json
 from harken.core.messages import Message
+from harken.core.verdict_words import Question, Rewrite, Verdict
 from harken.llm.base import Request
 from harken.llm.scripted import FunctionModel
 from harken.session.verify import verify

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.comparison import compare
+from harken.capture.verifying import compare
 from harken.formats.native import Native, conversation
 from harken.formats.natives import native_for
 from harken.formats.registry import FORMATS

@@ -24,8 +24,8 @@ from harken.core.commits import (
 )
 from harken.core.messages import Message
 from harken.store.base import Kind, Thing
+from harken.store.compression import WORDS
 from harken.store.pack import packs_of, unpacked
-from harken.store.words import WORDS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "formats" / "store.md"
 NOON = "2026-01-31T12:00:00.000000Z"

@@ -35,7 +35,7 @@ from harken.agents.schemas import ACTIONS
 from harken.agents.smart import SmartAgent
 from harken.agents.structure import RUN
 from harken.agents.user_command import obey
-from harken.agents.verdict import Verdict
+from harken.core.verdict_words import Verdict
 from harken.errors import ModelError
 from tests.agent_kit import Stage, quick, run
 from tests.property.hooked_voices import FILE, NAMES, Voices, arguments, dice

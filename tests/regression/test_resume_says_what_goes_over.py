@@ -13,7 +13,7 @@ import pytest
 
 from harken.capture.transfer import transfer, whole_transfer
 from harken.capture.wholeness import wholeness
-from harken.context.compacted import Said
+from harken.context.moment import Said
 from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.formats.base import WholeEntry
 from tests.cli.kit import Cli

@@ -29,8 +29,8 @@ from harken.core.clock import system_clock
 from harken.core.loopback import browser_refusal
 from harken.service.app import make_app
 from harken.service.gate import Gate
-from harken.service.limits import Limits
 from harken.service.listener import listen_at
+from harken.service.opened import Limits
 from harken.service.server import serving
 from harken.store.memory import MemoryStore
 from tests.otlp_kit import Collecting

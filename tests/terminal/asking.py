@@ -11,9 +11,8 @@ import sys
 import harken.cli.slash_commands  # noqa: F401 - it registers the slash commands
 from harken.cli.home import Home
 from harken.cli.opening import open_chat
-from harken.cli.plain import PlainChat, tell
-from harken.cli.plain_user import PlainUser
-from harken.cli.screen.face import Face
+from harken.cli.plain import PlainChat, PlainUser, tell
+from harken.cli.screen.ears import Face
 from harken.cli.screen.screen import Screen
 from harken.cli.screen.surroundings import Surroundings, has_screen
 from harken.cli.typed import Typed

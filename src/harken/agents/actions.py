@@ -15,8 +15,7 @@ from harken.agents.budget import check_birth
 from harken.agents.names import check_plain, free_name
 from harken.agents.schemas import ACTIONS
 from harken.agents.self_made import is_made
-from harken.agents.template_hooks import hooks_of
-from harken.agents.template_servers import servers_for
+from harken.agents.template_hooks import hooks_of, servers_for
 from harken.agents.templates import Template
 from harken.core import codec
 from harken.core.events import AgentMoved, Cause, InterlocutorsSet, Reference

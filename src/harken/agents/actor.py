@@ -13,8 +13,8 @@ from harken.agents.opinions import unheard
 from harken.agents.schemas import may_use, with_templates
 from harken.agents.skills import SKILL, skills_of, with_skills
 from harken.agents.templates import Template
-from harken.agents.verdict import Comment, Opinion
 from harken.core.ids import message_number
+from harken.core.verdict_words import Comment, Opinion
 from harken.llm.base import ToolSchema, tools_hash
 from harken.session.state import AgentState, OpenCall
 from harken.world.mcp.naming import server_in

@@ -16,7 +16,6 @@ from harken.agents.kinds import check_points, check_registered, kind_named
 from harken.agents.names import free_name
 from harken.agents.runtime import Runtime
 from harken.agents.self_made import MADE, SELF_MADE, guarded, is_guard, is_made
-from harken.agents.verdict import POINTS, Point, Question, Verdict, verdict_in
 from harken.core.arguments import check_arguments, check_text
 from harken.core.commits import Checkpoint, CommitId
 from harken.core.events import (
@@ -29,6 +28,7 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, text_of
 from harken.core.outside import from_outside
 from harken.core.text import LoggedString
+from harken.core.verdict_words import POINTS, Point, Question, Verdict, verdict_in
 from harken.errors import ConfigError, NotBorn, UnknownName
 from harken.session.fold import context_now
 from harken.session.session import Session

@@ -18,7 +18,7 @@ BUILT_IN: dict[str, str] = {
     "garbage-collector": "harken.agents.hooks.garbage_collector",
     "planning-mode": "harken.agents.hooks.planning_mode",
     "read-before-write": "harken.agents.hooks.read_before_write",
-    "single-minded": "harken.agents.hooks.single_minded",
+    "single-minded": "harken.agents.hooks.births",
     "task-limiter": "harken.agents.hooks.task_limiter",
     "todo-reminder": "harken.agents.hooks.todo_reminder",
     "command-hook": "harken.agents.command_hooks.hook",

@@ -17,11 +17,11 @@ from harken.agents.model_call import HALF_A_CALL
 from harken.agents.opinions import about, opinions, to_ask
 from harken.agents.schemas import ACTIONS, is_action
 from harken.agents.unjudged import BLOCKED, MAX_DENIALS
-from harken.agents.verdict import Deny, Opinion, Point, Question
 from harken.core.events import TranscriptEntry
 from harken.core.ids import USER, message_number
 from harken.core.messages import ChatMessage, FunctionCall, ToolCall, text_of
 from harken.core.text import LoggedString
+from harken.core.verdict_words import Deny, Opinion, Point, Question
 from harken.session.state import OpenCall
 
 TAKEN_OVER = "Error: {} was not run: another agent has taken your place"

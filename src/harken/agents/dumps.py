@@ -4,6 +4,13 @@ Who is restored has no power from the file: no tool that the restoring agent has
 that this session does not ask already; and is watched, whoever it is, by copies of what watches
 the restoring agent. All is made before anybody is born, so what is wrong with a dump leaves
 nothing behind.
+
+The file of a dump: an agent with all that stands above and below it, as bytes and back.
+
+A dump comes from anywhere: what is read is bounded and checked as a whole, and what is wrong with
+it is said on one line.
+
+Source: docs/formats/agent-dump.md.
 """
 
 from __future__ import annotations
@@ -14,21 +21,100 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harken.agents.actions import check_name, named, piece, set_interlocutors
 from harken.agents.actor import Actor
 from harken.agents.asking import LoggedUser
 from harken.agents.base import Agent
-from harken.agents.blueprint import with_everybody
-from harken.agents.dump_file import BEGINNING, decoded, encoded
+from harken.agents.blueprint import Blueprint, with_everybody
 from harken.agents.restoring import Restoring
 from harken.agents.schemas import ACTIONS
+from harken.core import codec
+from harken.core.clock import rfc3339
 from harken.core.events import Reference
 from harken.core.ids import base_of
+from harken.session.session import Session
 from harken.world.files.file import WHOLE, create, load, replace
 from harken.world.files.root import Root, size_text
 from harken.world.permissions.subject import PathSubject
 from harken.world.result import BadArguments, Failed, Result
 from harken.world.tool import Caller
+
+FORMAT, VERSION = "harken-agent-dump", 1
+
+
+DUMP = b"harken.dump.v1\n"
+"""The domain line of a dump's sum."""
+
+
+BEGINNING = b'{"format":"harken-agent-dump",'
+"""How a file begins that is one: another one is never replaced."""
+
+
+MAX_AGENTS = 1000
+
+
+MAX_LEVELS = 100
+
+
+def encoded(plan: Blueprint, session: Session) -> bytes:
+    """Return a dump, made in this session now, as the bytes of a file. Raises ValueError."""
+    check_bounds(plan)
+    agent = msgspec.to_builtins(plan)
+    whole = {
+        "format": FORMAT,
+        "version": VERSION,
+        "sum": sum_of(agent),
+        "session": session.state.session_id,
+        "time": rfc3339(session.options.clock()),
+        "agent": agent,
+    }
+    return codec.encode(whole) + b"\n"
+
+
+def sum_of(agent: Mapping[str, Any]) -> str:
+    """Return the checksum of the `agent` in a dump: 64 hex digits of BLAKE3."""
+    return codec.digest(DUMP, codec.canonical(agent)).hex()
+
+
+def decoded(data: bytes) -> Blueprint:
+    """Return the agent in the bytes of a dump. Raises ValueError, on one line, for what is none."""
+    try:
+        head = codec.decode(data)
+    except ValueError:
+        head = None
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise ValueError("this is no dump of an agent")
+    if head.get("version") != VERSION:
+        version = str(head.get("version"))[:20]
+        raise ValueError(f"this dump has version {version!r}; this Harken reads {VERSION} only")
+    agent = head.get("agent")
+    try:
+        if not isinstance(agent, dict) or head.get("sum") != sum_of(agent):
+            raise ValueError("this dump is damaged: its sum is not that of its agent")
+        plan: Blueprint = msgspec.convert(agent, Blueprint)
+    except (msgspec.ValidationError, RecursionError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ValueError(f"this dump cannot be read: {said}") from None
+    check_bounds(plan)
+    return plan
+
+
+def check_bounds(plan: Blueprint) -> None:
+    """Raise ValueError for more agents than a dump may have, or two of one name in one place."""
+    row, levels, count = [plan], 0, 0
+    while row:
+        levels, count = levels + 1, count + len(row)
+        if levels > MAX_LEVELS or count > MAX_AGENTS:
+            most = f"{MAX_AGENTS} agents, and {MAX_LEVELS} levels of them"
+            raise ValueError(f"a dump has at most {most}")
+        for one in row:
+            for there in (one.hooks, one.subagents):
+                names = {each.name for each in there}
+                if len(names) < len(there):
+                    raise ValueError(f"two that stand at {one.name[:80]!r} have one name")
+        row = [each for one in row for each in (*one.hooks, *one.subagents)]
 
 
 async def run_dump(agent: Actor, call: Reference, arguments: Mapping[str, Any]) -> Result:

@@ -20,7 +20,13 @@ from harken.agents.base import Agent
 from harken.agents.dumb import DumbAgent
 from harken.agents.options import HookOptions, options_dict, options_from
 from harken.agents.runtime import Runtime
-from harken.agents.verdict import (
+from harken.core.arguments import check_arguments, nearest
+from harken.core.events import AgentConfigured, AgentMoved, Event, TranscriptEntry
+from harken.core.ids import AgentId, MessageId
+from harken.core.messages import FunctionCall, ToolCall
+from harken.core.outside import from_outside
+from harken.core.verdict_words import (
+    FAILED,
     GUARDED,
     Comment,
     Deny,
@@ -32,13 +38,8 @@ from harken.agents.verdict import (
     Verdict,
     checked,
     in_words,
+    said_in,
 )
-from harken.core.arguments import check_arguments, nearest
-from harken.core.events import AgentConfigured, AgentMoved, Event, TranscriptEntry
-from harken.core.ids import AgentId, MessageId
-from harken.core.messages import FunctionCall, ToolCall
-from harken.core.outside import from_outside
-from harken.core.verdict_words import FAILED, said_in
 from harken.errors import LogError, ModelError
 from harken.session.session import Session
 from harken.session.state import AgentState

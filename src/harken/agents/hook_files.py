@@ -31,9 +31,9 @@ from harken.agents.options import options_from
 from harken.agents.runtime import Runtime
 from harken.agents.schemas import ACTIONS
 from harken.agents.templates import Template
-from harken.agents.verdict import POINTS, Point
 from harken.core import codec
 from harken.core.arguments import check_arguments
+from harken.core.verdict_words import POINTS, Point
 from harken.errors import ConfigError, UnknownName
 
 HOOK_FILE = b"harken.hook.v1\n"

@@ -18,11 +18,11 @@ from harken.agents.budget import check_birth
 from harken.agents.names import check_plain, free_name
 from harken.agents.self_made import MADE, SELF_MADE, is_guard, is_made, may_act
 from harken.agents.smart_hook import is_judging
-from harken.agents.template_servers import servers_for
+from harken.agents.template_hooks import servers_for
 from harken.agents.templates import Template
-from harken.agents.verdict import ALLOWED, FORMS, GUARDED
 from harken.core.events import AgentMoved, Reference
 from harken.core.ids import base_of
+from harken.core.verdict_words import ALLOWED, FORMS, GUARDED
 from harken.errors import HarkenError
 from harken.world.result import BadArguments, Result
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
-from harken.agents.verdict import POINTS
 from harken.core.arguments import check_arguments, check_choices
+from harken.core.verdict_words import POINTS
 from harken.errors import UnknownName
 
 Kind = TypeVar("Kind", bound=type)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from harken.agents.runtime import OnChunk
-from harken.core.chunks import Draft, Finish
+from harken.core.chunks import Draft, Finish, partial_of
 from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry, Usage
 from harken.core.ids import AgentId, MessageId, message_number
 from harken.core.messages import (
@@ -25,7 +25,6 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
-from harken.core.partial import partial_of
 from harken.errors import LogError, ModelError
 from harken.formats.calls import as_object
 from harken.llm.base import Model, Request

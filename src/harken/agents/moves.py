@@ -18,10 +18,10 @@ from harken.agents.base import Agent
 from harken.agents.budget import Budget, budget_of
 from harken.agents.hooking import protocol, watched_by
 from harken.agents.self_made import MOVED, SELF_MADE, is_born_as_hook, is_made
-from harken.agents.verdict import POINTS
 from harken.core.events import AgentMoved, Cause, Reference
 from harken.core.ids import base_of
 from harken.core.messages import text_of
+from harken.core.verdict_words import POINTS
 from harken.world.permissions.permissions import narrower
 from harken.world.result import BadArguments, Result
 

@@ -28,11 +28,11 @@ from harken.agents.budget import Budget, check_birth
 from harken.agents.kinds import kind_named
 from harken.agents.names import check_plain, free_name
 from harken.agents.self_made import MADE, SELF_MADE, may_act
-from harken.agents.verdict import POINTS
 from harken.core.clock import rfc3339
 from harken.core.events import Cause, Reference, Relation
 from harken.core.ids import AgentId
 from harken.core.messages import Message
+from harken.core.verdict_words import POINTS
 from harken.errors import UnknownName
 from harken.world.result import BadArguments
 

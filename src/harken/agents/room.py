@@ -12,7 +12,6 @@ from itertools import takewhile
 
 import msgspec
 
-from harken.agents.verdict import is_question
 from harken.context.checkpoint import tokens_in
 from harken.core.events import TranscriptEntry
 from harken.core.messages import (
@@ -24,6 +23,7 @@ from harken.core.messages import (
     TextPart,
     ThinkingPart,
 )
+from harken.core.verdict_words import is_question
 from harken.llm.base import ToolSchema
 from harken.session.state import Counted
 

@@ -39,15 +39,14 @@ from harken.agents.request import ask
 from harken.agents.runtime import Runtime
 from harken.agents.self_made import is_made
 from harken.agents.skills import skills_of
-from harken.agents.template_servers import reach
+from harken.agents.template_hooks import reach
 from harken.agents.templates import Template
 from harken.agents.unjudged import MAX_DENIALS, denials, is_sent_back, unjudged
-from harken.agents.verdict import NoVerdict, Question, Rewrite, Verdict, verdict_in
 from harken.core.arguments import check_arguments
 from harken.core.events import TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.text import LoggedString
-from harken.core.verdict_words import unfenced
+from harken.core.verdict_words import NoVerdict, Question, Rewrite, Verdict, unfenced, verdict_in
 from harken.errors import AgentBusy, BudgetExceeded, ModelError
 from harken.llm.base import Model
 from harken.session.session import Session

@@ -16,12 +16,11 @@ from typing import Any
 
 from harken.agents.base import Agent
 from harken.agents.hook import finish_leaving
-from harken.agents.verdict import ALLOWED, FORMS, Point, Question, is_question
 from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId, message_number
 from harken.core.messages import ChatMessage, text_of
 from harken.core.text import LoggedString
-from harken.core.verdict_words import FAILED, said_in
+from harken.core.verdict_words import ALLOWED, FAILED, FORMS, Point, Question, is_question, said_in
 from harken.session.session import Session
 from harken.session.state import AgentState
 from harken.world.result import BadArguments, Result

@@ -29,11 +29,11 @@ from harken.core.text import LoggedString
 from harken.errors import EventRefused, LogError
 from harken.session.session import Session
 from harken.world.result import Failed
-from harken.world.triggers.alarm import Alarm
 from harken.world.triggers.armed import AnyArmed, armed_in, log_armed
 from harken.world.triggers.files import Own
 from harken.world.triggers.source import Happening, Source
 from harken.world.triggers.sources import Sources
+from harken.world.triggers.timer import Alarm
 
 Key: TypeAlias = tuple[AgentId, str, str]
 """An agent, the name of its trigger, and the call that armed it."""

@@ -11,10 +11,10 @@ import re
 
 from harken.agents.base import Agent, asks_nothing
 from harken.agents.opinions import about, is_due, opinions
-from harken.agents.verdict import Deny, Opinion, Rewrite, is_question
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId, MessageId, message_number
 from harken.core.messages import ChatMessage, text_of
+from harken.core.verdict_words import Deny, Opinion, Rewrite, is_question
 
 MAX_DENIALS = 3
 """After so many denials of one response the user is told instead."""

@@ -31,8 +31,7 @@ from harken.world.permissions.permissions import Wish
 from harken.world.result import BadArguments, Failed
 from harken.world.tool import Caller, Tool, tool
 from harken.world.web.fetch import OUTSIDE, read_page
-from harken.world.web.search import Hit
-from harken.world.web.web import Web
+from harken.world.web.search import Hit, Web
 
 KIND = "websearch"
 MOST_PAGES = 10

@@ -10,12 +10,12 @@ from datetime import tzinfo
 from html import escape
 from typing import Any, TypeAlias
 
-from harken.analytics.amplification import Amplification
 from harken.analytics.charts import Chart, Data, overview_charts, session_charts, shown
 from harken.analytics.lifecycle import Lifecycle
 from harken.analytics.moment import minute
 from harken.analytics.numbers import cost, duration, number, tokens
 from harken.analytics.statistics import OneSession, Overview
+from harken.analytics.tools import Amplification
 from harken.analytics.usage import Usage
 from harken.errors import ConfigError
 

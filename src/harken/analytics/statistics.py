@@ -9,15 +9,20 @@ from datetime import tzinfo
 
 import apsw
 
-from harken.analytics.activity import Activity, activity
-from harken.analytics.amplification import Amplification, amplification
-from harken.analytics.compactions import Compactions, compactions
-from harken.analytics.concurrency import Concurrency, concurrency
-from harken.analytics.lifecycle import Done, Lifecycle, Outcome, lifecycles, outcomes
+from harken.analytics.activity import Activity, Concurrency, activity, concurrency
+from harken.analytics.lifecycle import (
+    Compactions,
+    Done,
+    Lifecycle,
+    Outcome,
+    compactions,
+    lifecycles,
+    outcomes,
+)
 from harken.analytics.profile import Profile, profile
 from harken.analytics.scope import Scope
 from harken.analytics.spell import spells
-from harken.analytics.tools import Tools, tools
+from harken.analytics.tools import Amplification, Tools, amplification, tools
 from harken.analytics.usage import (
     DayUsage,
     ModelUsage,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from harken.capture.difference import Message, Request, key
-from harken.formats.image_header import image_of
+from harken.formats.images import image_of
 
 Change: TypeAlias = Callable[[Request, Request], Request]
 """Takes something out of the first request; the second is the one that it is compared with."""

@@ -3,6 +3,8 @@
 One idea: a session is all sources that say the same name, whatever files they are: its subagents,
 copies of it, and itself at several moments. To list them nothing is read but what was told of the
 sources; to look at one, its commits are retold.
+
+Conversations: a commit, and what is known of the session that it was imported from.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from harken.context.retelling.lanes import End
 from harken.core.clock import rfc3339
 from harken.core.commits import CommitId
 from harken.index.catalogue import Catalogue, Mark
+from harken.store.base import Store
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -173,3 +176,27 @@ def _in_order(parts: Iterable[_Part]) -> list[_Part]:
 
 
 _reports = msgspec.json.Decoder(_Told)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A commit, and what is known of the file that it was read from."""
+
+    ctx: CommitId
+    runtime: str = ""
+    """Empty: it was not imported."""
+    folder: str = ""
+    """Where the runtime worked, as the file says: hostile."""
+    title: str = ""
+
+
+def conversation_of(
+    store: Store, sessions: Iterable[ImportedSession], ctx: CommitId
+) -> Conversation:
+    """Return a commit with the runtime and folder of the imported session that it is of, if any."""
+    stored = store.commits([ctx])
+    principal = stored[ctx].commit.principal if ctx in stored else ""
+    for session in sessions:
+        if principal == session.name or principal.startswith(f"{session.name}/"):
+            return Conversation(ctx, session.runtime, session.project, session.title)
+    return Conversation(ctx)

@@ -13,7 +13,7 @@ from typing import Any
 
 from harken.capture.allowed import Allowed
 from harken.capture.wholeness import Wholeness
-from harken.context.compacted import Said
+from harken.context.moment import Said
 
 CANNOT_HOLD = Allowed("what the client cannot hold", "it has no place for it in a session")
 

@@ -6,6 +6,11 @@ recorder stands for its provider. Then two things are compared: what was written
 materialized, and what the client sent against what was written.
 
 Source: docs/how-to/continue-anywhere.md, "Verify".
+
+When what a client sends, and what it should send, are the same.
+
+One idea: what may differ stands in `harken.capture.allowed`. It is taken out of both, and what is
+left is compared message by message.
 """
 
 from __future__ import annotations
@@ -17,9 +22,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harken.capture.allowed import RULES, Rule
+from harken.capture.changes import text_of_block
 from harken.capture.clients import Client
-from harken.capture.comparison import Comparison, compare
-from harken.capture.difference import Request
+from harken.capture.difference import Message, Request, Row, rows
 from harken.capture.placing import Here, place
 from harken.capture.recorder import Asked, Recorder, recorder
 from harken.capture.wholeness import Wholeness, wholeness
@@ -27,6 +33,54 @@ from harken.errors import ConfigError, FormatError
 from harken.formats.base import WholeEntry
 from harken.formats.native import Native, NewSession, conversation
 from harken.world.shell.processes import Processes
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two requests compare."""
+
+    rows: tuple[Row, ...]
+    ignored: tuple[Rule, ...]
+    """What was found that may differ."""
+
+    @property
+    def differences(self) -> list[Row]:
+        """The messages that are not the same."""
+        return [row for row in self.rows if row.state != "same"]
+
+
+def compare(runtime: str, expected: Request, sent: Request, *, prompt: str = "") -> Comparison:
+    """Compare a request with what it should be.
+
+    prompt: what the client was asked beside the conversation: it ends where that begins.
+    """
+    theirs = list(_before(sent, prompt)) if prompt else sent
+    ours, ignored = expected, []
+    for rule in RULES:
+        if runtime not in rule.clients:
+            continue
+        before = (theirs, ours)
+        theirs = rule.sent(theirs, ours) if rule.sent else theirs
+        ours = rule.expected(ours, before[0]) if rule.expected else ours
+        if (theirs, ours) != before:
+            ignored.append(rule)
+    return Comparison(tuple(rows(ours, theirs)), tuple(ignored))
+
+
+def _before(request: Request, prompt: str) -> Iterator[Message]:
+    """Yield what stands before a prompt."""
+    for message in request:
+        whole = "content" if "content" in message else "parts"
+        blocks = message.get(whole)
+        listed = blocks if isinstance(blocks, list) else [blocks]
+        at = next((at for at, block in enumerate(listed) if prompt in text_of_block(block)), None)
+        if at is None:
+            yield message
+            continue
+        if at:
+            yield {**message, whole: listed[:at]}
+        return
+
 
 TIMEOUT_S = 120.0
 _POLL_S = 0.1

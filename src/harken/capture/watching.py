@@ -17,11 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from harken.capture.ending import ending_of
+from harken.capture.ending import ending_of, spawned_in
 from harken.capture.importing import Importer
 from harken.capture.report import Imported, Report
 from harken.capture.sources import File, files_in, in_order, with_companions
-from harken.capture.spawned import spawned_in
 from harken.context.history import show, update_metadata
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import ObjectMissing, UnknownName

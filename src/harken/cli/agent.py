@@ -13,9 +13,9 @@ import click
 
 from harken.cli.chat import wish_options
 from harken.cli.command_group import CommandGroup
-from harken.cli.duration import Duration
 from harken.cli.home import Home, command_line
 from harken.cli.home_options import home_option, json_option
+from harken.cli.when import Duration
 from harken.errors import ModelError
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from harken.agents.actor import Actor
 from harken.agents.schemas import ACTIONS, OF_HOOKS
 from harken.cli.commands import Talk, slash
-from harken.cli.lines import put_there
-from harken.cli.model_text import model_text
+from harken.cli.lines import model_text, put_there
 from harken.cli.terminal import one_line
 from harken.cli.whereabouts import names_of, one_agent, paths
 from harken.core.events import TranscriptEntry
@@ -19,7 +18,7 @@ from harken.core.ids import AgentId, number_of
 from harken.core.messages import ChatMessage, text_of
 from harken.session.state import AgentState
 from harken.views.viewer import SessionViewer
-from harken.views.written import count, heading, written
+from harken.views.words import count, heading, written
 
 SHOWN = 20
 """So many of the last messages of a transcript are shown, unless one asks for more."""

@@ -30,7 +30,7 @@ from harken.errors import ConfigError
 from harken.store.base import Store
 from harken.store.copy import missing_commits
 from harken.store.memory import MemoryStore
-from harken.views.written import count, size_text
+from harken.views.words import count, size_text
 
 _TIPS = 3
 """How many commits to go on from are told."""

@@ -21,8 +21,7 @@ from harken.cli.name_resolver import LogFile, NameResolver, SessionLog
 from harken.cli.opened import Opened
 from harken.cli.opening import open_chat
 from harken.cli.parameter_types import COMMIT, SESSION
-from harken.cli.plain import PlainChat, report, tell
-from harken.cli.plain_user import PlainUser
+from harken.cli.plain import PlainChat, PlainUser, report, tell
 from harken.cli.screen.surroundings import Surroundings, has_screen
 from harken.cli.session_picker import check_new_name, pick_session
 from harken.cli.terminal import restore_interrupt, safe
@@ -242,7 +241,7 @@ def talk_on_screen(home: Home, wish: Wish, logs: Path | None = None) -> int:
 
 def _on_one_screen(home: Home, wish: Wish, logs: Path | None) -> tuple[int, Wish | None]:
     """Talk about one session; return the exit code, and what to talk about next."""
-    from harken.cli.screen.face import Face
+    from harken.cli.screen.ears import Face
     from harken.cli.screen.screen import Screen
 
     face = Face()

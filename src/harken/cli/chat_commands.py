@@ -12,7 +12,7 @@ from harken.agents.actor import Actor
 from harken.agents.smart import SmartAgent
 from harken.agents.user_command import obey
 from harken.cli.commands import SHELL, Onward, Talk, slash
-from harken.cli.model_text import model_text
+from harken.cli.lines import model_text
 from harken.cli.models_at_hand import anchored
 from harken.core.events import AgentConfigured, Reference
 from harken.errors import ConfigError, ScriptError

@@ -1,4 +1,7 @@
-"""The world of a chat: the folder where we are, its tools, its servers, what may be done there."""
+"""The world of a chat: the folder where we are, its tools, its servers, what may be done there.
+
+The tools with which agents read the web, as far as it is configured and installed.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,17 @@ from pathlib import Path
 
 from harken.agents.checkpoints import Tell
 from harken.agents.skills import skill_tool
+from harken.agents.websearch import websearch_tool
+from harken.cli.config_file import WebTable
 from harken.cli.confined import Confined, confined, walls
 from harken.cli.home import Home, environment, here
 from harken.cli.local_zone import zone_name
 from harken.cli.settings import Settings
-from harken.cli.webbed import web_tools
 from harken.cli.wish import Wish
+from harken.errors import ConfigError
 from harken.world.local import local_sources, local_tools
 from harken.world.mcp.connections import Connections
-from harken.world.mcp.progress import Told
+from harken.world.mcp.patience import Told
 from harken.world.mcp.servers import Server
 from harken.world.mcp.surroundings import Surroundings
 from harken.world.memory.notes import NotesMemory
@@ -28,7 +33,38 @@ from harken.world.shell.sandbox import user_homes
 from harken.world.shell.shell import Limits, Shell
 from harken.world.tool import Tool
 from harken.world.triggers.tools import trigger_tools
+from harken.world.web.address import Reach
+from harken.world.web.download import Downloads, is_installed
+from harken.world.web.fetch import fetch_tool
+from harken.world.web.search import BRAVE, Brave, SearchProvider, Searxng, Web
 from harken.world.world import World
+
+
+def web_tools(table: WebTable) -> tuple[list[Tool], Web | None]:
+    """Return `fetch`, and `websearch` where somebody is configured to find pages, and its web.
+
+    Nothing where the extra `web` is not installed. Raises ConfigError where a key is missing.
+    """
+    provider = provider_of(table)
+    if not is_installed():
+        return [], None
+    downloads = Downloads(Reach(tuple(table.allow)))
+    if provider is None:
+        return [fetch_tool(downloads)], None
+    return [fetch_tool(downloads), websearch_tool()], Web(downloads, provider)
+
+
+def provider_of(table: WebTable) -> SearchProvider | None:
+    """Return who finds pages; None: nobody is configured to. Raises ConfigError."""
+    if table.search == "searxng" and table.url is not None:
+        return Searxng(table.url)
+    if table.search == "brave" and table.key_env is not None:
+        key = environment().get(table.key_env, "").strip()
+        if not key:
+            raise ConfigError(f"the search needs a key: set the variable {table.key_env}")
+        return Brave(key, table.url or BRAVE)
+    return None
+
 
 USER_COMMAND_S = 86_400.0
 """How long a command of the user may take; Ctrl-C ends it."""

@@ -51,8 +51,7 @@ class Chosen:
 
     def scope(self, database: apsw.Connection) -> Scope:
         """Return what counts. Raises ConfigError, UnknownName for what is not there."""
-        from harken.analytics.named import projects, runtimes, session_id
-        from harken.analytics.scope import Scope
+        from harken.analytics.scope import Scope, projects, runtimes, session_id
 
         if self.runtime is not None and self.runtime not in (known := [*runtimes(database)]):
             raise UnknownName("runtime", self.runtime, known)

@@ -12,7 +12,7 @@ from harken.cli.home_options import home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.parameter_types import SESSION
 from harken.cli.terminal import one_line, say, say_json
-from harken.views.written import count
+from harken.views.words import count
 
 if TYPE_CHECKING:
     from harken.experiments.compare import Comparison, Groups, Parting, Spread

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.capture.conversations import Conversation, conversation_of
+from harken.capture.sessions import Conversation, conversation_of
 from harken.cli.home import Home
 from harken.cli.imported import imported
 from harken.cli.name_resolver import CommitName, ImportedName, NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.parameter_types import COMMIT
-from harken.context.compacted import Said, count_said
-from harken.context.moment import Moment, moment
+from harken.context.moment import Moment, Said, count_said, moment
 from harken.core.clock import rfc3339, system_clock
 from harken.formats.native import NewSession
 

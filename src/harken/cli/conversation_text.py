@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harken.cli.model_text import model_text
+from harken.cli.lines import model_text
 from harken.cli.screen.calls import Folding
 from harken.cli.screen.ink import Ink
-from harken.cli.screen.piece import Piece, Rows, note
-from harken.cli.screen.printer import WIDEST, Printer
+from harken.cli.screen.piece import WIDEST, Piece, Printer, Rows, note
 from harken.cli.screen.styled import Line, clean, shorten
 from harken.cli.screen.telling import Teller, rewritten
 from harken.cli.terminal import one_line
@@ -24,7 +23,7 @@ from harken.session.fold import fold
 from harken.session.state import SessionState
 from harken.views.calls import placeholders
 from harken.views.viewer import SessionViewer
-from harken.views.written import count
+from harken.views.words import count
 
 FOLDED = Folding(message="--full", thought="--full")
 FULL = Folding(is_full=True, message="message {}")

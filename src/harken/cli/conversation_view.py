@@ -10,7 +10,7 @@ from harken.cli.home_options import home_option, json_option
 from harken.cli.pager import columns, page
 from harken.cli.terminal import say_json
 from harken.cli.view import full_option, open_viewer
-from harken.views.perspective import perspective
+from harken.views.dialog import perspective
 
 
 @click.command(name="conversation")

@@ -34,7 +34,7 @@ from harken.errors import UnknownName
 from harken.formats.natives import native_for, natives
 from harken.store.base import Store, Stored
 from harken.views.graph import graph
-from harken.views.written import count, size_text
+from harken.views.words import count, size_text
 
 ART = "art-"
 NEWEST = 20

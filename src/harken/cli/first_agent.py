@@ -13,8 +13,7 @@ from harken.agents.actions import allowed_for, install
 from harken.agents.actor import Actor
 from harken.agents.base import Agent
 from harken.agents.schemas import ACTIONS
-from harken.agents.template_hooks import hooks_of
-from harken.agents.template_servers import servers_for
+from harken.agents.template_hooks import hooks_of, servers_for
 from harken.agents.templates import Template
 from harken.core.events import AgentConfigured
 from harken.errors import ConfigError

@@ -11,7 +11,6 @@ from typing import TypeVar
 import click
 import msgspec
 
-from harken.cli.duration import Duration
 from harken.cli.home import Home
 from harken.cli.home_options import home_option, json_option
 from harken.cli.opened_store import store_of
@@ -19,15 +18,16 @@ from harken.cli.progress import Tell, progress
 from harken.cli.settings import load_settings
 from harken.cli.side_files import forget_facts, index_files
 from harken.cli.terminal import say, say_json
+from harken.cli.when import Duration
 from harken.core.clock import rfc3339, system_clock
 from harken.errors import StoreWriteError
-from harken.session.mentions import mentions
+from harken.session.reader import mentions
 from harken.store.base import Collected, Store
 from harken.store.evict import Evicted
-from harken.store.shrink import Unused
 from harken.store.sqlite import SqliteStore
+from harken.store.sweep import Unused
 from harken.store.tiered import TieredStore
-from harken.views.written import count, size_text
+from harken.views.words import count, size_text
 
 T = TypeVar("T")
 _ROOM_BYTES = 8 * 1024 * 1024

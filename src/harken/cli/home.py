@@ -15,8 +15,7 @@ import click
 
 from harken.cli.terminal import program
 from harken.errors import ConfigError, LogError
-from harken.session.file import is_being_written
-from harken.session.new_log import new_log
+from harken.session.file import is_being_written, new_log
 from harken.session.packed import log_of, stat_log
 
 LATEST = "latest"

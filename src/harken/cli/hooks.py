@@ -13,13 +13,13 @@ from harken.agents.hook import Hook
 from harken.agents.hook_files import HookFile, Known
 from harken.agents.kinds import kind_named
 from harken.agents.runtime import Runtime
-from harken.agents.verdict import ALLOWED, Point
 from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
 from harken.cli.home import Home
 from harken.cli.home_options import home_option, json_option
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import one_line, safe, say, say_json
 from harken.core import codec
+from harken.core.verdict_words import ALLOWED, Point
 from harken.errors import UnknownName
 
 

@@ -19,7 +19,7 @@ from harken.cli.opened_store import made_store
 from harken.cli.progress import progress
 from harken.cli.terminal import say, say_json
 from harken.errors import ConfigError
-from harken.views.written import count, size_text
+from harken.views.words import count, size_text
 
 if TYPE_CHECKING:
     from harken.capture.report import Imported, Progress, Report

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harken.cli.home import command_line
 from harken.cli.terminal import one_line, say
-from harken.views.written import count
+from harken.views.words import count
 
 if TYPE_CHECKING:
     from harken.capture.report import Imported, Progress, Report

@@ -22,7 +22,7 @@ from harken.cli.view import open_viewer
 from harken.core.events import Event
 from harken.core.ids import USER
 from harken.session.fold import Resolver
-from harken.views.written import count
+from harken.views.words import count
 
 if TYPE_CHECKING:
     from harken.interactions.exported import Exported, How

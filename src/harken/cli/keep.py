@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import click
 
-from harken.cli.duration import Duration
 from harken.cli.home import Home
 from harken.cli.home_options import home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.parameter_types import COMMIT
 from harken.cli.terminal import say, say_json
+from harken.cli.when import Duration
 from harken.context.names import PREFIX, find_any
 from harken.core.clock import rfc3339, system_clock
 from harken.core.commits import SHOWN

@@ -1,9 +1,13 @@
-"""Lines: how events and what hooks did look in a terminal."""
+"""Lines: how events and what hooks did look in a terminal.
+
+How a model's name is shown to a person.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -15,10 +19,20 @@ from harken.views.context import ContextMessage, ContextView
 from harken.views.interventions import Intervention
 from harken.views.links import causes_of, substance_of
 from harken.views.timeline import Timeline
-from harken.views.verdicts import Verdict
+from harken.views.verdicts import Verdict, Watch
 from harken.views.viewer import SessionViewer
-from harken.views.watches import Watch
-from harken.views.written import heading, tool_names, written
+from harken.views.words import heading, tool_names, written
+
+
+def model_text(name: str | None) -> str:
+    """Return a model's name as it is shown: of a file, only its last part.
+
+    >>> model_text("scripted:/tmp/tea.yaml"), model_text("anthropic/claude")
+    ('scripted:tea.yaml', 'anthropic/claude')
+    """
+    kind, colon, file = (name or "no model").partition(":")
+    return f"{kind}:{PurePath(file).name}" if colon and "/" in file else name or "no model"
+
 
 _LANE_WIDTH = 16
 _HIDDEN = {"message_id", "event_type", "time", "agent_id", "cause", "substance"}

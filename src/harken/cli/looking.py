@@ -8,18 +8,17 @@ from typing import Any
 
 from harken.agents.compaction import Compacted
 from harken.cli.commands import MODES, Talk, choice, slash
-from harken.cli.model_text import model_text
+from harken.cli.lines import model_text
 from harken.cli.tally import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
 from harken.cli.terminal import one_line
 from harken.cli.whereabouts import names_of, one_agent
+from harken.core.chunks import thinking_in
 from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import ThinkingPart
-from harken.core.partial import thinking_in
 from harken.views.context import ContextView
 from harken.views.viewer import SessionViewer
-from harken.views.words import words
-from harken.views.written import count, written
+from harken.views.words import count, words, written
 
 EVENT_LINES = 60
 """So many lines of an event that is no message are shown."""

@@ -19,7 +19,7 @@ from harken.cli.mcp_login import login_command, logout_command
 from harken.cli.settings import Settings, load_settings
 from harken.cli.terminal import one_line, program, safe, say, say_json
 from harken.errors import UnknownName
-from harken.views.written import count
+from harken.views.words import count
 from harken.world.mcp.connections import Connections, Described
 from harken.world.mcp.servers import Server
 

@@ -24,7 +24,7 @@ from harken.cli.init import toml_text
 from harken.cli.terminal import program, say
 from harken.errors import ConfigError
 from harken.world.mcp.logins import Logins
-from harken.world.whole_file import replace_file
+from harken.world.settings_file import replace_file
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 

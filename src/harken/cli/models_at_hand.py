@@ -1,13 +1,16 @@
-"""Models at hand: which model a chat talks with: the one that a person named, or that is there."""
+"""Models at hand: which model a chat talks with: the one that a person named, or that is there.
+
+Models that can be used now, for a user who chooses one.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
 from harken.cli.demo_model import MODEL_NAME, demo_model
-from harken.cli.discovery import choose, discover
+from harken.cli.discovery import can_chat, choose, discover, offers
 from harken.cli.home import Home, here
 from harken.cli.imported import view_commit, view_imported
 from harken.cli.name_resolver import (
@@ -26,6 +29,20 @@ from harken.errors import ConfigError, ScriptError
 from harken.llm.base import Model, ModelResolver
 from harken.llm.replay import Recording, ReplayModel
 from harken.session.reader import events
+
+MODELS_OF_PROVIDER = 9
+"""How many models of each provider `/model` lists."""
+
+
+def list_models(settings: Settings) -> list[str]:
+    """Return names of models that can be used now, the configured one first."""
+    day = datetime.now(UTC).date()
+    names = [settings.model] if settings.model is not None else []
+    for provider in discover(settings.providers.values()):
+        if provider.ready:
+            offered = [offer.name for offer in offers(provider, settings.prices, day)]
+            names += [name for name in offered if can_chat(name)][:MODELS_OF_PROVIDER]
+    return list(dict.fromkeys(names))
 
 
 def found_model(settings: Settings) -> str:

@@ -121,7 +121,7 @@ def _token_for(home: Home, address: str) -> str:
     Raises ConfigError where there is none.
     """
     from harken.core.loopback import is_loopback
-    from harken.service.token import read_token
+    from harken.service.gate import read_token
 
     given = environment().get(TOKEN, "").strip()
     if given:

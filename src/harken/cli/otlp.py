@@ -18,7 +18,7 @@ from harken.cli.home_options import home_option, json_option
 from harken.cli.opened_store import made_store
 from harken.cli.terminal import say, say_json
 from harken.errors import ConfigError
-from harken.views.written import count
+from harken.views.words import count
 
 if TYPE_CHECKING:
     from harken.capture.otlp.receiver import Counted
@@ -73,7 +73,7 @@ def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Servin
     from harken.capture.otlp.server import Server
     from harken.capture.otlp.spool import Spool
     from harken.recording.recorder import Recorder
-    from harken.service.token import made_token
+    from harken.service.gate import made_token
 
     load()
     token = None if token_file is None else made_token(token_file)

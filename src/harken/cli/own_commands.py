@@ -9,7 +9,7 @@ from harken.agents.prompt_file import MAX_FILES, PromptFiles, fill_in_prompt
 from harken.agents.user_command import instruct
 from harken.cli.commands import COMMANDS, Command, Talk
 from harken.cli.structure_commands import act
-from harken.views.written import count
+from harken.views.words import count
 
 
 def prompt_file_commands(prompts: PromptFiles) -> dict[str, Command]:

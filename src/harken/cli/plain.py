@@ -1,6 +1,8 @@
 """The chat in plain lines: for pipes, scripts and terminals that can do no more.
 
 Answers, and nothing else, go to standard output; all that is no answer goes to standard error.
+
+The user at a terminal that can only print lines: questions are lines, and so are answers.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from harken.agents.smart import SmartAgent
 from harken.cli.commands import SHELL, Command, Doing, Onward, is_command, run_command
 from harken.cli.looking import compacted_text
 from harken.cli.mcp_in_chat import prompt_commands
+from harken.cli.models_at_hand import list_models
 from harken.cli.opened import Opened
 from harken.cli.own_commands import prompt_file_commands
 from harken.cli.structure_commands import owes_since
@@ -26,15 +29,76 @@ from harken.cli.tally import Tally
 from harken.cli.terminal import one_line, safe, say, say_json
 from harken.cli.turn_limit import MOST_CALLS, TurnLimit
 from harken.cli.typed import Typed, somebody_types
-from harken.cli.usable_models import list_models
 from harken.core.events import Event, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
 from harken.core.text import LoggedString
 from harken.errors import ConfigError, ModelError
 from harken.views.verdicts import read_words
-from harken.views.written import count
+from harken.views.words import count
 from harken.world.result import Failed
+from harken.world.user import Asked, Leave, NobodyThere, Wanted
+
+Read = Callable[[str], str | None]
+"""Shows a prompt and returns a line; None at the end of the input."""
+
+
+CHOICES = "yes, no, or why not / what instead"
+
+
+class PlainUser:
+    """Answers by typing a line. Nothing else happens meanwhile: there is one place to type."""
+
+    def __init__(
+        self,
+        read: Read,
+        tell: Callable[[str], None],
+        keep_type_ahead: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Call `keep_type_ahead` before a question is shown: what was typed is no answer to it."""
+        self._read, self._tell = read, tell
+        self._keep_type_ahead = keep_type_ahead
+        self._one = asyncio.Lock()
+
+    async def ask(self, asked: Asked) -> str:
+        """Return the answer to a question. Raises NobodyThere at the end of the input."""
+        async with self._one:
+            self._keep_type_ahead()
+            self._tell(f"{asked.agent} asks: {asked.question}")
+            for number, option in enumerate(asked.options, 1):
+                self._tell(f"  {number} {option}")
+            answer = self._line("answer> ")
+        is_number = answer.isascii() and answer.isdigit() and 0 < int(answer) <= len(asked.options)
+        return asked.options[int(answer) - 1] if is_number else answer
+
+    async def permit(self, wanted: Wanted) -> Leave:
+        """Allow an action or not. Raises NobodyThere at the end of the input."""
+        async with self._one:
+            self._keep_type_ahead()
+            self._tell(f"{wanted.agent} wants to use {wanted.tool}:\n{wanted.preview}")
+            if wanted.note:
+                self._tell(wanted.note)
+            for number, rule in enumerate(wanted.rules, 1):
+                self._tell(f"  {number} always, for {rule}")
+            return _leave(self._line(f"{CHOICES}> "), wanted)
+
+    def _line(self, prompt: str) -> str:
+        while (line := self._read(prompt)) is not None:
+            if line.strip():
+                return line.strip()
+        raise NobodyThere("the input has ended")
+
+
+def _leave(said: str, wanted: Wanted) -> Leave:
+    """Read what was typed: whatever is neither a yes nor a rule is a no, and says why."""
+    if said.lower() in ("y", "yes"):
+        return Leave(allowed=True)
+    if said.lower() in ("n", "no"):
+        return Leave(allowed=False)
+    if said.isascii() and said.isdigit() and 0 < int(said) <= len(wanted.rules):
+        return Leave(allowed=True, rule=wanted.rules[int(said) - 1])
+    return Leave(allowed=False, reason=said)
+
 
 KEYS = """\
   Ctrl-C       stop the turn

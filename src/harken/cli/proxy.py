@@ -98,8 +98,8 @@ def _proxy(home: Home, wish: Wish, *, as_json: bool) -> int:
             f"the proxy needs {error.name}, which is not installed: pip install 'harken[proxy]'"
         ) from None
     from harken.core.clock import system_clock
+    from harken.service.gate import made_token
     from harken.service.listener import address_of, listen_at
-    from harken.service.token import made_token
 
     token = "" if wish.no_token else made_token(home.folder / "proxy.token")
     port = wish.port if wish.port is not None else 0 if wish.command else PORT

@@ -11,7 +11,7 @@ import click
 
 from harken.capture.proxy.upstreams import VARIABLES, Upstreams
 from harken.cli.terminal import one_line, safe, say, say_json
-from harken.views.written import count
+from harken.views.words import count
 
 _MOST_TOLD = 20
 

@@ -17,14 +17,14 @@ from harken.cli.opened_store import store_of
 from harken.cli.settings import load_settings
 from harken.cli.side_files import forget_in_indexes, holding, is_ours, without
 from harken.cli.terminal import say, say_json
-from harken.cli.type_ahead import take_type_ahead
+from harken.cli.typed import take_type_ahead
 from harken.context.purge import Place, Purge, find_secret, purge_text
 from harken.core.replace import Secret
 from harken.errors import ConfigError
 from harken.session.packed import stat_log
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
-from harken.views.written import count
+from harken.views.words import count
 
 REVOKE = (
     "Revoke it where it was given out: whoever saw it, a model's provider too, may still have it."

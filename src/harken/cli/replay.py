@@ -58,7 +58,7 @@ def command(
     span = _Span.of(steps, viewer, thread=of_session, **chosen)
     if has_screen() and not as_json and not whole:
         return _show(steps, viewer, span)
-    from harken.cli.replaying.printed import as_lines, as_rows
+    from harken.cli.replaying.page import as_lines, as_rows
 
     numbers = span.numbers if span.at is None else [span.at]
     if as_json:

@@ -19,7 +19,7 @@ from harken.cli.parameter_types import SESSION
 from harken.cli.session import checked_name
 from harken.cli.terminal import one_line, say, say_json
 from harken.errors import ConfigError
-from harken.views.written import count
+from harken.views.words import count
 
 if TYPE_CHECKING:
     from harken.agents.runtime import Runtime

@@ -62,7 +62,7 @@ def command(as_json: bool, home: Home, **wanted: Any) -> None:
     try:
         from harken.service.app import make_app
         from harken.service.gate import Gate
-        from harken.service.limits import Limits
+        from harken.service.opened import Limits
         from harken.service.server import serve
     except ImportError as error:
         if error.name not in _NEEDED:
@@ -118,8 +118,8 @@ class Place:
 @contextmanager
 def listening(home: Home, wish: Wish) -> Iterator[Place]:
     """Listen at a port or at a Unix socket. Raises ConfigError."""
+    from harken.service.gate import made_token
     from harken.service.listener import address_of, listen_at, listen_in
-    from harken.service.token import made_token
 
     if wish.path is not None:
         path = wish.path.absolute()

@@ -12,17 +12,17 @@ from typing import Any
 
 import click
 
-from harken.cli.duration import Duration
 from harken.cli.home import LATEST, Home
 from harken.cli.home_options import home_option, json_option
 from harken.cli.name_resolver import NameResolver
 from harken.cli.parameter_types import LOG
 from harken.cli.terminal import program, safe, say, say_json
+from harken.cli.when import Duration
 from harken.errors import ConfigError, LogError
 from harken.session.file import is_being_written
 from harken.session.packed import stat_log
 from harken.session.repair import Finding, repair, verify
-from harken.views.written import size_text
+from harken.views.words import size_text
 
 _MAX_NAME = 80
 _NAME = re.compile(rf"[^\W_][\w.-]{{0,{_MAX_NAME - 1}}}")

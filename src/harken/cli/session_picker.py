@@ -13,8 +13,7 @@ import click
 from harken.cli.home import LATEST, Home, command_line
 from harken.cli.screen.surroundings import has_screen
 from harken.cli.terminal import one_line, say
-from harken.cli.type_ahead import take_type_ahead
-from harken.cli.typed import read_line, somebody_types
+from harken.cli.typed import read_line, somebody_types, take_type_ahead
 from harken.errors import ConfigError, LogError
 from harken.session.packed import stat_log
 

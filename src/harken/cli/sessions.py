@@ -49,7 +49,7 @@ from harken.session.file import is_being_written
 from harken.session.packed import stat_log
 from harken.session.reader import events
 from harken.views.tree import rerun_said, rerun_text
-from harken.views.written import size_text
+from harken.views.words import size_text
 
 if TYPE_CHECKING:
     from harken.capture.sessions import ImportedSession

@@ -22,7 +22,7 @@ from harken.errors import HarkenError, StoreAway
 from harken.session.packed import stat_log
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
-from harken.views.written import count, size_text
+from harken.views.words import count, size_text
 
 if TYPE_CHECKING:
     from harken.context.shipping.shipper import Shipped, Shipper

@@ -18,7 +18,7 @@ from harken.core.replace import Secret, in_bytes
 from harken.errors import StoreWriteError
 from harken.index.database import SUFFIXES, delete_database, reset_database
 from harken.session.packed import log_of
-from harken.world.whole_file import replace_file
+from harken.world.settings_file import replace_file
 
 _CHUNK_BYTES = 1 << 20
 _LARGEST_BYTES = 256 << 20

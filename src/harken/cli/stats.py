@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import click
 
-from harken.analytics.named import session_names
+from harken.analytics.scope import session_names
 from harken.cli.chosen import Chosen, chosen_options
 from harken.cli.home import Home, command_line
 from harken.cli.home_options import home_option, json_option
@@ -60,7 +60,7 @@ def command(home: Home, page: Path | None, utc: bool, as_json: bool, **given: An
 def _show(database: apsw.Connection, chosen: Chosen, page: Path | None, *, as_json: bool) -> None:
     from harken.analytics.statistics import one_session, overview
     from harken.cli.sheet import Sheet
-    from harken.cli.stats_session import bins_for
+    from harken.cli.stats_figures import bins_for
 
     if database.execute("SELECT 1 FROM sessions LIMIT 1").fetchone() is None:
         _say_empty()
@@ -95,8 +95,8 @@ def _row(scope: Scope) -> dict[str, Any]:
 
 def _draw(sheet: Any, found: Overview | OneSession, zone: tzinfo) -> None:
     from harken.analytics.statistics import OneSession
+    from harken.cli.stats_figures import show_session
     from harken.cli.stats_overview import show_overview
-    from harken.cli.stats_session import show_session
 
     if isinstance(found, OneSession):
         show_session(sheet, found, zone)
@@ -109,7 +109,7 @@ def _draw(sheet: Any, found: Overview | OneSession, zone: tzinfo) -> None:
 def _write_page(path: Path, found: Overview | OneSession, zone: tzinfo) -> None:
     """Write a page. Raises ConfigError where what draws it is not installed, OSError."""
     from harken.analytics.page import page
-    from harken.views.written import size_text
+    from harken.views.words import size_text
 
     text = page(found, zone)
     path.write_text(text, "utf-8", errors="backslashreplace")

@@ -7,10 +7,8 @@ from collections.abc import Iterable, Sequence
 from datetime import date, timedelta, tzinfo
 from pathlib import Path
 
-from harken.analytics.activity import WEEKDAYS, Activity, Day
-from harken.analytics.compactions import Compactions
-from harken.analytics.concurrency import Concurrency
-from harken.analytics.lifecycle import Lifecycle, Outcome
+from harken.analytics.activity import WEEKDAYS, Activity, Concurrency, Day
+from harken.analytics.lifecycle import Compactions, Lifecycle, Outcome
 from harken.analytics.moment import minute
 from harken.analytics.numbers import cost, duration, number, tokens
 from harken.analytics.statistics import Overview
@@ -26,7 +24,7 @@ from harken.cli.stats_figures import (
     show_tools,
 )
 from harken.cli.strokes import fitted
-from harken.views.written import count
+from harken.views.words import count
 
 LAST = 5
 """So many sessions are told one by one."""

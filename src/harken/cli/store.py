@@ -18,8 +18,8 @@ from harken.cli.settings import load_settings
 from harken.cli.terminal import one_line, say, say_json
 from harken.core.commits import SHOWN
 from harken.store.base import Kind, Name, Stats, Store
-from harken.store.schema import VERSION
-from harken.views.written import count, size_text
+from harken.store.database import VERSION
+from harken.views.words import count, size_text
 
 LARGEST = 5
 """So many things are told that are larger than all others."""

@@ -1,23 +1,182 @@
-"""`harken ctx summarize`: a summary by hand, or by a model for all commits that nobody gave one."""
+"""`harken ctx summarize`: a summary by hand, or by a model for all commits that nobody gave one.
+
+A run that asks a model for summaries: which commits, what it will use, and what became of it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import click
 import msgspec
 
-from harken.cli.duration import Duration
 from harken.cli.home import Home
 from harken.cli.home_options import home_option, json_option
+from harken.cli.models_at_hand import chosen_model, found_model, model_finder
 from harken.cli.name_resolver import NameResolver
 from harken.cli.opened_store import store_of
 from harken.cli.parameter_types import COMMIT
-from harken.cli.terminal import say, say_json
+from harken.cli.progress import Tell, progress
+from harken.cli.settings import Settings, load_settings
+from harken.cli.terminal import one_line, safe, say, say_json
+from harken.cli.when import Duration
 from harken.context.history import update_metadata
 from harken.context.names import name_of
+from harken.context.summaries import Choice, Manner, Outcome, chosen, expected, summarize
+from harken.core.clock import rfc3339, system_clock
 from harken.core.commits import CommitId
-from harken.store.base import Store
+from harken.core.events import Usage
+from harken.llm.base import Model
+from harken.store.base import Store, Stored
+from harken.views.words import count
+
+_FAILURES = 10
+"""So many failures are told one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a person asks for: the options of the command."""
+
+    every: bool
+    principal: str | None
+    age_s: float | None
+    model: str | None
+    whole: bool
+    per_minute: float | None
+    at_once: int
+    dry_run: bool
+
+    def choice(self) -> Choice:
+        """Return which commits are meant."""
+        before = None
+        if self.age_s is not None:
+            before = rfc3339(max(0, system_clock() - int(self.age_s * 1_000_000)))
+        return Choice(every=self.every, principal=self.principal, before=before)
+
+    def manner(self, parameters: Mapping[str, Any]) -> Manner:
+        """Return how the model is to be asked."""
+        return Manner(
+            whole=self.whole,
+            at_once=self.at_once,
+            per_minute=self.per_minute,
+            parameters=parameters,
+        )
+
+
+@dataclass(slots=True)
+class Sum:
+    """What became of all commits together."""
+
+    done: list[Outcome] = field(default_factory=list)
+    failed: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count what became of one."""
+        (self.failed if outcome.failure else self.done).append(outcome)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens that are known."""
+        used = [one.usage for one in self.done if one.usage is not None]
+        return Usage(
+            input_tokens=sum(one.input_tokens or 0 for one in used),
+            output_tokens=sum(one.output_tokens or 0 for one in used),
+        )
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What it cost; None where that is not known of one call."""
+        costs = [one.cost_usd for one in self.done]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if costs and len(known) == len(costs) else None
+
+
+def of_all(home: Home, wish: Wish, *, as_json: bool) -> int:
+    """Write summaries that a model gives; return the exit code: 1 where some failed."""
+    settings = load_settings(home, model=wish.model)
+    name = settings.model or found_model(settings)
+    with store_of(home) as store:
+        found = list(chosen(store, wish.choice(), name))
+        if wish.dry_run:
+            foretell(found, settings, name, whole=wish.whole, as_json=as_json)
+            return 0
+        model = chosen_model(model_finder(home, settings), name)
+        assert model is not None
+        manner = wish.manner(settings.model_parameters.get(name, {}))
+        return run(store, model, found, manner, as_json=as_json)
+
+
+def run(
+    store: Store, model: Model, found: Sequence[Stored], manner: Manner, *, as_json: bool
+) -> int:
+    """Ask, write, and say what became of it, also where it is stopped; return the exit code."""
+    total = Sum()
+    try:
+        with progress("Summarizing") as tell:
+            asyncio.run(_ask(store, model, found, manner, total, tell))
+    finally:
+        report(store, total, model.name, as_json=as_json)
+    return int(bool(total.failed))
+
+
+async def _ask(
+    store: Store, model: Model, found: Sequence[Stored], manner: Manner, total: Sum, tell: Tell
+) -> None:
+    async with aclosing(summarize(store, model, found, manner)) as outcomes:
+        async for outcome in outcomes:
+            total.add(outcome)
+            tell(len(total.done) + len(total.failed), len(found))
+
+
+def foretell(
+    found: Sequence[Stored], settings: Settings, name: str, *, whole: bool, as_json: bool
+) -> None:
+    """Say how many commits there are to summarize, and what it would use at most."""
+    usage = expected(found, whole=whole)
+    price = settings.prices.price(name, datetime.now(UTC).date())
+    cost_usd = None if price is None else price.cost(usage)
+    if as_json:
+        told = {"commits": len(found), "model": name, "cost_usd": cost_usd}
+        say_json({**told, "usage": msgspec.to_builtins(usage)})
+        return
+    say(f"{count(len(found), 'commit')} for {name}: at most {used(usage, cost_usd)}")
+
+
+def report(store: Store, total: Sum, model: str, *, as_json: bool) -> None:
+    """Say what became of all."""
+    redacted = sum(one.redacted for one in total.done)
+    if as_json:
+        say_json(
+            {
+                "summarized": [{"id": one.ctx, "summary": one.summary} for one in total.done],
+                "failed": [{"id": one.ctx, "why": one.failure} for one in total.failed],
+                "model": model,
+                "usage": msgspec.to_builtins(total.usage),
+                "cost_usd": total.cost_usd,
+                "redacted": redacted,
+            }
+        )
+        return
+    say(f"{count(len(total.done), 'commit')} summarized: {used(total.usage, total.cost_usd)}")
+    if redacted:
+        say(f"{count(redacted, 'credential')} kept from the model")
+    for one in total.failed[:_FAILURES]:
+        line = f"{name_of(store, one.ctx)} has no new summary: {one_line(one.failure, 200)}"
+        click.echo(safe(line), err=True)
+    if len(total.failed) > _FAILURES:
+        click.echo(f"and {len(total.failed) - _FAILURES} more", err=True)
+
+
+def used(usage: Usage, cost_usd: float | None) -> str:
+    """Return tokens, and dollars where they are known."""
+    cost = "" if cost_usd is None else f", ${cost_usd:.4f}"
+    return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
 
 
 @click.command(name="summarize")
@@ -53,7 +212,6 @@ def command(
         with store_of(home) as store:
             by_hand(store, NameResolver(home, store).commit(ctx), text, as_json=as_json)
         return 0
-    from harken.cli.summary_run import Wish, of_all
 
     return of_all(home, Wish(**options), as_json=as_json)
 

@@ -17,7 +17,7 @@ from harken.cli.opened_facts import read_facts
 from harken.cli.terminal import say
 from harken.core.commits import Hash
 from harken.store.base import Store
-from harken.views.written import count, size_text
+from harken.views.words import count, size_text
 
 if TYPE_CHECKING:
     from harken.analytics.parquet import Written

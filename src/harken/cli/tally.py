@@ -12,7 +12,7 @@ from typing import Any
 
 from harken.core.events import Event, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
-from harken.views.written import count
+from harken.views.words import count
 
 CHARACTERS_A_TOKEN = 4
 """A rough measure where no provider has counted."""

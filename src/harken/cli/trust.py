@@ -23,7 +23,7 @@ from harken.cli.home import Home
 from harken.cli.terminal import program
 from harken.errors import ConfigError
 from harken.world.mcp.servers import MCP_JSON
-from harken.world.whole_file import replace_file
+from harken.world.settings_file import replace_file
 
 FOLDER = ".harken"
 MARKERS = (FOLDER, MCP_JSON, CLAUDE, INSTRUCTIONS)

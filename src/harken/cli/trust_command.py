@@ -13,8 +13,7 @@ from harken.cli.home import Home, here
 from harken.cli.home_options import home_option, json_option
 from harken.cli.terminal import program, say, say_json
 from harken.cli.trust import FOLDER, Trust
-from harken.cli.type_ahead import take_type_ahead
-from harken.cli.typed import somebody_types
+from harken.cli.typed import somebody_types, take_type_ahead
 from harken.errors import ConfigError
 from harken.world.mcp.servers import MCP_JSON
 

@@ -1,6 +1,11 @@
 """`Typed`: what is typed into a plain chat, line by line, also while something else may happen.
 
 What is being typed when something happens is not lost: it is the next line.
+
+Type-ahead: text that waits in the terminal, typed before a prompt or a question was shown.
+
+It must not answer a question. The terminal hands out whole lines only; it is switched to single
+characters to read it, so that a line that is half typed is found, too.
 """
 
 from __future__ import annotations
@@ -8,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import select
 import sys
 from collections.abc import Coroutine
 from concurrent.futures import Future
@@ -17,7 +23,41 @@ from typing import Any, TypeAlias
 import click
 
 from harken.cli.terminal import safe
-from harken.cli.type_ahead import take_type_ahead
+
+try:
+    import termios
+    import tty
+except ImportError:  # no POSIX terminals here
+    termios = None  # type: ignore[assignment]
+
+
+def take_type_ahead(descriptor: int | None = None) -> str:
+    """Read and return what was typed into a terminal until now, of standard input by default.
+
+    Return an empty text if the descriptor is not a terminal. Never blocks.
+    """
+    if descriptor is None:
+        descriptor = sys.stdin.fileno() if sys.stdin.isatty() else -1
+    if termios is None or not os.isatty(descriptor):
+        return ""
+    before = termios.tcgetattr(descriptor)
+    try:
+        tty.setcbreak(descriptor, termios.TCSANOW)
+        return read_waiting(descriptor).replace("\r", "\n")
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSANOW, before)
+
+
+def read_waiting(descriptor: int) -> str:
+    """Read what a terminal without line mode has, without blocking."""
+    data = b""
+    while select.select([descriptor], [], [], 0)[0]:
+        read = os.read(descriptor, 65_536)
+        if not read:
+            break
+        data += read
+    return data.decode("utf-8", "replace")
+
 
 Line: TypeAlias = "str | None"
 """None at the end of the input."""

@@ -19,7 +19,7 @@ from harken.cli.home_options import home_option, json_option
 from harken.cli.terminal import one_line, say, say_json
 from harken.errors import ConfigError
 from harken.formats.natives import native_for
-from harken.views.written import count
+from harken.views.words import count
 
 if TYPE_CHECKING:
     from harken.capture.clients import Client

@@ -22,10 +22,10 @@ from harken.cli.lines import (
     entry_text,
     event_line,
     hook_lines,
+    model_text,
     offered,
     timeline_lines,
 )
-from harken.cli.model_text import model_text
 from harken.cli.name_resolver import CommitName, ImportedName, NameResolver
 from harken.cli.opened_store import resolver_of
 from harken.cli.pager import columns, paged
@@ -34,17 +34,14 @@ from harken.cli.terminal import indent, one_line, say, say_json
 from harken.core.events import Event, LlmResponse, event_type
 from harken.core.ids import AgentId, MessageId
 from harken.errors import ConfigError, UnknownName
-from harken.views.filter import select
+from harken.views.dialog import perspective
+from harken.views.filter import select, transcript
 from harken.views.flow import hearers, trace
 from harken.views.interventions import Intervention
-from harken.views.perspective import perspective
-from harken.views.transcript import transcript
 from harken.views.tree import TreeRow, rerun_text
-from harken.views.verdicts import Verdict
+from harken.views.verdicts import Verdict, Watch
 from harken.views.viewer import SessionViewer
-from harken.views.watches import Watch
-from harken.views.words import without_label
-from harken.views.written import count
+from harken.views.words import count, without_label
 
 Row: TypeAlias = dict[str, Any]
 _LISTED_AGENTS = 12

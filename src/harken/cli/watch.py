@@ -18,7 +18,7 @@ from harken.cli.opened_store import made_store
 from harken.cli.terminal import one_line, say, say_json
 from harken.core.clock import microseconds
 from harken.errors import ConfigError, StoreLocked
-from harken.views.written import count
+from harken.views.words import count
 
 if TYPE_CHECKING:
     from harken.capture.sight import Sight

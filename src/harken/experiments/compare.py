@@ -16,7 +16,7 @@ from harken.core.messages import ChatMessage
 from harken.core.record import SparseRecord
 from harken.experiments.outcome import Outcome, Run
 from harken.views.parting import Span, spans
-from harken.views.written import heading, written
+from harken.views.words import heading, written
 
 METRICS = (
     *("model_calls", "turns", "input_tokens", "output_tokens", "cost_usd"),

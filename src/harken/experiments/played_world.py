@@ -13,8 +13,7 @@ from harken.core import events as ev
 from harken.core.messages import FunctionCall, ToolCall, text_of
 from harken.experiments.lanes import Lanes
 from harken.experiments.recorded_agents import RecordedTemplates, template_of
-from harken.experiments.recorded_calls import RecordedCall, RecordedCalls, key_of
-from harken.experiments.recorded_ends import RecordedEnds
+from harken.experiments.recorded_calls import RecordedCall, RecordedCalls, RecordedEnds, key_of
 from harken.experiments.recorded_world import RecordedWorld, recorded_tools
 from harken.experiments.script import Script
 from harken.session.fold import reference_to

@@ -18,11 +18,10 @@ from harken.agents.options import HookOptions
 from harken.agents.self_made import is_made
 from harken.agents.smart import SmartAgent
 from harken.agents.templates import Template, Templates
-from harken.agents.verdict import Question, Verdict, verdict_of
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import text_of
-from harken.core.verdict_words import FAILED, exactly
+from harken.core.verdict_words import FAILED, Question, Verdict, exactly, verdict_of
 from harken.errors import HarkenError, UnknownName
 from harken.experiments.lanes import COMPACTOR, kind_of
 from harken.experiments.script import Script

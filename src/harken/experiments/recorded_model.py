@@ -12,10 +12,17 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from harken.core import events as ev
-from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta, chunks_of
+from harken.core.chunks import (
+    Chunk,
+    Finish,
+    TextDelta,
+    ThinkingDelta,
+    chunks_of,
+    text_in,
+    thinking_in,
+)
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import text_of
-from harken.core.partial import text_in, thinking_in
 from harken.errors import Failure, ModelError, ReplayMiss
 from harken.experiments.script import Crash, Script
 from harken.llm.base import Request

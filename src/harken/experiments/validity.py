@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias, get_args
 
 from harken.core.messages import ChatMessage, TextPart, ThinkingPart, message_hash
 from harken.errors import ConfigError
-from harken.views.written import heading
+from harken.views.words import heading
 
 Family: TypeAlias = Literal["anthropic", "chat", "responses", "gemini"]
 """Whose rules: Anthropic Messages, OpenAI Chat Completions, OpenAI Responses, Gemini."""

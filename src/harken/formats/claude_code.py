@@ -28,8 +28,7 @@ from harken.formats.claude_code_records import (
     record_of,
     said_in,
 )
-from harken.formats.claude_code_requests import MESSAGE, REQUEST, Requests
-from harken.formats.claude_code_sent import sent
+from harken.formats.claude_code_sent import MESSAGE, REQUEST, Requests, sent
 from harken.formats.claude_code_written import exported, writes
 from harken.formats.joined import parts_of
 from harken.formats.native import Line, Native, Reading, Source, Step, conversation, time_of

@@ -5,6 +5,12 @@ what was put to the model, its answer, and the results of the calls in it. All o
 these for display, or are facts about them: they are counted, and told where they belong.
 
 Source: docs/formats/codex.md.
+
+How a command ended that Codex ran: what stands in front of the output, in words.
+
+One idea: an output may say anything, so only what Codex itself writes before it counts.
+
+Source: docs/formats/codex.md, "What a command ended with".
 """
 
 from __future__ import annotations
@@ -16,20 +22,58 @@ from dataclasses import dataclass, field, replace
 
 from blake3 import blake3
 
+from harken.core import codec
 from harken.core.commits import Checkpoint, CommitType
 from harken.core.messages import Message, TextPart, text_of
 from harken.errors import FormatError
 from harken.formats.base import WholeEntry
-from harken.formats.codex_exit import exit_code
 from harken.formats.codex_sent import NO_SUMMARY, Prompts, sent
 from harken.formats.codex_written import writes
 from harken.formats.json_lines import records, time_of
 from harken.formats.native import Native, Reading, Source, Step
-from harken.formats.native_format import format_of
+from harken.formats.new_session import format_of
 from harken.formats.records import Record, count, inner, items, text, title_of
 from harken.formats.responses import ITEMS, call_id, heard, instructions, is_answer, said
 from harken.formats.rounds import PROMPT, SYSTEM
 from harken.formats.typed import CODEX_PHRASES, CODEX_TAGS
+
+_HEAD = 400
+"""In so many characters stands what Codex writes before an output."""
+
+
+_TOLD = re.compile(r"^(?:Process exited with code|Exit code:) (-?[0-9]{1,10})$", re.MULTILINE)
+
+
+_OUTPUT = re.compile(r"^Output:", re.MULTILINE)
+
+
+_OLDER = '{"output":'
+
+
+def exit_code(result: str) -> int | None:
+    r"""Return the exit code in the result of a call; None: it does not say one.
+
+    >>> exit_code("Wall time: 0.1 seconds\nProcess exited with code 2\nOutput:\nno")
+    2
+    >>> exit_code("Output:\nExit code: 2\n")
+    """
+    if result.startswith(_OLDER):
+        return _of_older(result)
+    head = result[:_HEAD]
+    end = _OUTPUT.search(head)
+    told = _TOLD.search(head[: end.start()]) if end else None
+    return None if told is None else int(told[1])
+
+
+def _of_older(result: str) -> int | None:
+    """Return what is said in a result that is JSON, as it was up to 2025."""
+    try:
+        value = codec.decode(result.encode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError):
+        return None
+    code = inner(value, "metadata").get("exit_code") if isinstance(value, dict) else None
+    return code if type(code) is int and abs(code) < 1 << 32 else None
+
 
 NAME = "codex-v1"
 _HEADS = (b'"session_meta"', b'"record_type"', b'"response_item"', b'"turn_context"')

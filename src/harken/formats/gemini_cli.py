@@ -17,7 +17,7 @@ from harken.formats.gemini_messages import Answered, entries_of, sent
 from harken.formats.gemini_written import writes
 from harken.formats.json_lines import document, records
 from harken.formats.native import Native, Reading, Source, Step
-from harken.formats.native_format import format_of
+from harken.formats.new_session import format_of
 from harken.formats.records import Record, inner, items, text
 from harken.formats.rounds import Rounds
 

@@ -2,18 +2,24 @@
 
 One idea: the same conversation gives the same bytes. So nothing here asks a clock or draws lots:
 names follow from the name of the session, and that, where nobody gives one, from what was said.
+
+`format_of`: what any kind of files of another runtime is as a `Format`.
+
+One idea: reading such a file gives steps, and a format gives entries: those that are read at the
+end of its main conversation. And what is written of entries is a session that is named by them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from harken.core import codec
-from harken.formats.base import WholeEntry
-from harken.formats.native import NewSession, time_of
+from harken.formats.base import Format, WholeEntry
+from harken.formats.native import Native, NewSession, conversation, time_of
 
 _NO_TIME = "1970-01-01T00:00:00.000000Z"
 _MILLISECONDS = len("1970-01-01T00:00:00.000")
@@ -84,3 +90,18 @@ def _is_uuid(name: str) -> bool:
 
 def _uuid(name: str) -> UUID:
     return UUID(name) if _is_uuid(name) else uuid5(NAMESPACE_URL, codec.encode(name).decode())
+
+
+def format_of(native: Native, media_type: str) -> Format:
+    """Return the format with the same bytes; it is written where sessions can be."""
+    writes = native.writes
+
+    def written(entries: Sequence[WholeEntry]) -> bytes | None:
+        return None if writes is None else writes(entries, named_by_content(entries))
+
+    return Format(
+        name=native.name,
+        media_type=media_type,
+        reads=partial(conversation, native.steps),
+        writes=None if writes is None else written,
+    )

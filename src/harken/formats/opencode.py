@@ -26,7 +26,7 @@ from harken.errors import FormatError
 from harken.formats.base import WholeEntry
 from harken.formats.json_lines import document
 from harken.formats.native import BadLine, Native, Reading, Source, Step
-from harken.formats.native_format import format_of
+from harken.formats.new_session import format_of
 from harken.formats.opencode_messages import entries_of, sent
 from harken.formats.opencode_written import writes
 from harken.formats.records import Record, inner, items, text, title_of

@@ -18,10 +18,9 @@ import msgspec
 from blake3 import blake3
 
 from harken.core.commits import CommitId, Entry
-from harken.index.ledger import Ledger
+from harken.index.ledger import Ledger, time_us
 from harken.index.messages import Heard, Messages
 from harken.index.requests import Requests, Response
-from harken.index.times import time_us
 from harken.index.unread import Read
 from harken.index.usage import Spent, provider_of, spent, told_cost
 from harken.index.words import Said, utf8

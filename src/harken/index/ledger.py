@@ -2,6 +2,8 @@
 
 One idea: rows get their numbers here, before they are written, so that many are written at once and
 those that belong together know each other. What was written before is asked for once.
+
+Times as the facts have them: whole microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -12,8 +14,22 @@ from typing import Any, TypeAlias
 
 import apsw
 
+from harken.core.clock import microseconds
 from harken.index.database import query_in
 from harken.index.numbers import Numbers
+
+
+def time_us(text: str | None) -> int | None:
+    """Return the time that a text says; None: it says none.
+
+    >>> time_us("1970-01-01T00:00:01Z"), time_us("noon"), time_us(None)
+    (1000000, None, None)
+    """
+    try:
+        return None if text is None else microseconds(text)
+    except (ValueError, OverflowError):
+        return None
+
 
 Row: TypeAlias = tuple[Any, ...]
 _WIDTHS = {

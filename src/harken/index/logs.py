@@ -28,10 +28,9 @@ from harken.core.events import (
 )
 from harken.core.ids import USER, base_of, number_of
 from harken.formats.typed import typed
-from harken.index.ledger import Ledger
+from harken.index.ledger import Ledger, time_us
 from harken.index.messages import Heard, Messages
 from harken.index.requests import Requests, Response
-from harken.index.times import time_us
 from harken.index.usage import Spent, of_log
 from harken.index.words import Said, said_in, shape_of, utf8
 from harken.session.line import seems_sealed

@@ -14,6 +14,8 @@ All methods are plain and block no longer than a write to a local file takes; th
 are suspending ones, so `async with` works, too. Python threads may share a logger.
 
 Source: spec [S3] "Core Interface"; docs/how-to/log-interactions.md.
+
+What an interaction logger does and where; all has defaults.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import RLock
@@ -34,17 +37,15 @@ from harken.core.commits import Checkpoint
 from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage, message_hash
 from harken.core.text import preview
-from harken.errors import HarkenError, StoreError, UnknownName
+from harken.errors import ConfigError, HarkenError, StoreError, UnknownName
 from harken.index.database import reset_database, run_with_repair
 from harken.index.facts import Facts
 from harken.interactions import loose
 from harken.interactions.background import Background
-from harken.interactions.call import LoggedCall
-from harken.interactions.config import InteractionLoggingConfig
+from harken.interactions.call import LoggedCall, Spoken, messages_in
 from harken.interactions.found import found_in
 from harken.interactions.index import ThreadIndex
 from harken.interactions.open_threads import OpenThreads, parsed
-from harken.interactions.record import recording
 from harken.interactions.records import (
     LoggedMessage,
     MemoryOperation,
@@ -55,16 +56,44 @@ from harken.interactions.records import (
     ThreadSummary,
 )
 from harken.interactions.retention import drop_old
-from harken.interactions.spoken import Spoken, messages_in
 from harken.interactions.thread import ThreadRow, stand_ins, thread_rows
 from harken.interactions.unit import message_of
-from harken.interactions.wrap import wrap
+from harken.interactions.wrap import recording, wrap
 from harken.interactions.writer import Asking
 from harken.session.packed import is_packed, log_of
 from harken.session.reader import events
 from harken.session.session import Durability
 from harken.store.base import Store
 from harken.store.sqlite import SqliteStore
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InteractionLoggingConfig:
+    """The configuration of the specification. Raises ConfigError for a retention that is none.
+
+    Source: spec [S3] "Configuration".
+    """
+
+    enabled: bool = True
+    """False: nothing is written, and every answer is as it would be."""
+    log_directory: Path = Path("logs/interactions")
+    """Where the exported form goes; where a logger is given no other folder, its sessions and its
+    store are there, too."""
+    retention_days: int | None = None
+    """Sessions that nobody has written for so many days are dropped, as wholes; None: never."""
+    log_context_on_every_request: bool = True
+    """False: a request leaves no rows of its context. It cannot be rebuilt then."""
+    include_token_estimates: bool = True
+    shard_messages: bool = False
+    """Whether exported messages stand in folders by the beginning of their id."""
+
+    def __post_init__(self) -> None:
+        """Check what can be wrong."""
+        if self.retention_days is not None and self.retention_days < 1:
+            raise ConfigError(f"sessions are kept for a day or more, not {self.retention_days}")
+        object.__setattr__(self, "log_directory", Path(self.log_directory))
+
 
 Client = TypeVar("Client")
 SESSIONS, STORE, INDEX, FACTS = "sessions", "store.db", "interactions.db", "facts.db"

@@ -14,8 +14,8 @@ from harken.core.clock import rfc3339
 from harken.core.commits import CommitId
 from harken.errors import LogError
 from harken.session.file import LogFile
-from harken.session.mentions import mentions
 from harken.session.packed import packs_of, stat_log
+from harken.session.reader import mentions
 from harken.store.base import Keeping, Store, Stored
 
 _DAY_US = 86_400_000_000

@@ -15,8 +15,8 @@ from harken.core.clock import rfc3339, system_clock
 from harken.errors import FormatError
 from harken.formats.wire.base import Protocol
 from harken.interactions.background import Background
+from harken.recording.encodings import MOST_BYTES, body_of, path_of
 from harken.recording.exchange import Call, Hints, Reply
-from harken.recording.heard import MOST_BYTES, body_of, path_of
 from harken.recording.hints import hints_of
 
 HUNG_UP = "the client hung up"

@@ -25,11 +25,11 @@ from harken.formats.wire import wires
 from harken.formats.wire.base import Protocol
 from harken.formats.wire.known import Known
 from harken.recording.exchange import Call, Reply
+from harken.recording.item import wired
 from harken.recording.matching import Match
 from harken.recording.run import Request, Run
 from harken.recording.shelf import RecorderOptions, Shelf
 from harken.recording.voice import Voice
-from harken.recording.wired import wired
 from harken.session.session import Session
 from harken.store.base import Store
 

@@ -13,11 +13,10 @@ from harken.errors import LogError
 from harken.formats.wire import plain, wires
 from harken.formats.wire.base import Form, Protocol
 from harken.recording.committing import Commits
-from harken.recording.item import Heard
+from harken.recording.item import Heard, known_by
 from harken.recording.rebuilt import forms_in
 from harken.recording.run import Moment, Run, Waiting
 from harken.recording.voice import Voice
-from harken.recording.wired import known_by
 from harken.session.reader import events
 from harken.session.session import Durability, Session, SessionOptions
 from harken.store.base import Store

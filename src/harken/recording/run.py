@@ -21,10 +21,9 @@ from harken.llm.prices import Prices
 from harken.recording.births import ASIDE, MAIN, Calls, MadeCall, cause, free_name
 from harken.recording.committing import Commits
 from harken.recording.exchange import LATE, Call, Hints, Reply
-from harken.recording.item import Item
+from harken.recording.item import Item, wired
 from harken.recording.matching import Match, Summed, match, summed
 from harken.recording.voice import Voice
-from harken.recording.wired import wired
 from harken.session.session import Session
 
 _MOST_ANSWERS = 16

@@ -23,11 +23,11 @@ from harken.core.clock import Clock
 from harken.core.messages import Role
 from harken.errors import LogError, LogLocked
 from harken.formats.wire import plain, wires
+from harken.recording.item import known_by
 from harken.recording.rebuilt import forms_in
 from harken.recording.restored import client_of, opened
 from harken.recording.run import Moment, Request, Run
 from harken.recording.voice import items_of
-from harken.recording.wired import known_by
 from harken.session.reader import events
 from harken.session.session import Durability
 from harken.store.base import Store

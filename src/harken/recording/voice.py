@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from harken.core import codec
 from harken.core import events as ev
-from harken.core.chunks import Finish
+from harken.core.chunks import Finish, partial_of
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import (
     ChatMessage,
@@ -25,7 +25,6 @@ from harken.core.messages import (
     extend_hash,
     message_hash,
 )
-from harken.core.partial import partial_of
 from harken.formats.wire.base import Form
 from harken.recording.arrangement import Segments, places, shared
 from harken.recording.item import Heard, Item, plain_key

@@ -21,8 +21,8 @@ from harken.service.bodies import Json, only_known
 from harken.service.border import Border, hints
 from harken.service.description import SCHEMAS, describe, failure, methods_of
 from harken.service.gate import OPEN_PATH, Gate
-from harken.service.limits import Limits
-from harken.service.received import Logs
+from harken.service.logs import Logs
+from harken.service.opened import Limits
 from harken.store.base import Store
 from harken.store.remote.failures import Failed, Problem, problem_of
 from harken.store.remote.wire import JSON

@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.requests import ClientDisconnect
 
 from harken.core import codec
-from harken.service.limits import Limits
+from harken.service.opened import Limits
 from harken.store.remote.failures import Refused
 from harken.store.remote.wire import BYTES, JSON, PACKED, pack, read_json
 

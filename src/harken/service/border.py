@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from harken.core import codec
 from harken.service.gate import Gate
-from harken.service.limits import Limits
+from harken.service.opened import Limits
 from harken.service.stream import Cut
 from harken.store.remote.failures import Failed, Problem, Refused, problem_of
 from harken.store.remote.wire import JSON

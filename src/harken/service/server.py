@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from harken.service.border import Border
-from harken.service.limits import Limits
+from harken.service.opened import Limits
 
 _KEPT_S = 30
 """How long a connection that does nothing is kept: clients let go of theirs before."""

@@ -3,6 +3,8 @@
 The lock is `flock` on the log itself, which a crash releases; the holder's pid stands in a file
 beside it, for the message only. On Windows it is `msvcrt.locking` on the last possible byte; that
 path is not tested. A log that is packed is unpacked first: whoever writes, writes to a plain one.
+
+`new_log`: the empty file in which a session begins, under a name that is nobody else's.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import count, takewhile
 from pathlib import Path
 
 from harken.errors import (
@@ -25,6 +27,26 @@ from harken.errors import (
 )
 from harken.session.disk import Disk, RealDisk
 from harken.session.packed import drop_packs, is_packed, unpack
+
+
+def new_log(folder: Path, stem: str) -> Path:
+    """Make `STEM.jsonl`, or where that is taken `STEM-2.jsonl`, and so on; packed logs take theirs.
+
+    Two processes never get the same one. Raises LogWriteError.
+    """
+    names = (stem if n == 1 else f"{stem}-{n}" for n in count(1))
+    while True:
+        path = folder / f"{next(names)}.jsonl"
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise LogWriteError(path, reason=error.strerror or str(error)) from None
+        if not is_packed(path):
+            return path
+        path.unlink()
+
 
 if sys.platform == "win32":
     import msvcrt

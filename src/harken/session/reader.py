@@ -5,11 +5,17 @@ log is read: with a `sum`, every line must have one and each must verify; withou
 older log, readable and reported as unverified. A last line without its newline is *torn*: it was
 never acknowledged unless it verifies; it is kept apart and reported, never dropped. Anything
 else that does not verify is damage.
+
+Names of commits and artifacts that a log mentions, wherever: what is named is not collected.
+
+One idea: the bytes are searched, not the events. So a damaged log, an older one, and a name in a
+tool's output count like any other; it is better to keep too much.
 """
 
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -245,3 +251,12 @@ def _check_any(reading: Reading, path: Path) -> None:
 def _check_schema(event: Event, path: Path) -> None:
     if isinstance(event, SessionStarted) and event.schema_version > SCHEMA_VERSION:
         raise LogTooNew(path, found=event.schema_version, known=SCHEMA_VERSION)
+
+
+_NAME = re.compile(rb"(?:ctx|art)-[0-9a-f]{64}(?![0-9a-f])")
+
+
+def mentions(path: Path) -> set[str]:
+    """Return the full names in a log. Raises LogNotFound, NotALog."""
+    with open_log(path) as file:
+        return {name.decode() for line in file for name in _NAME.findall(line)}

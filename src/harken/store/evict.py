@@ -20,10 +20,9 @@ from typing import Protocol, TypeAlias
 from harken.store import packs
 from harken.store.base import Kind, Name
 from harken.store.database import Connection
-from harken.store.graph import Graph, Node, graph_of
+from harken.store.derived import kept
+from harken.store.graph import Graph, Node, graph_of, remove
 from harken.store.index import slices
-from harken.store.kept import kept
-from harken.store.removal import remove
 
 _AT_ONCE = 256
 Verify: TypeAlias = Callable[[Sequence[Name]], Iterable[Name]]

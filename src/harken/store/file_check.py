@@ -20,13 +20,12 @@ from harken.errors import HarkenError, StoreError
 from harken.store import packs
 from harken.store.base import Kind
 from harken.store.contents import file_from, message_from, needs_of
-from harken.store.derived import damaged
+from harken.store.derived import damaged, tombstone_from
 from harken.store.graph import Progress
 from harken.store.history import RowDamaged, in_bytes, notes_from
 from harken.store.index import key_of
 from harken.store.pack import Body, opened, unpacked
 from harken.store.sqlite import SqliteStore
-from harken.store.tombs import tombstone_from
 
 _READ: Mapping[Kind, Callable[[bytes], object]] = {
     Kind.PART: codec.decode,

@@ -17,8 +17,8 @@ import msgspec
 from harken.core import codec
 from harken.core.commits import CommitId, Notes
 from harken.store.contents import NewCommit
+from harken.store.derived import sealed, unsealed
 from harken.store.index import key_of, keys_between
-from harken.store.seal import sealed, unsealed
 
 _FULL = re.compile(r"ctx-[0-9a-f]{64}")
 _KEY = "substr(name, 1, 6)"

@@ -21,12 +21,12 @@ from harken.store.base import (
     Stored,
     Thing,
     Tombstone,
+    stats,
 )
 from harken.store.contents import Contents, contents_of, file_from, fits
 from harken.store.files import checked
 from harken.store.keeping import check_keeping, held, reached
 from harken.store.stand_in import bring, inherit, replaced
-from harken.store.stats import stats
 
 NAME = "the store in memory"
 

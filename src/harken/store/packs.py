@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harken.store.base import Thing
+from harken.store.database import VERSION, version_of
 from harken.store.pack import Body, Damaged, Packed, is_woven, packed, packs_of, unpacked
-from harken.store.schema import VERSION, version_of
 
 BLOCK = 64
 """The small packs among so many numbers are put together when the next number is given."""

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from harken.core.clock import microseconds
 from harken.core.commits import CommitId, commit_from
-from harken.store import derived, history, packs, tombs
+from harken.store import derived, history, packs
+from harken.store import derived as tombs
 from harken.store.base import Kind, Name, Thing, Tombstone
-from harken.store.graph import graph_of
+from harken.store.derived import kept
+from harken.store.graph import graph_of, remove
 from harken.store.index import enter
-from harken.store.kept import kept
-from harken.store.removal import remove
 from harken.store.stand_in import Replaced, replaced
 
 

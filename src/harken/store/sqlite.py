@@ -28,7 +28,9 @@ from harken.errors import (
     StoreError,
     UnknownName,
 )
-from harken.store import derived, files, history, kept, packs, replacement, tombs
+from harken.store import derived, files, history, packs, replacement
+from harken.store import derived as kept
+from harken.store import derived as tombs
 from harken.store.base import (
     Batch,
     Collected,
@@ -39,22 +41,19 @@ from harken.store.base import (
     Stored,
     Thing,
     Tombstone,
+    stats,
 )
 from harken.store.contents import Contents, contents_of, file_from, needs_of
-from harken.store.conversation import messages_in
-from harken.store.database import Connection, Database
+from harken.store.database import Connection, Database, version_of
+from harken.store.derived import is_sealed
 from harken.store.graph import Progress
 from harken.store.history import Row
 from harken.store.index import artifacts, places, slices
 from harken.store.keeping import check_keeping
-from harken.store.opened import Opened
+from harken.store.opened import Opened, messages_in
 from harken.store.pack import Body, Damaged, unpacked
-from harken.store.schema import version_of
-from harken.store.seal import is_sealed
-from harken.store.shrink import Unused, unused, write_anew
 from harken.store.stand_in import inherit
-from harken.store.stats import stats
-from harken.store.sweep import Sweep
+from harken.store.sweep import Sweep, Unused, unused, write_anew
 from harken.store.writer import Writer
 
 T = TypeVar("T")

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from harken.core.clock import Clock
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import ObjectDamaged, ObjectMissing, StoreError, StoreLocked
-from harken.store import derived, history, packs, tombs
+from harken.store import derived, history, packs
+from harken.store import derived as tombs
 from harken.store.base import Kind, Thing
 from harken.store.contents import Contents, NewCommit, fits
 from harken.store.database import Connection, Database

@@ -10,8 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harken.testing.clock import ticking
-    from harken.testing.disk import FailingDisk, Fault, RecordingDisk, faults
+    from harken.testing.disk import FailingDisk, Fault, RecordingDisk, faults, ticking
     from harken.testing.formats import FormatSuite, odd_conversation, plain_conversation
     from harken.testing.model import ModelSuite, request_of
     from harken.testing.store import StoreSuite, batch_of, commit_in

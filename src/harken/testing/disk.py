@@ -2,6 +2,8 @@
 
 They write to the real file, so that it can be read and resumed afterwards, and never sync it: a
 test need not wait for the hardware.
+
+A clock that says the same in every run: equal runs write equal logs, byte for byte.
 """
 
 from __future__ import annotations
@@ -10,10 +12,25 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+from harken.core.clock import Clock
 from harken.session.file import RealDisk
+
+_2026_US = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
+
+
+def ticking(start_us: int = _2026_US, *, step_us: int = 1_000_000) -> Clock:
+    """Return a clock that moves on by a step each time that it is asked.
+
+    >>> clock = ticking(100, step_us=5)
+    >>> clock(), clock(), clock()
+    (100, 105, 110)
+    """
+    return count(start_us, step_us).__next__
+
 
 Fault: TypeAlias = Literal["EIO", "ENOSPC", "late", "none", "one", "half", "but one"]
 """What a disk does instead of its work: it raises; `late`: it does it, and then raises EIO; or it

@@ -21,7 +21,7 @@ from harken.errors import ModelError
 from harken.llm.base import Model, Request, ToolSchema, tools_hash
 from harken.session.reader import events
 from harken.session.session import Session, SessionOptions, entry_of
-from harken.testing.clock import ticking
+from harken.testing.disk import ticking
 
 T = TypeVar("T")
 

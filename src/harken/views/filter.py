@@ -1,4 +1,7 @@
-"""Filters: the raw events that fit (by type, agent, role, link), and the utterances."""
+"""Filters: the raw events that fit (by type, agent, role, link), and the utterances.
+
+A transcript: all that ever entered one agent's conversation, oldest first.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,14 @@ from collections.abc import Iterable, Iterator
 from harken.core import events as ev
 from harken.core.events import Event, TranscriptEntry, UnknownEvent
 from harken.views.links import LinkKind, Links
+
+
+def transcript(events: Iterable[Event], agent_id: str) -> list[TranscriptEntry]:
+    """Return an agent's entries; none for an agent that never was. Pieces of text are no entries.
+
+    This is the whole past, also where the agent's model no longer reads it: see `context`.
+    """
+    return [e for e in events if isinstance(e, TranscriptEntry) and e.agent_id == agent_id]
 
 
 def select(

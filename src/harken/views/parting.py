@@ -18,7 +18,7 @@ import msgspec
 
 from harken.core.messages import ChatMessage, message_hash
 from harken.core.record import SparseRecord
-from harken.views.written import heading, written
+from harken.views.words import heading, written
 
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 _MOST_WORDS = 4_000

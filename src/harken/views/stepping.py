@@ -26,7 +26,7 @@ from harken.views.context import ContextMessage, plain, rows_of
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links
 from harken.views.parting import Difference, Span, difference, spans
-from harken.views.written import written
+from harken.views.words import written
 
 _LONGEST_NUMBER = 18
 """Digits: more are an id, if anything."""

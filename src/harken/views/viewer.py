@@ -25,16 +25,14 @@ from harken.session.reader import Reading, open_log, paused_gc, records
 from harken.views import flow
 from harken.views.calls import placeholders
 from harken.views.context import ContextView, context
-from harken.views.dialog import dialog
+from harken.views.dialog import dialog, narrate, perspective
+from harken.views.filter import transcript
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links
-from harken.views.paths import Paths
-from harken.views.perspective import narrate, perspective
+from harken.views.names import Paths
 from harken.views.timeline import Timeline, timeline
-from harken.views.transcript import transcript
 from harken.views.tree import TreeRow, tree
-from harken.views.verdicts import Verdict, verdicts
-from harken.views.watches import Watch, watches
+from harken.views.verdicts import Verdict, Watch, verdicts, watches
 
 EventDict: TypeAlias = dict[str, Any]
 

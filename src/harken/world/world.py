@@ -27,7 +27,7 @@ from harken.world.result import BadArguments, Failed, Result, caught
 from harken.world.tool import Caller, Function, Tool, parse, tool
 from harken.world.triggers.sources import Sources
 from harken.world.user import User
-from harken.world.web.web import Web
+from harken.world.web.search import Web
 
 
 @check_arguments

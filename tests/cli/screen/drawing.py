@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable
 
 from harken.cli.screen.ink import Ink
-from harken.cli.screen.piece import Piece
-from harken.cli.screen.printer import Printer
+from harken.cli.screen.piece import Piece, Printer
 from harken.cli.screen.telling import Teller
 from harken.core.events import Event
 from tests.agent_kit import Stage

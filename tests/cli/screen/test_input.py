@@ -11,11 +11,10 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from harken.cli.screen.completion import SHOWN, InputCompleter, Tree
-from harken.cli.screen.history import LONGEST, PrivateHistory
-from harken.cli.screen.pastes import Pastes
-from harken.cli.screen.queued import Queued
+from harken.cli.screen.history import LONGEST, Pastes, PrivateHistory
 from harken.cli.screen.status import Status, folder_text
 from harken.cli.screen.styled import cells
+from harken.cli.screen.turns import Queued
 
 
 @pytest.fixture

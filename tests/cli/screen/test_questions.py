@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from harken.cli.screen.arming import Arming
+from harken.cli.screen.hands import Arming
 from harken.cli.screen.questions import Questions, ask_lines, choices
 from harken.cli.screen.styled import Line
 from harken.world.user import Asked, Leave, Wanted

@@ -10,8 +10,7 @@ from harken import Comment, Deny, Rewrite, Runtime, SmartAgent, World, tool
 from harken.agents.hooking import new_hook
 from harken.agents.hooks.planning_mode import start_planning
 from harken.cli.screen.ink import Ink
-from harken.cli.screen.piece import Prose, Rows, note
-from harken.cli.screen.printer import Printer
+from harken.cli.screen.piece import Printer, Prose, Rows, note
 from harken.cli.screen.stream import Stream
 from harken.cli.screen.telling import PROMPT_LINES, prose, rewritten, thought
 from harken.core.chunks import Chunk, Finish, TextDelta, ThinkingDelta

@@ -11,13 +11,13 @@ from threading import Thread
 import pytest
 
 from harken import Budget
-from harken.cli.model_text import model_text
+from harken.cli.lines import model_text
 from harken.cli.opened import Opened
 from harken.cli.screen.ears import Ears, Heard
-from harken.cli.screen.failures import failure
 from harken.cli.screen.greeting import greeting, past_events, replay
-from harken.cli.screen.pace import Pace
+from harken.cli.screen.screen import Pace
 from harken.cli.screen.surroundings import Surroundings
+from harken.cli.screen.telling import failure
 from harken.cli.screen.turns import Ended, Turns
 from harken.cli.settings import Settings
 from harken.core.chunks import TextDelta

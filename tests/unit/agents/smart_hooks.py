@@ -9,8 +9,8 @@ from harken.agents.hooking import new_hook
 from harken.agents.kinds import kind_named
 from harken.agents.schemas import ACTIONS
 from harken.agents.smart import SmartAgent
-from harken.agents.verdict import Point
 from harken.core.messages import ChatMessage, text_of
+from harken.core.verdict_words import Point
 from harken.llm.base import Request
 from tests.agent_kit import Stage, call, calls, stage
 from tests.unit.agents.hooking import send

@@ -11,9 +11,9 @@ from harken.agents.compaction import Compacted
 from harken.agents.hook import Hook
 from harken.agents.load import start_from
 from harken.agents.summary import CUT_OFF, NOT_RUN, stand_in
-from harken.agents.verdict import Comment, Deny, Ok, Question, Verdict
 from harken.core.chunks import Finish, TextDelta
 from harken.core.messages import Message
+from harken.core.verdict_words import Comment, Deny, Ok, Question, Verdict
 from harken.errors import AgentBusy, BudgetExceeded, ConfigError, ModelError
 from harken.llm.base import Request
 from tests.agent_kit import Line, call, calls, check_log, run, told

@@ -13,7 +13,7 @@ from harken import Conversation, Runtime, World
 from harken.agents.actor import Actor
 from harken.agents.budget import Budget
 from harken.agents.command_hooks.hook import CommandHook
-from harken.agents.dump_file import sum_of
+from harken.agents.dumps import sum_of
 from harken.agents.hooking import new_hook
 from harken.agents.hooks.changed_files import ChangedFiles
 from harken.agents.hooks.todo_reminder import TodoReminder

@@ -19,9 +19,9 @@ from harken import (
     register,
 )
 from harken.agents.base import evict
-from harken.agents.verdict import Point, Verdict
 from harken.core.codec import encode
 from harken.core.events import TranscriptEntry
+from harken.core.verdict_words import Point, Verdict
 from harken.errors import UnknownName
 from harken.experiments.determinism import check
 from harken.session.line import seal

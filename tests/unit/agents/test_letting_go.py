@@ -8,7 +8,7 @@ from weakref import ref
 import pytest
 
 from harken import Hook, Ok, Question, Runtime, World, load_session, register
-from harken.agents.verdict import Deny, Point, Verdict
+from harken.core.verdict_words import Deny, Point, Verdict
 from harken.errors import LogDamaged
 from harken.world.todo import todo
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage

@@ -24,9 +24,9 @@ from harken import (
     tool,
 )
 from harken.agents.schemas import ACTIONS
-from harken.agents.verdict import Verdict
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId
+from harken.core.verdict_words import Verdict
 from harken.llm.base import Request
 from tests.agent_kit import Stage, call, calls, check_log, everything, quick, run, stage
 from tests.session_kit import lines

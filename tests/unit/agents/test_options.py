@@ -8,7 +8,7 @@ import pytest
 from harken import Agent, Deny, Hook, Ok, Question, Runtime, register
 from harken.agents.built_in import BUILT_IN, hook_kind
 from harken.agents.options import HookOptions, options_from
-from harken.agents.verdict import Point, Verdict
+from harken.core.verdict_words import Point, Verdict
 from harken.errors import ConfigError, UnknownName
 from tests.agent_kit import Stage, call, calls, play, stage
 

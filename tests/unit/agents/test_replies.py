@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
-from harken.agents.replies import replies, reply_to
+from harken.agents.opinions import replies, reply_to
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import text_of

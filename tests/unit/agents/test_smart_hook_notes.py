@@ -10,8 +10,8 @@ import pytest
 from harken import Agent, Runtime
 from harken.agents.schemas import ACTIONS
 from harken.agents.smart_hook import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
-from harken.agents.verdict import Ok, Question, Verdict
 from harken.core.messages import text_of
+from harken.core.verdict_words import Ok, Question, Verdict
 from harken.errors import ModelError
 from harken.llm.base import Request
 from harken.llm.windows import Windows

@@ -19,8 +19,8 @@ from harken import (
     load_session,
     register,
 )
-from harken.agents.verdict import Verdict
 from harken.core.events import AgentMoved
+from harken.core.verdict_words import Verdict
 from harken.experiments.determinism import check
 from tests.agent_kit import Play, Row, Stage, call, calls, check_log, everything, play, quick, stage
 from tests.session_kit import lines

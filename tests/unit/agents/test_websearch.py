@@ -12,15 +12,14 @@ import pytest
 import harken.agents.websearch as module
 from harken import Budget, Runtime, World, register
 from harken.agents.hook import Hook
-from harken.agents.verdict import Deny, Ok, Question, Rewrite, Verdict
 from harken.agents.websearch import websearch_tool
 from harken.core.ids import AgentId
+from harken.core.verdict_words import Deny, Ok, Question, Rewrite, Verdict
 from harken.errors import ModelError
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import Rules
 from harken.world.web.fetch import fetch_tool
-from harken.world.web.search import Hit
-from harken.world.web.web import Web
+from harken.world.web.search import Hit, Web
 from tests.agent_kit import Line, Play, Stage, call, calls, check_log, everything, stage, told
 from tests.unit.agents.cutting import cut_after
 from tests.unit.world.web.site import Site, near, served

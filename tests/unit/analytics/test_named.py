@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.analytics.named import projects, session_id
+from harken.analytics.scope import projects, session_id
 from harken.errors import UnknownName
 from tests.unit.analytics.story import Story
 

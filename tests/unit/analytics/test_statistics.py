@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from harken.analytics.compactions import compactions
+from harken.analytics.lifecycle import compactions
 from harken.analytics.scope import ALL, Scope
 from harken.analytics.statistics import Overview, one_session, overview
 from harken.analytics.tools import tools

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken.capture.allowed import RULES
-from harken.capture.comparison import compare
 from harken.capture.difference import first_difference
+from harken.capture.verifying import compare
 from tests.unit.formats.pictures import png
 
 REMINDER = "<system-reminder>\nIt is Saturday.\n</system-reminder>"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harken.capture.spawned import Spawned, spawned_in
+from harken.capture.ending import Spawned, spawned_in
 
 SPAWN = {"subagent": {"thread_spawn": {"parent_thread_id": "p"}}}
 CODEX = {"type": "session_meta", "payload": {"id": "a", "source": SPAWN}}

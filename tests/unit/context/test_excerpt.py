@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.context.excerpt import CHARACTERS, excerpt
+from harken.context.summaries import CHARACTERS, excerpt
 from harken.core.messages import (
     FunctionCall,
     ImagePart,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harken import Comment, Hook, Ok, Question, Runtime, Tool, World, register, tool
 from harken.agents.schemas import ACTIONS
-from harken.agents.verdict import Verdict
+from harken.core.verdict_words import Verdict
 from harken.experiments.playing import Own
 from harken.llm.base import Request
 from tests.agent_kit import Line, Stage, call, calls, play, run, stage

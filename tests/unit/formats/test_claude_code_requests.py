@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harken.formats.claude_code_requests import hash_of
+from harken.formats.claude_code_sent import hash_of
 from tests.unit.formats.transcripts import Transcript, lines, read, text
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harken.formats.image_header import Image, image_of
+from harken.formats.images import Image, image_of
 from tests.unit.formats.pictures import gif, jpeg, png, webp
 
 MADE = {

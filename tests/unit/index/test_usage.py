@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harken.core.events import Usage
-from harken.index.times import time_us
+from harken.index.ledger import time_us
 from harken.index.usage import Costs, Spent, of_log, provider_of, spent, told_cost
 from harken.llm.prices import Prices
 

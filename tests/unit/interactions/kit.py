@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harken.interactions.config import InteractionLoggingConfig
-from harken.interactions.logger import InteractionLogger
+from harken.interactions.logger import InteractionLogger, InteractionLoggingConfig
 from harken.interactions.records import (
     LoggedMessage,
     MessageMetadata,

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from harken.core import events as ev
-from harken.interactions.record import recording
-from harken.interactions.wrap import wrap
+from harken.interactions.wrap import recording, wrap
 from harken.recording.rebuilt import Rebuilder
 from harken.session.reader import events as events_of
 from harken.store.sqlite import SqliteStore

@@ -12,8 +12,7 @@ import pytest
 from harken.context.checkpoint import Draft, Origin, checkpoint
 from harken.core.messages import Message
 from harken.errors import ConfigError
-from harken.interactions.config import InteractionLoggingConfig
-from harken.interactions.logger import InteractionLogger
+from harken.interactions.logger import InteractionLogger, InteractionLoggingConfig
 from harken.store.base import Keeping
 from harken.store.memory import MemoryStore
 from tests.unit.interactions.kit import HI, KIND, logger

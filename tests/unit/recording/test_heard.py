@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.errors import FormatError
-from harken.recording.heard import body_of, path_of
+from harken.recording.encodings import body_of, path_of
 
 
 @pytest.mark.parametrize(

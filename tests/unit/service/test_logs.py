@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from harken.errors import LogError, StoreAway, StoreError
-from harken.service.limits import Limits
+from harken.service.opened import Limits
 from harken.session.file import LogFile
 from harken.store.remote.client import RemoteStore
 from harken.store.remote.wire import LogEnd

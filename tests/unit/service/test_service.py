@@ -17,7 +17,7 @@ import pytest
 
 from harken.core.commits import ArtifactRef, raw_ref
 from harken.errors import ObjectDamaged
-from harken.service.limits import Limits
+from harken.service.opened import Limits
 from harken.store.base import Batch
 from harken.store.memory import MemoryStore
 from harken.store.remote.failures import STATUS

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harken.errors import ConfigError
-from harken.service.token import made_token, read_token
+from harken.service.gate import made_token, read_token
 
 pytestmark = pytest.mark.req("D-07")
 

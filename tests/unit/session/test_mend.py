@@ -8,9 +8,8 @@ import pytest
 
 from harken.core import events as ev
 from harken.core.messages import Message
-from harken.session.mend import mended
 from harken.session.reader import events
-from harken.session.repair import repair
+from harken.session.repair import mended, repair
 from harken.session.rules import check
 from harken.session.session import Session
 from tests.session_kit import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harken.errors import LogNotFound
-from harken.session.mentions import mentions
+from harken.session.reader import mentions
 
 CTX, ART = "ctx-" + "1a" * 32, "art-" + "0f" * 32
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harken.errors import LogWriteError
-from harken.session.new_log import new_log
+from harken.session.file import new_log
 
 
 def test_a_name_that_is_taken_gets_a_number(tmp_path: Path) -> None:

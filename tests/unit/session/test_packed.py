@@ -17,10 +17,9 @@ from harken.core.ids import AgentId
 from harken.core.replace import Secret
 from harken.errors import HarkenError, LogLocked, LogNotFound, LogWriteError, NotALog
 from harken.session.file import LogFile
-from harken.session.mentions import mentions
 from harken.session.packed import is_packed, log_of, open_packed, packs_of, stat_log, unpack
 from harken.session.packing import pack, unpacked
-from harken.session.reader import Reading, events, open_log
+from harken.session.reader import Reading, events, mentions, open_log
 from harken.session.session import Session
 from harken.session.verify import verify
 from harken.store.memory import MemoryStore

@@ -17,11 +17,10 @@ from harken.core.messages import Message
 from harken.errors import ObjectMissing
 from harken.store import compression
 from harken.store.base import Batch, Kind, Tombstone
-from harken.store.behind import LEAST_BYTES
 from harken.store.checks import fsck
 from harken.store.contents import Contents, batch_from, contents_of, file_thing, named
 from harken.store.memory import MemoryStore
-from harken.store.pack import Damaged, is_woven, opened, packs_of
+from harken.store.pack import LEAST_BYTES, Damaged, is_woven, opened, packs_of
 from harken.store.sqlite import SqliteStore
 from harken.testing.store import batch_of
 

@@ -10,14 +10,13 @@ from harken.core import codec
 from harken.core.events import Event, LlmRequest
 from harken.core.record import SparseRecord
 from harken.views.context import context
-from harken.views.dialog import dialog
+from harken.views.dialog import dialog, perspective
+from harken.views.filter import transcript
 from harken.views.flow import hearers, parents, references, spread, trace
 from harken.views.interventions import interventions
 from harken.views.links import Links
 from harken.views.names import Names
-from harken.views.perspective import perspective
 from harken.views.timeline import timeline
-from harken.views.transcript import transcript
 from harken.views.tree import tree
 from harken.views.verdicts import verdicts
 from tests.unit.views.play import Play

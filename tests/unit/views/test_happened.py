@@ -7,8 +7,8 @@ import pytest
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
-from harken.views.happened import happened
 from harken.views.names import Names
+from harken.views.timeline import happened
 
 JACK, MSG = AgentId("agent_002"), MessageId("msg_007")
 NAMES = Names([ev.AgentCreated(agent_id=JACK, name="Jack")])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harken.core.messages import CallPlace, ImagePart, TextPart, ThinkingPart
-from harken.views.perspective import perspective
+from harken.views.dialog import perspective
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import ADVICE, HELLO, HI, INNER, JILL
 from tests.unit.views.play import Play, write_log

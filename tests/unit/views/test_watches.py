@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harken.views.verdicts import verdicts
+from harken.views.verdicts import Watch, verdicts
 from harken.views.viewer import SessionViewer
-from harken.views.watches import Watch
 from tests.agent_kit import Stage, call, calls
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, sends
 from tests.unit.agents.test_hooking import then

@@ -13,7 +13,7 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
 )
-from harken.views.written import heading, tool_names, written
+from harken.views.words import heading, tool_names, written
 
 CALL = ToolCall("c1", FunctionCall("look", '{"at": 1}'))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harken.errors import ConfigError
-from harken.world.whole_file import read_own_file, replace_file
+from harken.world.settings_file import read_own_file, replace_file
 
 
 def read(file: Path) -> bytes:

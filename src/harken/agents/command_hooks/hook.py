@@ -24,8 +24,7 @@ from harken.agents.command_hooks.answer import Answer, answer_of
 from harken.agents.command_hooks.command import run
 from harken.agents.command_hooks.entry import EVENTS, Entry
 from harken.agents.command_hooks.environment import EVENT, FILE, keep
-from harken.agents.command_hooks.moment import Moment, ended, moments_of
-from harken.agents.command_hooks.situation import Situation
+from harken.agents.command_hooks.situation import Moment, Situation, ended, moments_of
 from harken.agents.command_hooks.transcript import Transcripts
 from harken.agents.happening import Compacted, Compacting, Happening, LeaveAsked, Word
 from harken.agents.hook import Hook, TurnStopped
@@ -33,11 +32,11 @@ from harken.agents.kinds import register
 from harken.agents.opinions import rewritten_arguments
 from harken.agents.options import HookOptions, options_dict
 from harken.agents.runtime import Runtime
-from harken.agents.verdict import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
 from harken.core import codec
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.messages import FunctionCall, ToolCall
+from harken.core.verdict_words import Comment, Deny, Ok, Question, Rewrite, Verdict, in_words
 from harken.world.result import Failed
 from harken.world.user import NobodyThere, Wanted
 

@@ -2,6 +2,8 @@
 
 Calls of one message are judged one after the other and run at the same time. So a call that was
 let through counts from then on, be its subagent there yet or not.
+
+A hook that lets an agent have one subagent at a time.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from harken.agents.actions import lenient
 from harken.agents.base import Agent
 from harken.agents.hook import Hook
 from harken.agents.hooks.watching import MAKING
-from harken.agents.verdict import Deny, Ok, Point, Question, Verdict
+from harken.agents.kinds import register
 from harken.core.ids import AgentId
+from harken.core.verdict_words import Deny, Ok, Point, Question, Verdict
 from harken.session.state import AgentState
 
 
@@ -73,3 +76,18 @@ def live_below(hook: Hook, agent_id: AgentId) -> Iterator[AgentState]:
     for one in waiting:  # grows
         waiting += agents[one].subagents
         yield agents[one]
+
+
+@register("single-minded")
+class SingleMinded(BirthHook):
+    """Denies a second subagent while there is one; who needs another ends the first."""
+
+    def why_not(self, watched: Agent, name: str) -> str | None:
+        """Name the one that is there."""
+        there = list(watched.subagent_ids)
+        if there:
+            one = there[0]
+            return f"one subagent at a time: there is {one!r}; discuss with it, or terminate it"
+        if self.being_made(watched):
+            return "one subagent at a time: one is being made by another call"
+        return None

@@ -14,14 +14,13 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from harken.agents.base import Agent
-from harken.agents.budget import Budget, budget_of, upwards
+from harken.agents.budget import Budget, budget_of, spent_by, upwards
 from harken.agents.hook import Hook
 from harken.agents.hooks.watching import saved_dict, top_of
 from harken.agents.kinds import register
 from harken.agents.options import HookOptions
-from harken.agents.spending import spent_by
-from harken.agents.verdict import Comment, Deny, Ok, Point, Question, Verdict
 from harken.core.ids import AgentId
+from harken.core.verdict_words import Comment, Deny, Ok, Point, Question, Verdict
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Count = Annotated[int, Meta(gt=0)]

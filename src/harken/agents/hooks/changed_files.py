@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from harken.agents.hook import Hook
 from harken.agents.kinds import register
-from harken.agents.verdict import Comment, Ok, Point, Question, Verdict
+from harken.core.verdict_words import Comment, Ok, Point, Question, Verdict
 from harken.world.files.root import shown
 
 _NAMED = 20

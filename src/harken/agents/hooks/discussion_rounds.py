@@ -11,7 +11,7 @@ from harken.agents.hook import Hook
 from harken.agents.hooks.watching import newest_first
 from harken.agents.kinds import register
 from harken.agents.options import HookOptions
-from harken.agents.verdict import Comment, Deny, Ok, Point, Question, Verdict
+from harken.core.verdict_words import Comment, Deny, Ok, Point, Question, Verdict
 
 DISCUSS = "discuss"
 

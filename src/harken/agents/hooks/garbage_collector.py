@@ -11,13 +11,13 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from harken.agents.base import Agent
+from harken.agents.budget import spent_by
 from harken.agents.hook import Hook
 from harken.agents.hooks.watching import newest_first, requests_of, saved_dict
 from harken.agents.kinds import register
 from harken.agents.options import HookOptions
-from harken.agents.spending import spent_by
-from harken.agents.verdict import Comment, Ok, Point, Question, Verdict
 from harken.core.ids import AgentId, message_number
+from harken.core.verdict_words import Comment, Ok, Point, Question, Verdict
 from harken.session.state import AgentState, Spent
 
 _NAMED = 20

@@ -3,27 +3,84 @@
 It ends by itself when the agent has shown a plan and the user agrees, without a model that judges
 that: a plan is a line that begins with `PLAN:`, and to agree is to say yes and nothing else.
 Copies below are read-only: nobody there can agree, and they end when planning has ended above.
+
+Agreement: whether a text has a plan in it, and whether an answer says yes to it and no more.
+
+Whoever says "yes, but" has not agreed; and what is not understood is no agreement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from harken.agents.actions import lenient
 from harken.agents.base import Agent
 from harken.agents.hook import Hook, comment_entry
-from harken.agents.hooks.agreement import agrees, has_plan
 from harken.agents.hooks.watching import entry_at, newest_first
 from harken.agents.kinds import register
 from harken.agents.names import free_name
 from harken.agents.options import HookOptions, options_dict
 from harken.agents.schemas import ACTIONS
 from harken.agents.self_made import is_made
-from harken.agents.verdict import Comment, Deny, Ok, Opinion, Point, Question, Verdict, in_words
 from harken.core.events import AgentMoved, Cause, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import text_of
+from harken.core.verdict_words import Comment, Deny, Ok, Opinion, Point, Question, Verdict, in_words
+
+_PLAN = re.compile(r"^[\s#*_>`-]*plan\b[\s*_`]*(?::|$)", re.IGNORECASE | re.MULTILINE)
+
+
+_YES = (
+    *("yes", "yep", "yeah", "yup", "y", "ok", "okay", "sure", "agreed", "i agree", "approved"),
+    *("go ahead", "go for it", "go on", "go", "proceed", "do it", "do so", "do that", "please do"),
+    *("make it so", "let s go", "lets go", "lgtm", "looks good", "sounds good", "fine", "start"),
+)
+
+
+_BESIDE = (
+    *("please", "thanks", "thank you", "then", "now", "good", "great", "perfect", "to me", "and"),
+    *("with it", "with that", "with this", "with the plan", "as planned", "that s", "by me"),
+)
+"""What may stand beside a yes and says nothing."""
+
+
+_LONGEST = 200
+"""Who only agrees says it in fewer characters."""
+
+
+def has_plan(text: str) -> bool:
+    r"""Whether a line of a text announces a plan.
+
+    >>> has_plan("I looked.\n**PLAN:** 1. Rename it."), has_plan("Planning takes time.")
+    (True, False)
+    """
+    return _PLAN.search(text) is not None
+
+
+def agrees(text: str, also: Iterable[str] = ()) -> bool:
+    """Whether a text agrees, and says nothing else. `also` are more words for yes.
+
+    >>> agrees("Yes, go ahead, please!"), agrees("Yes, but rename it first."), agrees("Thanks.")
+    (True, False, False)
+    """
+    if len(text) > _LONGEST:
+        return False
+    rest, found = f" {_plain(text)} ", False
+    for phrase in sorted({*_YES, *map(_plain, also)} - {""}, key=len, reverse=True):
+        while f" {phrase} " in rest:
+            rest, found = rest.replace(f" {phrase} ", "  ", 1), True
+    for phrase in sorted(_BESIDE, key=len, reverse=True):
+        while f" {phrase} " in rest:
+            rest = rest.replace(f" {phrase} ", "  ", 1)
+    return found and not rest.strip()
+
+
+def _plain(text: str) -> str:
+    """Return a text without case and signs, its words with one space between them."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
 
 KIND = "planning-mode"
 THINKING = frozenset({"task", "clone", "discuss", "introduce", "terminate", "quit"})

@@ -14,7 +14,7 @@ from harken.agents.actions import lenient
 from harken.agents.hook import Hook
 from harken.agents.kinds import register
 from harken.agents.options import HookOptions
-from harken.agents.verdict import Deny, Ok, Point, Question, Verdict
+from harken.core.verdict_words import Deny, Ok, Point, Question, Verdict
 from harken.world.files.root import shown
 from harken.world.tool import Caller
 

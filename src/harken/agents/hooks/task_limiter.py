@@ -16,8 +16,8 @@ from harken.agents.hooks.births import BirthHook, live_below
 from harken.agents.hooks.watching import saved_dict, top_of
 from harken.agents.kinds import register
 from harken.agents.options import HookOptions
-from harken.agents.verdict import Ok, Question, Verdict
 from harken.core.ids import AgentId
+from harken.core.verdict_words import Ok, Question, Verdict
 from harken.session.state import AgentState
 
 Limit = Annotated[int, Meta(ge=0)]

@@ -11,8 +11,8 @@ from harken.agents.hook import Hook
 from harken.agents.hooks.watching import newest_first, requests_of, saved_number
 from harken.agents.kinds import register
 from harken.agents.options import HookOptions
-from harken.agents.verdict import Comment, Ok, Point, Question, Verdict
 from harken.core.messages import text_of
+from harken.core.verdict_words import Comment, Ok, Point, Question, Verdict
 
 _OPEN = ("[ ]", "[>]")
 """How the items of a list begin that are not done. Source: `world.todo`."""

@@ -17,8 +17,7 @@ from select import select
 from threading import current_thread, main_thread
 from types import FrameType
 
-from harken.capture.live.cut import Cut
-from harken.capture.live.shown import Shown
+from harken.capture.live.shown import Cut, Shown
 
 _AT_ONCE_BYTES = 1 << 16
 _AFTER_S = 0.2

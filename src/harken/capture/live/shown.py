@@ -7,6 +7,8 @@ says is swallowed.
 
 Source: what Claude Code 2.1.329 prints with `--output-format text` and `json`, compared with the
 real client in tests/clients.
+
+`Cut`: bytes that come in pieces, cut into lines.
 """
 
 from __future__ import annotations
@@ -15,10 +17,38 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harken.capture.live.cut import Cut
 from harken.capture.live.invocation import Invocation
 from harken.formats.calls import as_object
 from harken.formats.records import Record, text
+
+
+class Cut:
+    r"""Cuts bytes into lines, wherever the pieces end.
+
+    >>> cut = Cut()
+    >>> cut.take(b"one\ntw"), cut.take(b"o\n\nthree"), cut.end()
+    ([b'one'], [b'two', b''], b'three')
+    """
+
+    def __init__(self) -> None:
+        """Begin at the beginning of a line."""
+        self._waiting: list[bytes] = []
+
+    def take(self, data: bytes) -> list[bytes]:
+        """Take a piece; return the lines that end in it, without their ends."""
+        first, *more = data.split(b"\n")
+        if not more:
+            self._waiting.append(data)
+            return []
+        lines = [b"".join([*self._waiting, first]), *more[:-1]]
+        self._waiting = [more[-1]] if more[-1] else []
+        return lines
+
+    def end(self) -> bytes:
+        """Return the last line, where it lacks its end; else nothing."""
+        rest, self._waiting = b"".join(self._waiting), []
+        return rest
+
 
 _ONLY_IN_STREAM = frozenset({"model_usage_since_last_result"})
 """Members that the client adds where it writes events, and only there."""

@@ -25,7 +25,7 @@ from harken.capture.otlp.spool import Kept, Spool
 from harken.core import codec
 from harken.core.loopback import browser_refusal
 from harken.errors import FormatError
-from harken.recording.heard import body_of
+from harken.recording.encodings import body_of
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of one request, compressed and not."""

@@ -11,7 +11,7 @@ from harken.core.events import event_type
 from harken.experiments.determinism import Checked, Rebuilt
 from harken.experiments.lanes import Difference
 from harken.views.parting import spans
-from harken.views.written import count
+from harken.views.words import count
 
 _NAMED = 10
 """So many requests that could not be rebuilt are named."""

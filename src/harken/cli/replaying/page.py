@@ -2,6 +2,8 @@
 
 A line begins with a mark: `+` new, `-` gone, `~` changed, `=` as before, `>` a tool called, `<` its
 result, `!` what went wrong. So it reads the same without colours.
+
+Printed: the steps of a session as text, or as lines of JSON, for pipes and programs.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from harken.cli.screen.styled import Line, clean
 from harken.cli.tally import Tally, cost_text, tokens_in_out
 from harken.core.messages import Message
 from harken.errors import HarkenError
-from harken.views.happened import latency_text
 from harken.views.parting import Difference, Span
 from harken.views.stepping import Changes, Edit, Member, Outcome, Ran, Step, Stepping
+from harken.views.timeline import latency_text
 from harken.views.viewer import SessionViewer
-from harken.views.written import count, heading, tool_names, written
+from harken.views.words import count, heading, tool_names, written
 
 SHORT = 4_000
 """So many characters of a text are shown where it is not asked for whole."""
@@ -246,3 +248,38 @@ def _ran(ran: Ran, short: int | None) -> Iterator[Line]:
 def _memory(done: dict[str, Any]) -> str:
     names = ("memory_type", "operation", "file_path", "query", "content_preview")
     return " ".join(str(done[name]) for name in names if done.get(name) is not None)
+
+
+def as_lines(steps: Stepping, numbers: Iterable[int], *, whole: bool) -> Iterator[str]:
+    """Yield the lines of these steps; `whole`: with all that each saw."""
+    for at, number in enumerate(numbers):
+        step = steps.step(number)
+        if at:
+            yield ""
+        yield "── " + _text(title_line(step, len(steps), len(steps.of(step.agent_id))))
+        yield _text(facts_line(step))
+        for line in step_lines(steps, number, short=None):
+            yield _text(line)
+        if whole:
+            yield ""
+            for line in context_lines(steps, number):
+                yield _text(line)
+
+
+def as_rows(steps: Stepping, numbers: Iterable[int], *, whole: bool) -> Iterator[dict[str, Any]]:
+    """Yield these steps as JSON; `whole`: with all that each saw, and the tools in full."""
+    for number in numbers:
+        row = steps.step(number).as_json()
+        try:
+            row["changes"] = steps.changes(number).as_json()
+            if whole:
+                row["context"] = [one.as_json() for one in steps.context(number)]
+                row["verified"] = steps.verified(number)
+                row["tools"] = steps.tools(number)
+        except HarkenError as error:
+            row["cannot"] = str(error)
+        yield {**row, "outcome": steps.outcome(number).as_json()}
+
+
+def _text(line: list[tuple[str, str]]) -> str:
+    return "".join(text for _, text in line).rstrip()

@@ -14,12 +14,10 @@ from difflib import unified_diff
 from typing import Any
 
 from harken.agents.actions import lenient
-from harken.cli.screen.diff import diff_lines, is_diff
-from harken.cli.screen.styled import TAB, Line, clean, shorten
+from harken.cli.screen.styled import TAB, Line, clean, diff_lines, is_diff, shorten
 from harken.cli.terminal import indent, one_line
 from harken.core.messages import Content
-from harken.views.words import words
-from harken.views.written import count
+from harken.views.words import count, words
 from harken.world.tool import Tool
 
 FOLDED = 4

@@ -15,7 +15,7 @@ from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
 
-from harken.cli.type_ahead import read_waiting
+from harken.cli.typed import read_waiting
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 Chunks and events come from inside an agent's turn, events also from tools that run in threads.
 Nothing that goes wrong in showing them may reach an agent: so they are only noted there.
+
+The face: what of the screen a session is told of before there is a screen.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from harken.cli.screen.questions import Questions
 from harken.core.chunks import Chunk
 from harken.core.events import Event
 from harken.core.ids import AgentId
@@ -78,3 +82,13 @@ class Ears:
 
 def _nobody(*_: object) -> None:
     """Do nothing: there is no screen yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """Whom agents ask, and who hears what happens."""
+
+    questions: Questions = field(default_factory=Questions)
+    """The `user` of a `World`."""
+    ears: Ears = field(default_factory=Ears)
+    """Its `on_chunk` is that of a `Runtime`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harken.cli.model_text import model_text
+from harken.cli.lines import model_text
 from harken.cli.opened import Opened
 from harken.cli.screen.piece import Piece, Rows, note
 from harken.cli.screen.status import folder_text
@@ -14,7 +14,7 @@ from harken.cli.screen.telling import Teller, rewritten
 from harken.core.events import Event, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.session.reader import events as read
-from harken.views.written import count
+from harken.views.words import count
 
 EXCHANGES = 3
 """How many of the last exchanges of an old session are shown."""

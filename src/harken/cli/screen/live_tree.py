@@ -16,7 +16,7 @@ from harken.cli.tally import Tally, cost_text, tokens_text
 from harken.core.events import Event, LlmResponse
 from harken.core.ids import AgentId
 from harken.session.state import AgentState, SessionState
-from harken.views.written import count
+from harken.views.words import count
 
 LONGEST_NAME = 24
 MOST_DEPTH = 12

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from harken.cli.screen.diff import diff_lines, is_diff
-from harken.cli.screen.styled import PROMPT, Line, clean, wrap
-from harken.views.written import count
+from harken.cli.screen.styled import PROMPT, Line, clean, diff_lines, is_diff, wrap
+from harken.views.words import count
 from harken.world.user import Asked, Leave, Wanted
 
 Step: TypeAlias = Literal["choose", "rule", "reason", "words"]

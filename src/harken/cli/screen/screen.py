@@ -1,34 +1,38 @@
 """The screen: a chat in a terminal. It listens to the session and shows what it hears.
 
 It owns nothing that the log has not, but what is being typed and what waits to be sent.
+
+Pace: what changes often is drawn at once, and then not more often than the eye can follow.
+
+Lasting: what is made while the chat begins, and is there until it ends.
+
+With the SDK of a model that is more than a hundred thousand objects. A full collection looks at
+them all, and nothing is drawn meanwhile: a tenth of a second, in the middle of a word or an answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from threading import Thread
 
 from harken.agents.compaction import tokens_used
 from harken.agents.smart import SmartAgent
-from harken.cli.model_text import model_text
+from harken.cli.lines import model_text
 from harken.cli.opened import Opened
 from harken.cli.screen.activity import Activity
-from harken.cli.screen.arming import Arming
 from harken.cli.screen.completion import InputCompleter
 from harken.cli.screen.early_keys import early_keys_kept
-from harken.cli.screen.ears import Heard
-from harken.cli.screen.face import Face
-from harken.cli.screen.failures import failure
+from harken.cli.screen.ears import Face, Heard
 from harken.cli.screen.greeting import greeting, past_events, replay
-from harken.cli.screen.hands import Hands
+from harken.cli.screen.hands import Arming, Hands
 from harken.cli.screen.keys import bindings
-from harken.cli.screen.lasting import lasting
 from harken.cli.screen.layout import Inputs, Shown
 from harken.cli.screen.live_tree import LiveTree
-from harken.cli.screen.pace import Pace
 from harken.cli.screen.piece import Piece, note
 from harken.cli.screen.questions import Question, ask_lines
 from harken.cli.screen.stage import Stage
@@ -37,7 +41,7 @@ from harken.cli.screen.stream import Stream
 from harken.cli.screen.styled import Line, clean
 from harken.cli.screen.surroundings import Surroundings
 from harken.cli.screen.table import Table
-from harken.cli.screen.telling import Teller, prose
+from harken.cli.screen.telling import Teller, failure, prose
 from harken.cli.screen.turns import Ended, Turns
 from harken.cli.tally import Tally, cost_text
 from harken.core.events import (
@@ -49,6 +53,58 @@ from harken.core.events import (
 )
 from harken.core.ids import AgentId, MessageId
 from harken.llm.base import Model
+
+
+@contextmanager
+def lasting() -> Iterator[None]:
+    """Collect nothing until the end, and from then on pass over all that is there by then.
+
+    What nothing refers to any more is still freed, but for cycles that are there at the end.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+FRAME_S = 0.05
+
+
+@dataclass(slots=True)
+class Pace:
+    """Calls `draw` when asked, at most every `frame_s` seconds; the last wish is never lost."""
+
+    draw: Callable[[], None]
+    frame_s: float = FRAME_S
+    _drawn_at: float = float("-inf")
+    _later: asyncio.Handle | None = field(default=None)
+
+    def ask(self) -> None:
+        """Draw as soon as it may be, from the running event loop."""
+        if self._later is not None:
+            return
+        loop = asyncio.get_running_loop()
+        wait = self._drawn_at + self.frame_s - loop.time()
+        if wait > 0:
+            self._later = loop.call_later(wait, self._draw, loop)
+        else:
+            self._later = loop.call_soon(self._draw, loop)
+
+    def beat(self) -> None:
+        """Draw unless that was done lately, from the running event loop.
+
+        What is asked for next does not wait for it: words that come are not held up by a clock.
+        """
+        loop = asyncio.get_running_loop()
+        if self._later is None and loop.time() - self._drawn_at >= self.frame_s:
+            loop.call_soon(self.draw)
+
+    def _draw(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._later, self._drawn_at = None, loop.time()
+        self.draw()
+
 
 TICK_S = 0.1
 ROOMY = 8

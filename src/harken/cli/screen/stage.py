@@ -23,8 +23,7 @@ from prompt_toolkit.output.color_depth import ColorDepth
 from harken.cli.screen.canvas import Canvas, SteadyOutput
 from harken.cli.screen.ink import Ink
 from harken.cli.screen.layout import STYLE
-from harken.cli.screen.piece import Piece, note
-from harken.cli.screen.printer import WIDEST, Printer
+from harken.cli.screen.piece import WIDEST, Piece, Printer, note
 from harken.cli.screen.styled import Line, clean
 from harken.cli.screen.surroundings import Surroundings
 

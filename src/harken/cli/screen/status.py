@@ -8,7 +8,7 @@ from harken.cli.screen.piece import Rows
 from harken.cli.screen.styled import Line, cells, clean, cut
 from harken.cli.tally import Tally, cost_text, tokens_in_out, tokens_text
 from harken.core.events import Usage
-from harken.views.written import count
+from harken.views.words import count
 
 LONGEST_FOLDER = 40
 

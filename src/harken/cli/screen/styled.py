@@ -2,12 +2,14 @@
 
 A line is a list of spans, a style and a text each. Widths count cells, as terminals do: a wide
 character has two.
+
+Diffs: lines of a unified diff in their colours.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from prompt_toolkit.utils import get_cwidth
@@ -131,3 +133,28 @@ def _slice(line: Sequence[Span], start: int, stop: int) -> Iterator[Span]:
         if at < stop and at + len(text) > start:
             yield style, text[max(start - at, 0) : stop - at]
         at += len(text)
+
+
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+
+
+def is_diff(text: str) -> bool:
+    """Whether a text has a unified diff in it."""
+    return _HUNK.search(text) is not None
+
+
+def diff_lines(lines: Iterable[str], plain: str = "") -> list[Line]:
+    """Return the lines of a diff in colour, others in the style `plain`.
+
+    >>> diff_lines(["-a", "+b", " c"], "dim")
+    [[('red', '-a')], [('green', '+b')], [('dim', ' c')]]
+    """
+    return [[(_style(line) or plain, clean(line))] for line in lines]
+
+
+def _style(line: str) -> str:
+    if line.startswith(("--- ", "+++ ")):
+        return "dim"
+    if _HUNK.match(line):
+        return "cyan"
+    return {"+": "green", "-": "red"}.get(line[:1], "")

@@ -15,6 +15,7 @@ from harken.agents.base import Agent
 from harken.agents.runtime import Runtime
 from harken.cli.commands import Command, Doing, Onward, named_command, run_command, split_command
 from harken.cli.mcp_in_chat import prompt_commands
+from harken.cli.models_at_hand import list_models
 from harken.cli.opened import Opened
 from harken.cli.own_commands import prompt_file_commands
 from harken.cli.screen.activity import Activity, state_text
@@ -26,7 +27,6 @@ from harken.cli.screen.stage import Stage
 from harken.cli.screen.styled import Line, clean
 from harken.cli.screen.telling import Teller, typed
 from harken.cli.screen.turns import Turns
-from harken.cli.usable_models import list_models
 from harken.core.ids import AgentId
 from harken.session.session import Session
 from harken.world.shell.shell import Shell

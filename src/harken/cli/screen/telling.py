@@ -3,6 +3,8 @@
 One idea: the same function serves a session that runs and one that is shown again, so a resumed
 chat looks as it would have looked. It knows nothing that the log has not; the text of an answer
 that was shown while it streamed is not told again.
+
+Failures: a model call that failed, in a line for a person, and how to go on.
 """
 
 from __future__ import annotations
@@ -41,11 +43,34 @@ from harken.core.events import (
 )
 from harken.core.ids import USER, AgentId, MessageId, base_of, number_of
 from harken.core.messages import FunctionCall, ThinkingPart, text_of
+from harken.errors import Failure, ModelError
 from harken.session.state import AgentState, SessionState
 from harken.views.verdicts import read_words
-from harken.views.words import words
-from harken.views.written import count
+from harken.views.words import count, words
 from harken.world.tool import Tool
+
+_ADVICE: dict[Failure, str] = {
+    "auth": "set its key in the environment (`harken models` says which), then Enter tries again",
+    "unknown_model": "end with Ctrl-D and name another with --model (`harken models` lists them)",
+    "rate_limit": "wait a little, then Enter tries again",
+    "overloaded": "wait a little, then Enter tries again",
+    "timeout": "Enter tries again",
+    "network": "when the network is there again, Enter tries again",
+    "context_too_long": "the context is too long for this model: /context shows what is in it",
+    "refused": "Enter tries again; or say it differently",
+    "malformed": "Enter tries again",
+    "failed": "Enter tries again",
+}
+
+
+def failure(error: ModelError) -> Rows:
+    """Return what is shown of a failed model call."""
+    status = "" if error.status is None else f" (HTTP {error.status})"
+    text = " ".join(clean(str(error)).split())
+    lines: list[Line] = [[("bold red", "✗ "), ("red", f"{text}{status}")]]
+    lines.append([("dim", f"  nothing is lost; {_ADVICE.get(error.why, 'Enter tries again')}")])
+    return Rows("note", lines, hanging=2)
+
 
 PROMPT_LINES = 30
 OUTPUT_LINES = 40

@@ -1,4 +1,9 @@
-"""Turns: the agent answers, one thing after the other, while the user may type on."""
+"""Turns: the agent answers, one thing after the other, while the user may type on.
+
+Type-ahead: what the user sends while a turn runs waits, is shown, and can be taken back.
+
+`Idle`: where nobody says anything for a while, hooks may let the user know that they should.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,82 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from harken.agents.happening import UserWanted, call_user
 from harken.agents.smart import SmartAgent
 from harken.cli.looking import compacted_text
 from harken.cli.opened import Opened
-from harken.cli.screen.idle import Idle
-from harken.cli.screen.queued import Queued
+from harken.cli.screen.styled import Line, clean, shorten
 from harken.cli.structure_commands import owes_since
 from harken.cli.tally import Tally
 from harken.core.text import LoggedString
 from harken.errors import AgentBusy, ConfigError, HarkenError, LogError, ModelError
 from harken.world.result import Failed
+
+AFTER_S = 60.0
+
+
+@dataclass(slots=True)
+class Idle:
+    """Waits for the user, from the end of a turn to the beginning of the next."""
+
+    opened: Opened
+    after_s: float = AFTER_S
+    _waiting: asyncio.Task[None] | None = field(default=None, init=False)
+
+    def begin(self) -> None:
+        """Begin to wait."""
+        self.end()
+        self._waiting = asyncio.get_running_loop().create_task(self._wait(), name="idle")
+
+    def end(self) -> None:
+        """Wait no longer."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    async def _wait(self) -> None:
+        await asyncio.sleep(self.after_s)
+        await call_user(self.opened.primary, UserWanted(kind="idle_prompt"))
+
+
+@dataclass(slots=True)
+class Queued:
+    """Messages that are sent when the turn ends, oldest first."""
+
+    messages: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.messages)
+
+    def add(self, message: str) -> None:
+        """Let a message wait."""
+        self.messages.append(message)
+
+    def next(self) -> str | None:
+        """Take the oldest out, None where there is none."""
+        return self.messages.pop(0) if self.messages else None
+
+    def take_back(self) -> str:
+        r"""Take all out, as one text to edit.
+
+        >>> Queued(["a", "b"]).take_back()
+        'a\n\nb'
+        """
+        text = "\n\n".join(self.messages)
+        self.messages.clear()
+        return text
+
+    def lines(self, width: int, most: int = 3) -> list[Line]:
+        """Return how they are shown."""
+        shown = self.messages[-most:]
+        left = len(self.messages) - len(shown)
+        rows: list[Line] = [[("dim", f"  … {left} more")]] if left else []
+        for message in shown:
+            text = " ".join(clean(message).split())
+            rows.append([("dim", "  then: "), ("dim", shorten(text, max(width - 9, 4)))])
+        if rows:
+            rows[-1].append(("dim", "  (Esc takes it back)"))
+        return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,8 +35,7 @@ from harken.core.commits import CommitId
 from harken.core.redaction import Credentials
 from harken.errors import BundleError, LogError
 from harken.session.file import RealDisk
-from harken.session.mentions import mentions
-from harken.session.reader import Reading, events, open_log
+from harken.session.reader import Reading, events, mentions, open_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.sqlite import SqliteStore

@@ -30,7 +30,7 @@ from harken.session.reader import Reading, events, open_log
 from harken.store.base import Store
 from harken.store.checks import fsck
 from harken.store.copy import copy_commits
-from harken.store.schema import VERSION, WHOLE, version_of
+from harken.store.database import VERSION, WHOLE, version_of
 from harken.store.sqlite import SqliteStore
 
 _CHUNK_BYTES = 1 << 20

@@ -2,6 +2,8 @@
 
 One idea: a compaction repeats messages, and what was said once is one entry. So each message is
 known by its content and its ids, and a context is named by the entries that are there already.
+
+The story: the events so far, and what they amount to. Its ids and times are its own.
 """
 
 from __future__ import annotations
@@ -11,9 +13,27 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
-from harken.core.events import Segment
-from harken.core.ids import MessageId
+from harken.core.events import KnownEvent, Segment
+from harken.core.ids import MessageId, message_id
 from harken.core.messages import ChatMessage, extend_hash, message_hash
+from harken.session.fold import fold
+from harken.session.state import SessionState
+
+
+@dataclass(slots=True)
+class Story:
+    """Events, as the log of a session would hold them, and the state after the last one."""
+
+    events: list[KnownEvent] = field(default_factory=list)
+    state: SessionState = field(default_factory=SessionState)
+
+    def say(self, event: KnownEvent, time: str) -> MessageId:
+        """Add an event; return its id."""
+        event.message_id, event.time = message_id(len(self.events)), time
+        self.events.append(event)
+        fold(self.state, event)
+        return event.message_id
+
 
 Key: TypeAlias = tuple[str, str | None, tuple[str, ...]]
 """The hash of a message, the call that it answers, and the calls that it makes."""

@@ -24,8 +24,7 @@ from harken.context.materialize import is_spawn
 from harken.context.retelling.calls import prompt_of, spawning
 from harken.context.retelling.facts import is_answer, model_of, response_of
 from harken.context.retelling.lanes import End, Lane, lanes_of
-from harken.context.retelling.reads import Held, Reads, key_of
-from harken.context.retelling.story import Story
+from harken.context.retelling.reads import Held, Reads, Story, key_of
 from harken.context.retelling.voice import Voice, time_in
 from harken.core import events as ev
 from harken.core.commits import CommitId

@@ -21,8 +21,7 @@ from harken.context.retelling.facts import (
     stop_reason_of,
     usage_in,
 )
-from harken.context.retelling.reads import Held, Reads, key_of
-from harken.context.retelling.story import Story
+from harken.context.retelling.reads import Held, Reads, Story, key_of
 from harken.core import events as ev
 from harken.core.clock import microseconds, rfc3339
 from harken.core.ids import AgentId, MessageId, base_of

@@ -3,22 +3,28 @@
 One idea: nothing here decides what is there. The service says how much of a log it has, and
 compares what overlaps; names of commits follow from their contents. So either end may be killed
 anywhere, and whoever begins again ends with the same, once.
+
+Staging: a copy of commits as they will be seen elsewhere, without credentials.
+
+Names stay, as in a bundle: what held a credential has a stand-in, and its tombstone says why. What
+is here does not change.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from harken.context.bundle.redacting import WHY
 from harken.context.materialize import resolver
+from harken.context.purge import found_in_store
 from harken.context.shipping.outbox import Note, Outbox
 from harken.context.shipping.outgoing import Lines, Outgoing
-from harken.context.shipping.staging import staged
-from harken.core.clock import Clock, system_clock
+from harken.core.clock import Clock, rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage
@@ -26,9 +32,32 @@ from harken.core.redaction import Credentials
 from harken.errors import LogError, NotALog, StoreError
 from harken.session.packed import LogStat, log_of, stat_log
 from harken.session.rewriting import PartOfStructure
-from harken.store.base import Store
+from harken.store.base import Store, Tombstone
 from harken.store.copy import copy_commits
 from harken.store.remote.wire import LogEnd
+from harken.store.sqlite import SqliteStore
+
+BY = "harken ship"
+
+
+@contextmanager
+def staged(
+    store: Store, names: Iterable[CommitId], found: Credentials, folder: Path, clock: Clock
+) -> Iterator[Store]:
+    """Give a copy of commits with all before them, redacted, in a file in `folder`.
+
+    Raises PartOfStructure where one would be none without a credential; StoreError.
+    """
+    with closing(SqliteStore(folder / "store.db")) as copy:
+        copy_commits(store, copy, names)
+        held = found_in_store(copy, found)
+        for name, notes in held.notes.items():
+            copy.annotate(name, notes)
+        if held.stand_ins:
+            stone = Tombstone(when=rfc3339(clock()), by=BY, why=WHY)
+            copy.purge(held.stand_ins, stone)
+        yield copy
+
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _FOLLOWED = 32

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 
 from harken.core.messages import ContentPart, ImagePart, TextPart
-from harken.formats.image_header import LARGEST_BYTES, LARGEST_SIDE, Image, image_of
+from harken.formats.images import LARGEST_BYTES, LARGEST_SIDE, Image, image_of
 from harken.world.files.file import WHOLE, binary_kind, hash_of, opened, read_up_to
 from harken.world.files.known import Known, meta_of
 from harken.world.files.root import Root, size_text

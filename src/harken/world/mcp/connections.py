@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from harken.core.messages import Content
 from harken.errors import ConfigError
-from harken.world.mcp.progress import Progress
+from harken.world.mcp.patience import Progress
 from harken.world.mcp.servers import Server
 from harken.world.mcp.surroundings import Surroundings
 from harken.world.result import Failed

@@ -24,7 +24,7 @@ import msgspec
 
 from harken.errors import ConfigError
 from harken.world.mcp.servers import Server
-from harken.world.whole_file import read_own_file, replace_file
+from harken.world.settings_file import read_own_file, replace_file
 
 MAX_BYTES = 4 << 20
 LOCK_S = 30.0

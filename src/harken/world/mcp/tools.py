@@ -20,8 +20,7 @@ from harken.world.mcp.connection import Connection
 from harken.world.mcp.content import content_of, text_of
 from harken.world.mcp.inbound import Asking
 from harken.world.mcp.naming import is_let_in, tool_names
-from harken.world.mcp.patience import Patience
-from harken.world.mcp.progress import Progress
+from harken.world.mcp.patience import Patience, Progress
 from harken.world.result import Failed
 from harken.world.shell.output import readable
 from harken.world.tool import Caller, Tool

@@ -16,8 +16,8 @@ from harken.core.text import preview
 from harken.world.files.root import Root, size_text
 from harken.world.memory.base import Found, MemoryKind, NothingThere
 from harken.world.result import Failed
+from harken.world.settings_file import replace_file
 from harken.world.tool import Caller
-from harken.world.whole_file import replace_file
 
 MOST_BYTES = 256 * 1024
 """No note is larger."""

@@ -16,7 +16,6 @@ from functools import lru_cache
 
 from harken.world.permissions.pattern import folded
 from harken.world.permissions.shell_check import KNOWN, Doubt, Findings, ProgramCheck
-from harken.world.permissions.shell_names import name_set
 from harken.world.permissions.shell_parser import (
     SimpleCommand,
     Word,
@@ -31,6 +30,7 @@ from harken.world.permissions.shell_programs import (
     SHELLS,
     TEXT_WRAPPERS,
     WRAPPERS,
+    name_set,
 )
 from harken.world.permissions.shell_syntax import MAX_LENGTH
 from harken.world.permissions.shell_wrappers import (

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from harken.world.permissions.shell_git import git_names_command, git_subcommand, is_git_builtin
-from harken.world.permissions.shell_names import name_set
 from harken.world.permissions.shell_options import (
     names_program,
     shell_operands,
@@ -33,6 +32,7 @@ from harken.world.permissions.shell_programs import (
     SHELLS,
     TEXT_ONLY,
     WRAPPERS,
+    name_set,
 )
 from harken.world.permissions.shell_snippets import CHECKS
 from harken.world.permissions.shell_wrappers import is_known, program_name

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from harken.world.permissions.shell_names import name_set
 from harken.world.permissions.shell_parser import ODD_CHARACTERS, Word, literal_word
+from harken.world.permissions.shell_programs import name_set
 from harken.world.permissions.shell_syntax import Syntax
 from harken.world.permissions.shell_wrappers import is_known
 

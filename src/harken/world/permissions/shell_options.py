@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from harken.world.permissions.shell_names import name_set
 from harken.world.permissions.shell_parser import Word
-from harken.world.permissions.shell_programs import PROGRAM_OPTIONS, SHORT_VALUES
+from harken.world.permissions.shell_programs import PROGRAM_OPTIONS, SHORT_VALUES, name_set
 
 _SAFE_VALUE = re.compile(
     r"ssh(?: -p ?\d+| -i [\w./~-]+| -q)*|zstd(?: -T?\d+)*|pigz(?: -\d)?|gzip(?: -\d)?|xz(?: -\d)?"

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from harken.world.permissions.shell_names import name_set
+from harken.world.permissions.shell_programs import name_set
 from harken.world.permissions.shell_syntax import Syntax
 
 if TYPE_CHECKING:

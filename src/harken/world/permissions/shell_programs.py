@@ -2,13 +2,23 @@
 
 A program that is in none of these tables is unknown, and its arguments are treated as if it ran
 them. So a missing name costs a question, and never lets a command pass.
+
+Write a set of names as one text.
 """
 
 from __future__ import annotations
 
 import re
 
-from harken.world.permissions.shell_names import name_set
+
+def name_set(text: str) -> frozenset[str]:
+    """Return the words of a text as a set.
+
+    >>> sorted(name_set("b a"))
+    ['a', 'b']
+    """
+    return frozenset(text.split())
+
 
 INERT = name_set(
     """

@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Callable
 
-from harken.world.permissions.shell_names import name_set
+from harken.world.permissions.shell_programs import name_set
 
 _MAX_LENGTH = 20_000
 _SED_SUBSTITUTION = re.compile(

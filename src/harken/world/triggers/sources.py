@@ -14,7 +14,6 @@ from harken.session.state import Happened
 from harken.world.files.root import Root
 from harken.world.result import Failed
 from harken.world.shell.shell import Shell
-from harken.world.triggers.alarm import Alarm
 from harken.world.triggers.armed import (
     AnyArmed,
     ArmedCommand,
@@ -25,7 +24,7 @@ from harken.world.triggers.armed import (
 from harken.world.triggers.background import Background, CommandEnded
 from harken.world.triggers.files import FilesChanged, Own
 from harken.world.triggers.source import Source
-from harken.world.triggers.timer import Timer
+from harken.world.triggers.timer import Alarm, Timer
 from harken.world.triggers.webhook import WebhookCalled, Webhooks
 
 

@@ -1,15 +1,42 @@
-"""`Timer`: tells when a time has come. Times that came while nobody listened are one happening."""
+"""`Timer`: tells when a time has come. Times that came while nobody listened are one happening.
+
+`Alarm`: a clock and waiting by it, as one value, so that a test can pass its own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
+from harken.core.clock import Clock, system_clock
 from harken.world.result import Failed
-from harken.world.triggers.alarm import Alarm
 from harken.world.triggers.armed import ArmedTime
 from harken.world.triggers.schedule import SHORTEST_S, Schedule
 from harken.world.triggers.source import Happening
+
+_LONGEST_S = 30.0
+"""So often the clock is looked at: a machine may sleep, and a clock may be set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Waits until its clock says a time."""
+
+    clock: Clock = system_clock
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Takes seconds."""
+
+    async def until(self, due_us: int) -> None:
+        """Return when it is this time, in microseconds since 1970, or later."""
+        while (left_us := due_us - self.clock()) > 0:
+            await self.sleep(min(left_us / 1e6, _LONGEST_S))
+
+    async def pause(self, seconds: float) -> None:
+        """Return after so many seconds."""
+        await self.until(self.clock() + round(seconds * 1e6))
+
 
 LATE_US = 60_000_000
 """What comes later than this is said to be late."""

@@ -1,4 +1,7 @@
-"""Search: who finds pages on the web, behind a small protocol."""
+"""Search: who finds pages on the web, behind a small protocol.
+
+`Web`: what a world knows of the web.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from harken.core.outside import from_outside
 from harken.world.result import BadArguments, Failed
 from harken.world.shell.output import readable
 from harken.world.web.address import Place
-from harken.world.web.download import body_of, open_client, said_in
+from harken.world.web.download import Downloads, body_of, open_client, said_in
 
 MOST = 20
 """Hits of one search."""
@@ -118,3 +121,11 @@ def _line(text: Any, most: int) -> str:
     """Return what a service says as one line."""
     plain = readable(" ".join(text.split())) if isinstance(text, str) else ""
     return from_outside(plain[:most])
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """Who fetches pages, and who finds them."""
+
+    downloads: Downloads
+    search: SearchProvider

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harken import Budget
-from harken.agents.spending import spent_by
+from harken.agents.budget import spent_by
 from tests.agent_kit import call, calls, check_log, play, stage
 from tests.unit.agents.hooks.built_in import change, comments, denials, hooked, look, put, resumed
 from tests.unit.agents.test_budget import costing

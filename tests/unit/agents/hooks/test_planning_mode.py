@@ -7,8 +7,13 @@ import pytest
 
 from harken import Agent, Hook, Runtime, World
 from harken.agents.hook_files import HookFiles
-from harken.agents.hooks.agreement import agrees, has_plan
-from harken.agents.hooks.planning_mode import planning, start_planning, stop_planning
+from harken.agents.hooks.planning_mode import (
+    agrees,
+    has_plan,
+    planning,
+    start_planning,
+    stop_planning,
+)
 from harken.agents.moves import endo, talk_with
 from harken.agents.schemas import ACTIONS
 from harken.core.text import LoggedString

@@ -6,7 +6,7 @@ import pytest
 
 from harken import Hook, Ok, Question
 from harken.agents.kinds import register
-from harken.agents.verdict import Verdict
+from harken.core.verdict_words import Verdict
 from tests.agent_kit import Line, call, calls, check_log, run
 from tests.unit.agents.hooks.built_in import denials, hooked, resumed
 

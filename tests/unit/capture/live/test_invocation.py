@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.capture.live.invocation import Output, invocation
-from harken.capture.live.words import Options, words
+from harken.capture.live.invocation import Options, Output, invocation, words
 from harken.errors import ConfigError
 
 STREAM = ["--output-format", "stream-json", "--verbose"]

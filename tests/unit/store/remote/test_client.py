@@ -17,8 +17,8 @@ import pytest
 
 from harken.core.commits import Commit, CommitId, Hash, Notes, commit_bytes, raw_ref
 from harken.errors import ConfigError, NotesChanged, ObjectDamaged, StoreError
-from harken.service.limits import Limits
 from harken.service.listener import address_of, listen_at
+from harken.service.opened import Limits
 from harken.store.base import Batch, Kind, Store
 from harken.store.memory import MemoryStore
 from harken.store.remote import wire

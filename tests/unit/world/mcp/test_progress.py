@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.world.mcp.progress import Progress, Told
+from harken.world.mcp.patience import Progress, Told
 
 
 def test_a_long_call_is_told_of_now_and_then_and_a_short_one_never() -> None:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 
 from harken.core import codec
-from harken.world.mcp.mending import mend
-from harken.world.mcp.sieve import Sieve
+from harken.world.mcp.sieve import Sieve, mend
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
